@@ -1,0 +1,1 @@
+"""The outside world: benchmarks, language models, live episodes."""

@@ -1,0 +1,72 @@
+"""The benchmarks by name. Adding one is a folder beside this file and a line here."""
+
+import os
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+
+from langgraph.runtime import Runtime
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Benchmark, Limits
+from certigraph.state.records import Task
+
+BENCHMARKS = {
+    "blocksworld": "certigraph.adapters.blocksworld.benchmark:BlocksWorld",
+    "travelplanner": "certigraph.adapters.travelplanner.benchmark:TravelPlanner",
+}
+
+
+def load_benchmark(name: str, data: str | None = None) -> Benchmark:
+    """The benchmark of that name over its data folder; made once per folder.
+
+    A configuration of the benchmark may follow the name: `travelplanner:paper`.
+
+    Raises:
+        KeyError: the name is unknown; the message lists the known ones.
+    """
+    plain, _, config = name.partition(":")
+    if plain not in BENCHMARKS:
+        raise KeyError(f"unknown benchmark {name!r}; known: {', '.join(sorted(BENCHMARKS))}")
+    return _load(plain, config, data_folder(plain, data))
+
+
+def data_folder(name: str, data: str | None = None) -> Path | None:
+    """Where a benchmark's files are: `data`, else CERTIGRAPH_DATA; None means its generated world.
+
+    Either may name the benchmark's own folder or the folder that holds one folder per benchmark.
+    """
+    given = data or os.environ.get("CERTIGRAPH_DATA")
+    if not given:
+        return None
+    root = Path(given).expanduser()
+    if (root / name).is_dir():
+        return root / name
+    return root if data else None
+
+
+def benchmark_of(task: Task, runtime: Runtime[Context]) -> Benchmark:
+    """The benchmark a task belongs to: the live one of the context, else the named one."""
+    context = context_of(runtime)
+    live: Benchmark | None = context.benchmark
+    return live or load_benchmark(task.benchmark, context.data)
+
+
+def limits_of(task: Task, runtime: Runtime[Context]) -> Limits:
+    """The limits in force: the context's, else the benchmark's own."""
+    return context_of(runtime).limits or benchmark_of(task, runtime).limits
+
+
+def context_of(runtime: Runtime[Context] | None) -> Context:
+    """The run's context; the defaults where a caller gave none, as the development server does."""
+    return (runtime.context if runtime else None) or _DEFAULTS
+
+
+_DEFAULTS = Context()
+
+
+@lru_cache(maxsize=16)
+def _load(name: str, config: str, folder: Path | None) -> Benchmark:
+    module, attribute = BENCHMARKS[name].split(":")
+    benchmark: Benchmark = getattr(import_module(module), attribute)(folder, config)
+    return benchmark

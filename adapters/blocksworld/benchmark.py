@@ -1,0 +1,91 @@
+"""BlocksWorld as a benchmark: generated tasks always, PlanBench's instances when their data is there."""
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from certigraph.adapters.blocksworld.instances import Instance, random_instance, tower_instance
+from certigraph.adapters.blocksworld.pddl import read_problems
+from certigraph.adapters.blocksworld.responder import respond
+from certigraph.adapters.blocksworld.wording import statement
+from certigraph.adapters.blocksworld.world import BlocksWorldEnvironment
+from certigraph.adapters.protocols import Limits, Operator, Responder
+from certigraph.state.endings import Fault
+from certigraph.state.records import Task
+
+ARCHIVE = "instances.tar.gz"
+
+
+class BlocksWorld:
+    """Tasks `4-0` (4 blocks, seed 0) and `tower-30` (30 blocks); with data also `generated_basic/instance-1`.
+
+    Args:
+        data: The folder that holds instances.tar.gz, read when first needed; None for generated tasks only.
+    """
+
+    name = "blocksworld"
+    limits = Limits()
+
+    def __init__(self, data: Path | None = None, config: str = "") -> None:
+        if config:
+            raise KeyError(f"blocksworld has no configuration {config!r}; name it plainly: blocksworld")
+        self.data = data
+
+    def tasks(self, split: str = "") -> list[Task]:
+        """Twenty generated tasks of 3 to 6 blocks by default; a set of instances by its name: `hard`.
+
+        Raises:
+            KeyError: for an unknown split, naming the known ones.
+            Fault: ("data") when the data folder holds no readable instances.
+        """
+        if not split:
+            return [self.task(f"{blocks}-{seed}") for blocks in range(3, 7) for seed in range(5)]
+        tasks = [self._task(id_, instance) for id_, instance in self._instances.items() if _set(id_) == split]
+        if not tasks:
+            raise KeyError(f"no split {split!r}; {self._offer(sorted(set(map(_set, self._instances))))}")
+        return tasks
+
+    def task(self, task_id: str) -> Task:
+        """One task. Raises KeyError whose message lists some valid ids, and Fault as `tasks` does."""
+        if match := re.fullmatch(r"([2-9]|[1-9]\d+)-(0|[1-9]\d*)", task_id):
+            return self._task(task_id, random_instance(*map(int, match.groups())))
+        if match := re.fullmatch(r"tower-([2-9]|[1-9]\d+)", task_id):
+            return self._task(task_id, tower_instance(int(match[1])))
+        if task_id not in self._instances:
+            known = ["4-0", "tower-30", *list(self._instances)[:2]]
+            raise KeyError(f"no task {task_id!r}; {self._offer(known)}")
+        return self._task(task_id, self._instances[task_id])
+
+    def open(self, task: Task) -> BlocksWorldEnvironment:
+        """The world of a task, rebuilt from its constants. Raises Fault("data") when they are no instance."""
+        try:
+            return BlocksWorldEnvironment(Instance.model_validate(task.constants))
+        except ValidationError as error:
+            raise Fault("data", f"task {task.id}: {error}; make it with BlocksWorld().task('4-0')") from error
+
+    def operators(self) -> Mapping[str, Operator]:
+        """None: the generic, prompted operators serve."""
+        return {}
+
+    def expert(self) -> Responder | None:
+        """Reads the prompts and answers right."""
+        return respond
+
+    @cached_property
+    def _instances(self) -> dict[str, Instance]:
+        return read_problems(self.data / ARCHIVE) if self.data else {}
+
+    def _task(self, task_id: str, instance: Instance) -> Task:
+        goal = statement(instance.init, instance.goal)
+        return Task(benchmark=self.name, id=task_id, goal=goal, constants=instance.as_json())
+
+    def _offer(self, known: Iterable[str]) -> str:
+        more = "" if self.data else f"; PlanBench's need BlocksWorld(Path to the folder with {ARCHIVE})"
+        return f"known are {', '.join(known) or repr('')}{more}"
+
+
+def _set(task_id: str) -> str:
+    return task_id.rpartition("/")[0]

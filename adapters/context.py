@@ -1,0 +1,39 @@
+"""What a run is given besides its state: models, budget, limits, data, and live objects that never enter state."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
+
+from certigraph.adapters.protocols import Limits
+from certigraph.state.records import Record
+
+
+class Budget(Record):
+    """What a run may spend before it ends `limit:<kind>`; checked before every model call and world step."""
+
+    calls: int = Field(1_000, ge=0, description="model calls")
+    tokens: int = Field(2_000_000, ge=0, description="input and output tokens together")
+    usd: float = Field(5.0, ge=0, description="US dollars, where the model's price is known")
+    seconds: float = Field(3_600.0, ge=0, description="wall-clock seconds inside nodes")
+
+
+class Context(BaseModel):
+    """The context of every graph. All of it has defaults, so a graph runs without one."""
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    model: str = Field(
+        "scripted:expert",
+        description="openai:NAME, local, local:FILE.gguf, scripted:first or scripted:expert",
+        json_schema_extra={"langgraph_type": "model"},
+    )
+    roles: dict[str, str] = Field(
+        default_factory=dict, description="other models for some roles: planner, executor, validator"
+    )
+    data: str | None = Field(None, description="data folder; unset: CERTIGRAPH_DATA, else a generated world")
+    budget: Budget = Budget()
+    limits: SkipJsonSchema[Limits | None] = Field(None, description="unset: the benchmark's own")
+    benchmark: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live benchmark instead of the named one")
+    environment: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live environment to act in")
+    chat: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live LangChain chat model for every role")

@@ -1,0 +1,95 @@
+"""Live episodes, kept out of graph state and rebuilt from the logged actions when the two disagree.
+
+The table is keyed by the thread (`SDPState.episode`). An episode whose past is not the logged prefix (a crash, a
+fork from an old checkpoint) is opened anew and the log replayed, each answer compared with the logged digest.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, TypeVar
+
+from langgraph.runtime import Runtime
+
+from certigraph.adapters.benchmarks import benchmark_of, context_of
+from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Environment
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Observation, Scores, Step, Task
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+MOST_EPISODES = 64
+"""Live episodes kept at once; the oldest is closed and, if asked for again, replayed."""
+
+
+class Episode:
+    """One live environment and the log of what was done in it. Its methods block."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.log: list[Step] = []
+        self.first = _guarded(environment.reset)
+        self.ended = self.first.done
+
+    def step(self, action: Action) -> Observation:
+        """Act in the world; an ended one refuses."""
+        if self.ended:
+            return Observation(text="The episode is over: the world has ended.", accepted=False, done=True)
+        observation = _guarded(self.environment.step, action)
+        self.log.append(Step(action=action, digest=observation.digest()))
+        self.ended = observation.done
+        return observation
+
+    def replay(self, steps: Sequence[Step]) -> None:
+        """Repeat logged actions. Raises Fault when the world answers otherwise than it did."""
+        for number, step in enumerate(steps, 1):
+            found = self.step(step.action).digest()
+            if found != step.digest:
+                raise Fault(
+                    "environment",
+                    f"replay differs at step {number} ({step.action.text!r}): logged {step.digest}, now {found}; "
+                    "the world or its data changed since the run began: start a new run",
+                )
+
+    def score(self) -> Scores:
+        """The benchmark's verdict on the world as it stands."""
+        return _guarded(self.environment.score)
+
+
+EPISODES: dict[str, Episode] = {}
+_LOCK = threading.Lock()
+
+
+def live_episode(key: str, task: Task, history: Sequence[Step], runtime: Runtime[Context]) -> Episode:
+    """The episode of a thread, brought to exactly the logged past. Blocks; call it from a worker thread."""
+    episode = EPISODES.get(key)
+    # An action cut off after stepping leaves the live episode ahead of the log; that too is rebuilt.
+    if episode is None or episode.log != history:
+        close_episode(key)
+        environment = context_of(runtime).environment or benchmark_of(task, runtime).open(task)
+        episode = Episode(environment)
+        episode.replay(history)
+        with _LOCK:
+            EPISODES[key] = episode
+            surplus = list(EPISODES)[:-MOST_EPISODES]
+        for old in surplus:
+            close_episode(old)
+    return episode
+
+
+def close_episode(key: str) -> None:
+    """Close and forget the episode of a thread, if there is one."""
+    with _LOCK:
+        episode = EPISODES.pop(key, None)
+    if episode is not None:
+        episode.environment.close()
+
+
+def _guarded(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    try:
+        return call(*args, **kwargs)
+    except Fault:
+        raise
+    except Exception as error:
+        raise Fault("environment", f"the world failed in {call.__qualname__}: {error!r}; start a new run") from error

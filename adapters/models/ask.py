@@ -1,0 +1,171 @@
+"""The one way to ask a model: prompt, schema, role -> a validated answer, every try counted."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, ValidationError
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.chat import chat_model, model_label
+from certigraph.adapters.models.endpoint import SHOWN, Reply, send, written
+from certigraph.adapters.models.meter import Call, current_meter
+from certigraph.adapters.models.parsing import ParseError, parse
+from certigraph.adapters.models.prices import cached_tokens, usd
+from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.schemas import Schema, schema_of
+from certigraph.adapters.protocols import Responder
+from certigraph.state.endings import Fault
+
+T = TypeVar("T", bound=BaseModel)
+A = TypeVar("A")
+
+TRIES = 3
+LAST_TRY_SHOWN = 2_000
+"""Characters of a failed answer that the model sees again."""
+
+
+class Prompt(NamedTuple):
+    """What never changes first, so that prefix caches hit: `system` per task, `user` per question."""
+
+    system: str
+    user: str
+
+
+class _Form(NamedTuple, Generic[A]):
+    """The form of an answer: its schema, None for prose, and how its text is read."""
+
+    name: str
+    schema: Schema | None
+    read: Callable[[str], A]
+
+
+class _UnusableError(Exception):
+    """An answer came, and it is not of the form."""
+
+    def __init__(self, text: str, reason: str) -> None:
+        self.text, self.reason = text, reason
+        super().__init__(f"{reason}; it said {text[:SHOWN]!r}")
+
+
+async def ask(prompt: Prompt, schema: type[T], *, role: str, runtime: Runtime[Context]) -> T:
+    """Ask the model of a role for an instance of a pydantic type.
+
+    Raises:
+        LimitReached: the run's budget has no room for another call.
+        Fault: the endpoint failed, or no answer in three tries was an instance.
+    """
+    shape = schema_of(schema)
+    form = _Form(schema.__name__, shape, lambda text: schema.model_validate(parse(text, shape)))
+    return await _answer(prompt, form, role, runtime)
+
+
+async def ask_text(prompt: Prompt, *, role: str, runtime: Runtime[Context]) -> str:
+    """Ask the model of a role for prose. Raises as `ask` does."""
+    return await _answer(prompt, _Form("text", None, str.strip), role, runtime)
+
+
+async def choose(prompt: Prompt, options: Sequence[str], *, role: str, runtime: Runtime[Context]) -> str:
+    """Ask the model of a role for one of some texts, which the prompt should show. Raises as `ask` does."""
+    if not options:
+        raise ValueError("choose() needs at least one option; an empty choice is the operator's to handle")
+    texts = list(dict.fromkeys(options))
+    shape = {
+        "type": "object",
+        "properties": {"choice": {"type": "string", "enum": texts}},
+        "required": ["choice"],
+        "additionalProperties": False,
+    }
+    return await _answer(prompt, _Form("choice", shape, lambda text: _chosen(parse(text, shape), texts)), role, runtime)
+
+
+def _chosen(value: dict[str, Any], options: list[str]) -> str:
+    choice = value.get("choice")
+    if choice not in options:
+        raise ParseError(f"{choice!r} is not one of the {len(options)} options")
+    return str(choice)
+
+
+async def _answer(prompt: Prompt, form: _Form[A], role: str, runtime: Runtime[Context]) -> A:
+    model = await _model(role, runtime.context or Context())
+    question = [SystemMessage(prompt.system), HumanMessage(prompt.user)]
+    failed = None
+    for _ in range(TRIES):
+        try:
+            return await _try(model, [*question, *_correction(form, failed)], form, role)
+        except _UnusableError as error:
+            failed = error
+    raise Fault("model", redact(f"{model_label(model)} gave no {form.name} in {TRIES} tries: {failed}"))
+
+
+async def _try(model: BaseChatModel, messages: list[BaseMessage], form: _Form[A], role: str) -> A:
+    meter = current_meter()
+    call = Call(role=role, model=model_label(model), schema_name=form.name)
+    with meter.calling():
+        try:
+            reply = await send(model, messages, form.name, form.schema)
+        except (Fault, asyncio.CancelledError) as lost:
+            meter.charge(call.model_copy(update={"failure": str(lost) or "cancelled"}))
+            raise
+    try:
+        answer = _read(form, reply)
+    except (ParseError, ValidationError) as error:
+        unusable = _UnusableError(reply.text, _brief(error))
+        meter.charge(_billed(call, model, reply, str(unusable)))
+        raise unusable from error
+    meter.charge(_billed(call, model, reply))
+    return answer
+
+
+def _read(form: _Form[A], reply: Reply) -> A:
+    if reply.cut and form.schema is not None:
+        raise ParseError(f"the endpoint ended the answer early ({reply.cut})")
+    return form.read(reply.text)
+
+
+def _billed(call: Call, model: BaseChatModel, reply: Reply, failure: str = "") -> Call:
+    return call.model_copy(
+        update={
+            "input_tokens": reply.usage["input_tokens"],
+            "output_tokens": reply.usage["output_tokens"],
+            "cached_tokens": cached_tokens(reply.usage),
+            "usd": usd(model, reply.usage),
+            "seconds": reply.seconds,
+            "failure": failure,
+        }
+    )
+
+
+def _correction(form: _Form[A], failed: _UnusableError | None) -> list[BaseMessage]:
+    """The last failed try and what is wrong with it; earlier ones would only be imitated."""
+    if failed is None or form.schema is None:
+        return []
+    note = f"That answer cannot be used: {failed.reason}.\n{written(form.schema)}"
+    return [AIMessage(failed.text[:LAST_TRY_SHOWN]), HumanMessage(note)]
+
+
+def _brief(error: ParseError | ValidationError) -> str:
+    if isinstance(error, ParseError):
+        return str(error)[:SHOWN]
+    parts = (
+        f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False, include_input=False)
+    )
+    return "; ".join(parts)[:SHOWN]
+
+
+async def _model(role: str, context: Context) -> BaseChatModel:
+    if context.chat is not None:
+        return context.chat  # type: ignore[no-any-return]
+    name = context.roles.get(role, context.model)
+    if name.startswith("scripted:"):
+        return chat_model(name, expert=_expert(context))
+    # weights and certificates are read from disk: not on the event loop
+    return await asyncio.to_thread(chat_model, name)
+
+
+def _expert(context: Context) -> Responder | None:
+    expert = getattr(context.benchmark, "expert", None)
+    return expert() if expert else None

@@ -1,0 +1,70 @@
+"""A model's name -> a LangChain chat model."""
+
+import os
+from functools import lru_cache
+
+from langchain_core.language_models import BaseChatModel
+
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.protocols import Responder
+from certigraph.state.endings import Fault
+
+FORMS = "openai:NAME, local, local:FILE.gguf, scripted:first, scripted:expert"
+
+ONE_REQUEST = {"Connection": "close"}
+"""Headers of every request. A kept connection belongs to one event loop, and a cached model outlives many."""
+
+TIMEOUT = 120.0
+"""Seconds that one request to an endpoint may take."""
+
+RETRIES = 2
+"""How often the endpoint's client repeats a request that was dropped or rate-limited; such a request is not billed."""
+
+
+def chat_model(name: str, *, expert: Responder | None = None) -> BaseChatModel:
+    """The chat model of a name: `openai:NAME`, `local`, `local:FILE.gguf`, `scripted:first` or `scripted:expert`.
+
+    `openai:` asks the endpoint at CERTIGRAPH_BASE_URL where that is set, with OPENAI_API_KEY as its key if there is
+    one. The expert answers for `scripted:expert`; without one it answers like `scripted:first`.
+
+    Raises:
+        ValueError: the name has none of these forms.
+        Fault: the key, the local runtime or its weights are missing.
+    """
+    kind, _, rest = name.partition(":")
+    if kind == "openai" and rest:
+        return _endpoint(rest, os.environ.get("CERTIGRAPH_BASE_URL") or None, os.environ.get("OPENAI_API_KEY") or None)
+    if kind == "local":
+        from certigraph.adapters.models.local import local_chat
+
+        return local_chat(name)
+    if name in ("scripted:first", "scripted:expert"):
+        return ScriptedChat(responder=expert if rest == "expert" else None, model_name=name)
+    raise ValueError(f"no model is called {name!r}; the forms are {FORMS}")
+
+
+def model_label(model: BaseChatModel) -> str:
+    """The name under which a model's calls are recorded."""
+    return str(getattr(model, "model_name", None) or model._llm_type)
+
+
+@lru_cache(maxsize=32)
+def _endpoint(name: str, base_url: str | None, key: str | None) -> BaseChatModel:
+    if key is None and base_url is None:
+        raise Fault(
+            "model", f"openai:{name} needs a key: export OPENAI_API_KEY=..., or CERTIGRAPH_BASE_URL=http://host/v1"
+        )
+    from langchain_openai import ChatOpenAI
+    from pydantic import SecretStr
+
+    return ChatOpenAI(
+        model=name,
+        base_url=base_url,
+        api_key=SecretStr(key or "none"),
+        temperature=0,
+        timeout=TIMEOUT,
+        max_retries=RETRIES,
+        default_headers=ONE_REQUEST,
+        # a streamed answer may come without its token counts
+        disable_streaming=True,
+    )

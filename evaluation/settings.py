@@ -1,0 +1,97 @@
+"""What it takes to build a run again: its graph, operators and context.
+
+The trajectory's header holds what may be shared; the run folder's `local.json` holds the rest, paths included.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from langgraph.graph.state import CompiledStateGraph
+from pydantic import JsonValue
+
+from certigraph.adapters.context import Context
+from certigraph.nodes.replan import give_up, replan
+from certigraph.nodes.specs import Spec, operator_from
+from certigraph.nodes.validate import always_pass, capped, validate
+
+GRAPHS = {"sdp": "certigraph.graphs.sdp"}
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "always_pass": always_pass,
+    "capped": capped,
+    "give_up": give_up,
+    "replan": replan,
+    "validate": validate,
+}
+"""Shipped operators that a command line may name."""
+
+AnyGraph = CompiledStateGraph[Any, Context, Any, Any]
+
+
+def graph_module(name: str) -> Any:
+    """The module of a graph. Raises KeyError listing the known graphs."""
+    if name not in GRAPHS:
+        raise KeyError(f"unknown graph {name!r}; known: {', '.join(sorted(GRAPHS))}")
+    return import_module(GRAPHS[name])
+
+
+def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
+    """A graph by name, with operators by their specs."""
+    made = {slot: operator_from(spec, OPERATORS) for slot, spec in (swaps or {}).items()}
+    graph: AnyGraph = graph_module(name).build(**made)
+    return graph
+
+
+def parse_swap(text: str) -> tuple[str, Spec]:
+    """Read `SLOT=OPERATOR` or `SLOT=FACTORY:key=value,...`, as in `validate=capped:depth=1`.
+
+    Raises:
+        ValueError: there is no `=`.
+    """
+    slot, equals, rest = text.partition("=")
+    if not equals:
+        raise ValueError(f"{text!r} is no swap; write SLOT=OPERATOR, for example validate=always_pass")
+    name, _, arguments = rest.partition(":")
+    if arguments and "=" not in arguments:
+        return slot, Spec(name=rest)
+    pairs = (pair.partition("=") for pair in arguments.split(",") if pair)
+    return slot, Spec(name=name, args={key: _value(value) for key, _, value in pairs})
+
+
+def operators_of(graph: AnyGraph) -> dict[str, JsonValue]:
+    """The specs of a compiled graph's operators, by slot."""
+    return {name: node.metadata["operator"] for name, node in graph.builder.nodes.items() if node.metadata}
+
+
+def shareable(context: Context) -> dict[str, JsonValue]:
+    """The context without paths: what a header may hold."""
+    plain: dict[str, JsonValue] = context.model_dump(mode="json", exclude={"data"})
+    kind, _, name = context.model.partition(":")
+    return {**plain, "model": f"{kind}:{Path(name).name}" if kind == "local" and name else context.model}
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that decide how a run behaves."""
+    return {name: version(name) for name in ("langgraph", "langchain-core", "pydantic")}
+
+
+def save_local(folder: Path, context: Context) -> None:
+    """Keep the whole context beside the trajectory, for `resume` on this machine."""
+    (folder / "local.json").write_text(context.model_dump_json(), encoding="utf-8")
+
+
+def load_local(folder: Path) -> Context:
+    """The context that a run was started with."""
+    return Context.model_validate(json.loads((folder / "local.json").read_text(encoding="utf-8")))
+
+
+def _value(text: str) -> JsonValue:
+    try:
+        value: JsonValue = json.loads(text)
+    except json.JSONDecodeError:
+        return text
+    return value

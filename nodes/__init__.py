@@ -1,0 +1,1 @@
+"""Operators, one a file, and the wrapper that turns them into graph nodes."""

@@ -1,0 +1,55 @@
+"""The two operators that touch the world: `reset` opens an episode, `act` takes one action in it."""
+
+import asyncio
+import uuid
+from typing import Any
+
+from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
+
+from certigraph.adapters.benchmarks import benchmark_of, limits_of
+from certigraph.adapters.context import Context
+from certigraph.adapters.episodes import Episode, live_episode
+from certigraph.adapters.models.meter import current_meter
+from certigraph.state.endings import LimitReached
+from certigraph.state.records import Observation, Task
+from certigraph.state.sdp import Evidence, SDPState
+
+MOST_ACTIONS_LISTED = 100
+
+
+async def reset(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Open a new episode of the task and begin with nothing certified, also on a thread that ran before."""
+    task = _whole(Task.model_validate(state["task"]), runtime)
+    thread = runtime.execution_info.thread_id if runtime.execution_info else None
+    key = f"{thread or 'run'}:{uuid.uuid4().hex[:8]}"
+    episode = await asyncio.to_thread(live_episode, key, task, [], runtime)
+    earlier = {log: Overwrite([]) for log in ("certificates", "attempts", "history") if state.get(log)}
+    evidence = await _evidence(episode, episode.first)
+    return {"task": task, "episode": key, "evidence": evidence, "head": 0, "tried": 0, "replans": 0, **earlier}
+
+
+async def act(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Take the chosen action.
+
+    Raises:
+        LimitReached: the episode's steps or another budget are spent.
+        Fault: the world failed, or a replayed episode answered otherwise than logged.
+    """
+    most, history = limits_of(state["task"], runtime).steps, state["history"]
+    if len(history) >= most:
+        raise LimitReached("steps", most, len(history))
+    current_meter().check()
+    episode = await asyncio.to_thread(live_episode, state["episode"], state["task"], history, runtime)
+    observation = await asyncio.to_thread(episode.step, state["action"])
+    evidence = await _evidence(episode, observation)
+    return {"observation": observation, "evidence": evidence, "history": episode.log[len(history) :]}
+
+
+def _whole(task: Task, runtime: Runtime[Context]) -> Task:
+    return task if task.goal else benchmark_of(task, runtime).task(task.id)
+
+
+async def _evidence(episode: Episode, observation: Observation) -> Evidence:
+    listed = await asyncio.to_thread(episode.environment.admissible) or []
+    return Evidence(view=observation.text, admissible=tuple(listed) if len(listed) <= MOST_ACTIONS_LISTED else ())

@@ -1,0 +1,32 @@
+"""Certify: turn a verdict into a certificate and move the cursor. The one writer of certified state."""
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from certigraph.adapters.context import Context
+from certigraph.state.records import RESTORE, Certificate, Predicate
+from certigraph.state.sdp import SDPState
+
+
+async def certify(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Discharge the predicates that the verdict counted; they must be in the plan."""
+    head, history = state["head"], state["history"]
+    targets = tuple(state["plan"][head : head + state["verdict"].depth])
+    certificate = Certificate(
+        step=max(len(history), 1),
+        position=head,
+        targets=targets,
+        action=state["action"],
+        digest=history[-1].digest if history else "",
+        restores=_restored(targets),
+    )
+    returning = certificate.restores is not None
+    # A return is no progress: it must not refill the replan budget, or a run could return for ever.
+    replans = state["replans"] if returning else 0
+    return {"certificates": [certificate], "head": head + len(targets), "tried": 0, "replans": replans}
+
+
+def _restored(targets: tuple[Predicate, ...]) -> int | None:
+    to = targets[0].args.get("to") if targets[0].kind == RESTORE else None
+    return to if isinstance(to, int) else None

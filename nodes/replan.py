@@ -1,0 +1,52 @@
+"""Replan (SDP Eq. 4): a new plan tail when tries at the target are used up. The one operator that sees everything."""
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from certigraph.adapters.benchmarks import benchmark_of
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.ask import ask
+from certigraph.nodes.prompting import numbered, prompt, quoted, tried
+from certigraph.nodes.propose import Conditions, as_plan
+from certigraph.state.sdp import ReplanView
+
+MOST_ATTEMPTS_SHOWN = 10
+
+
+async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the benchmark's own Replan, else the model, for a new tail. An empty tail means giving up."""
+    special = benchmark_of(state["task"], runtime).operators().get("replan")
+    if special is not None:
+        return await special(state, runtime)
+    instruction = INSTRUCTION.format(
+        certified=numbered(p.text for p in state["certified"].predicates),
+        view=quoted(state["evidence"].view),
+        tried=tried(state["attempts"][-MOST_ATTEMPTS_SHOWN:]),
+        tail=numbered(p.text for p in state["plan"][state["head"] :]),
+    )
+    answer = await ask(prompt(state["task"], instruction), Conditions, role="planner", runtime=runtime)
+    return {"plan": as_plan(answer)}
+
+
+async def give_up(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """End the run instead of replanning (the paper's ablation of Replan, section 4.3)."""
+    return {"plan": []}
+
+
+INSTRUCTION = """\
+Certified so far:
+{certified}
+
+The world now:
+{view}
+
+Tried lately:
+{tried}
+
+The rest of the plan, whose first condition could not be made true:
+{tail}
+
+Write a new rest of the plan from here to the goal, by another way. Make each condition an observable change that a
+single action can bring about. The last condition is the goal itself. If there is no way, give an empty list.
+"""

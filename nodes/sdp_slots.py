@@ -1,0 +1,46 @@
+"""The slots of SDP's graph: which view each operator gets, and the bookkeeping around its answer."""
+
+from langgraph.runtime import Runtime
+
+from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.context import Context
+from certigraph.nodes.slots import Slot, Update
+from certigraph.state.records import Attempt
+from certigraph.state.sdp import SDPState, propose_view, realize_view, replan_view, validate_view
+
+
+def _attempted(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
+    tail = len(state["plan"]) - state["head"]
+    verdict = update["verdict"].model_copy(update={"depth": min(update["verdict"].depth, tail)})
+    attempt = Attempt(
+        position=state["head"],
+        target=state["plan"][state["head"]],
+        action=state["action"],
+        digest=state["observation"].digest(),
+        verdict=verdict,
+    )
+    return {"verdict": verdict, "attempts": [attempt], "tried": state["tried"] + 1}
+
+
+def _replanned(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
+    if not update["plan"]:
+        return {}
+    kept = state["plan"][: state["head"]]
+    return {"plan": [*kept, *update["plan"]], "tried": 0, "replans": state["replans"] + 1}
+
+
+def _replans_spent(state: SDPState, runtime: Runtime[Context]) -> Update | None:
+    spent = state["replans"] >= limits_of(state["task"], runtime).replans
+    return {} if spent else None
+
+
+RESET = Slot(
+    "reset",
+    frozenset({"task", "episode", "evidence", "head", "tried", "replans", "certificates", "attempts", "history"}),
+)
+PROPOSE = Slot("propose", frozenset({"plan"}), propose_view)
+REALIZE = Slot("realize", frozenset({"action"}), realize_view)
+ACT = Slot("act", frozenset({"observation", "evidence", "history"}))
+VALIDATE = Slot("validate", frozenset({"verdict"}), validate_view, _attempted)
+CERTIFY = Slot("certify", frozenset({"certificates", "head", "tried", "replans"}))
+REPLAN = Slot("replan", frozenset({"plan"}), replan_view, _replanned, _replans_spent)

@@ -1,0 +1,78 @@
+"""Names for operators: what a run's header records, what the command line accepts, and the way back from both."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
+from importlib import import_module
+from typing import Any, ParamSpec
+
+from pydantic import Field, JsonValue
+
+from certigraph.adapters.protocols import Operator
+from certigraph.state.records import Record
+
+P = ParamSpec("P")
+
+
+class Spec(Record):
+    """An operator by name and arguments. A name with a colon is a user's own: `module:attribute`."""
+
+    name: str
+    args: dict[str, "Spec | JsonValue"] = Field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """The command line's form: `capped:depth=1`."""
+        shown = [f"{key}={value}" for key, value in self.args.items()]
+        return ":".join([self.name, ",".join(shown)]) if shown else self.name
+
+
+def factory(make: Callable[P, Operator]) -> Callable[P, Operator]:
+    """Decorate an operator factory so that what it makes remembers the call that made it."""
+
+    @wraps(make)
+    def remembering(*args: P.args, **kwargs: P.kwargs) -> Operator:
+        operator = make(*args, **kwargs)
+        given = inspect.signature(make).bind(*args, **kwargs).arguments
+        operator.spec = Spec(name=_name(make), args={k: _plain(v) for k, v in given.items()})  # type: ignore[attr-defined]
+        return operator
+
+    remembering.makes_operator = True  # type: ignore[attr-defined]
+    return remembering
+
+
+def spec_of(operator: Operator) -> Spec:
+    """The name and arguments under which an operator can be made again."""
+    remembered: Spec | None = getattr(operator, "spec", None)
+    return remembered or Spec(name=_name(operator))
+
+
+def operator_from(spec: Spec, shipped: Mapping[str, Callable[..., Any]]) -> Operator:
+    """Make an operator from its spec: shipped ones by name, a user's by import.
+
+    Raises:
+        KeyError: the name is unknown; the message lists the shipped ones.
+    """
+    made = shipped.get(spec.name) or _imported(spec.name, shipped)
+    if not getattr(made, "makes_operator", False):
+        return made
+    args = {k: operator_from(v, shipped) if isinstance(v, Spec) else v for k, v in spec.args.items()}
+    operator: Operator = made(**args)
+    return operator
+
+
+def _imported(name: str, shipped: Mapping[str, object]) -> Callable[..., Any]:
+    module, _, attribute = name.partition(":")
+    if not attribute:
+        known = ", ".join(sorted(shipped))
+        raise KeyError(f"unknown operator {name!r}; known: {known}, or module:attribute for your own")
+    found: Callable[..., Any] = getattr(import_module(module), attribute)
+    return found
+
+
+def _name(function: Callable[..., Any]) -> str:
+    own = function.__module__.startswith("certigraph.nodes.")
+    return function.__name__ if own else f"{function.__module__}:{function.__qualname__}"
+
+
+def _plain(value: Any) -> Any:
+    return spec_of(value) if callable(value) else value

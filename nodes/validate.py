@@ -1,0 +1,66 @@
+"""Validate (SDP Eq. 3): how many consecutive predicates at the head of the plan the observation satisfies."""
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, Field
+
+from certigraph.adapters.benchmarks import benchmark_of
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.ask import ask
+from certigraph.adapters.protocols import Operator
+from certigraph.nodes.prompting import numbered, prompt, quoted
+from certigraph.nodes.specs import factory
+from certigraph.state.records import Verdict
+from certigraph.state.sdp import ValidateView
+
+MOST_SHOWN = 10
+"""Conditions of the tail shown at once: deeper cascades are certified in two steps."""
+
+
+class Holds(BaseModel):
+    """The model's answer: a short reason first, then the count it supports."""
+
+    reason: str = Field(max_length=300)
+    holds: int = Field(ge=0, le=MOST_SHOWN)
+
+
+async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the benchmark's own Validate, else the model, for the verdict."""
+    special = benchmark_of(state["task"], runtime).operators().get("validate")
+    if special is not None:
+        return await special(state, runtime)
+    tail = state["tail"][:MOST_SHOWN]
+    instruction = INSTRUCTION.format(
+        observation=quoted(state["observation"].text), conditions=numbered(p.text for p in tail)
+    )
+    answer = await ask(prompt(state["task"], instruction), Holds, role="validator", runtime=runtime)
+    return {"verdict": Verdict(depth=min(answer.holds, len(tail)), reason=answer.reason)}
+
+
+async def always_pass(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Certify the target whatever the world shows (the paper's ablation of Validate, section 4.3)."""
+    return {"verdict": Verdict(depth=1, reason="always_pass")}
+
+
+@factory
+def capped(validate: Operator = validate, *, depth: int = 1) -> Operator:
+    """A validator whose cascades are cut to `depth` predicates (the paper's ablation of cascade, section 4.3)."""
+
+    async def capped_validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
+        update = await validate(state, runtime)
+        verdict: Verdict = update["verdict"]
+        return {**update, "verdict": verdict.model_copy(update={"depth": min(verdict.depth, depth)})}
+
+    return capped_validate
+
+
+INSTRUCTION = """\
+After the last action the world shows:
+{observation}
+
+Conditions, in order:
+{conditions}
+
+Count how many of them hold now, from the first one on, without a gap. If the first one does not hold, the count is 0.
+"""

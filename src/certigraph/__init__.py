@@ -1,0 +1,1 @@
+"""certigraph: long-horizon language agents whose progress can be checked."""

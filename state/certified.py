@@ -1,0 +1,58 @@
+"""The certified state, folded from certificates: SDP's state space (Table 1)."""
+
+from collections.abc import Sequence
+
+from certigraph.state.records import Action, Certificate, Predicate, Record
+
+
+class CertifiedState(Record):
+    """Everything certified so far, in order. The last predicate is the paper's s_t."""
+
+    predicates: tuple[Predicate, ...] = ()
+    actions: tuple[Action, ...] = ()
+
+
+class Transition(Record):
+    """One certified transition (s_t, a_t, s_t+k), SDP section 3.2."""
+
+    before: CertifiedState
+    action: Action
+    after: CertifiedState
+    depth: int
+    step: int
+
+
+def certified_states(certificates: Sequence[Certificate]) -> list[CertifiedState]:
+    """All certified states, the empty one first: one more than there are certificates."""
+    states = [CertifiedState()]
+    for certificate in certificates:
+        states.append(_after(states, certificate))
+    return states
+
+
+def certified_state(certificates: Sequence[Certificate]) -> CertifiedState:
+    """The latest certified state, without building those before it unless one was returned to."""
+    if any(c.restores is not None for c in certificates):
+        return certified_states(certificates)[-1]
+    return CertifiedState(
+        predicates=tuple(p for c in certificates for p in c.targets),
+        actions=tuple(c.action for c in certificates),
+    )
+
+
+def transitions(certificates: Sequence[Certificate]) -> list[Transition]:
+    """The certified transitions in order."""
+    states = certified_states(certificates)
+    return [
+        Transition(before=before, action=c.action, after=after, depth=c.depth, step=c.step)
+        for before, c, after in zip(states, certificates, states[1:], strict=False)
+    ]
+
+
+def _after(states: Sequence[CertifiedState], certificate: Certificate) -> CertifiedState:
+    if certificate.restores is not None:
+        return states[certificate.restores]
+    return CertifiedState(
+        predicates=states[-1].predicates + certificate.targets,
+        actions=(*states[-1].actions, certificate.action),
+    )

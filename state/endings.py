@@ -1,0 +1,35 @@
+"""How a run may end: a closed set of names, and the exceptions that carry the ones raised on the way."""
+
+from typing import Literal
+
+GOAL = "goal"
+WORLD_ENDED = "world_ended"
+GAVE_UP = "gave_up"
+EXHAUSTED = "exhausted"
+
+LimitKind = Literal["calls", "tokens", "usd", "seconds", "steps"]
+Boundary = Literal["model", "environment", "data", "operator"]
+
+
+class Stopped(Exception):
+    """A run was stopped from outside its graph; `ending` is the name that goes into the trajectory's footer."""
+
+    ending: str
+
+
+class LimitReached(Stopped):
+    """A budget is spent. The thread stays resumable with a larger one."""
+
+    def __init__(self, kind: LimitKind, limit: float, spent: float) -> None:
+        self.kind, self.limit, self.spent = kind, limit, spent
+        self.ending = f"limit:{kind}"
+        super().__init__(f"{spent:g} of {limit:g} {kind} are spent; resume with more: --budget {kind}={2 * limit:g}")
+
+
+class Fault(Stopped):
+    """Something outside the method failed: the model's endpoint, the world, the data or an operator's own code."""
+
+    def __init__(self, boundary: Boundary, message: str) -> None:
+        self.boundary = boundary
+        self.ending = f"error:{boundary}"
+        super().__init__(message)

@@ -1,0 +1,130 @@
+"""The records that every method shares: frozen, exact, JSON-plain (vocabulary: README, "Words")."""
+
+import hashlib
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+Arguments = dict[str, JsonValue]
+
+RESTORE = "restore"
+"""Kind of the predicate "the world is again as certified state `to` had it"; its certificate returns there."""
+
+
+class Record(BaseModel):
+    """Base of everything stored: immutable, unknown fields refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON values, defaults left out, so that a stored line stays short."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+
+class Task(Record):
+    """What is to be done: a goal in words and the constants that come with it."""
+
+    benchmark: str
+    id: str
+    goal: str = ""
+    constants: Arguments = Field(default_factory=dict)
+
+
+class Predicate(Record):
+    """A checkable condition on the world (SDP's target state, section 3.1)."""
+
+    text: str
+    kind: str = "condition"
+    args: Arguments = Field(default_factory=dict)
+
+
+class Action(Record):
+    """What the agent does: text, and typed arguments where the benchmark has them."""
+
+    text: str
+    kind: str = "text"
+    args: Arguments = Field(default_factory=dict)
+
+
+class Observation(Record):
+    """What the world answered. `accepted` is False when the world refused the action and did not change."""
+
+    text: str
+    accepted: bool = True
+    reward: float = 0.0
+    done: bool = False
+    sources: tuple[str, ...] = ()
+    data: Arguments = Field(default_factory=dict)
+
+    def digest(self) -> str:
+        """Sixteen hex digits that tell two observations apart; replay after a crash compares them."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+
+
+class Verdict(Record):
+    """How many consecutive predicates at the head of the plan hold (SDP Eq. 3); 0 means the target is unmet.
+
+    `exhausted` says that no further attempt can help: the run ends there.
+    """
+
+    depth: int = Field(ge=0)
+    reason: str = ""
+    evidence: str = ""
+    exhausted: bool = False
+
+
+class Step(Record):
+    """One entry of the world's log: the action taken and the digest of what it answered."""
+
+    action: Action
+    digest: str
+
+
+class Attempt(Record):
+    """One try at a target. Append-only; never alters the certified state."""
+
+    position: int = Field(ge=0)
+    target: Predicate
+    action: Action
+    digest: str
+    verdict: Verdict
+
+
+class Certificate(Record):
+    """One certified transition: the action that made `targets` hold at world step `step` (1-based).
+
+    The states before and after are not stored but folded from the certificates (`certified_states`), so that a
+    checkpoint stays small. `restores` names the certified state that the transition returned to.
+    """
+
+    step: int = Field(ge=1)
+    position: int = Field(ge=0)
+    targets: tuple[Predicate, ...] = Field(min_length=1)
+    action: Action
+    digest: str
+    restores: int | None = None
+
+    @property
+    def depth(self) -> int:
+        """Cascade depth k: how many predicates the one action discharged."""
+        return len(self.targets)
+
+
+class Usage(Record):
+    """What one execution of a node cost. Seconds are wall-clock; tokens as the endpoint counts them."""
+
+    node: str
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    usd: float = 0.0
+    seconds: float = 0.0
+
+
+class Scores(Record):
+    """A benchmark's verdict on an episode: `value` in [0, 1], its parts by name, and what was delivered."""
+
+    value: float
+    parts: dict[str, float | None] = Field(default_factory=dict)
+    answer: JsonValue = None

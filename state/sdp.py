@@ -1,0 +1,148 @@
+"""SDP's graph state, and the views that make its locality (Definition 1, Proposition 1) a matter of types.
+
+Kept apart: what is certified (`certificates`, written by `certify` alone), what the world shows (`evidence`,
+`observation`, replaced by every action) and what was tried (`attempts`, append-only).
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+
+from typing_extensions import TypedDict
+
+from certigraph.state.certified import CertifiedState, certified_state
+from certigraph.state.channels import Log, Plan
+from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
+from certigraph.state.records import (
+    Action,
+    Attempt,
+    Certificate,
+    Observation,
+    Predicate,
+    Record,
+    Step,
+    Task,
+    Usage,
+    Verdict,
+)
+
+
+class Evidence(Record):
+    """What the world showed last: its text, and the actions it admits where it lists a few. Not certified."""
+
+    view: str = ""
+    admissible: tuple[str, ...] = ()
+
+
+class SDPInput(TypedDict):
+    """What a caller gives: a task, or just its benchmark and id."""
+
+    task: Task
+
+
+class SDPState(TypedDict, total=False):
+    """Everything a run of SDP knows. `head` is the cursor: `plan[head]` is the target."""
+
+    task: Task
+    episode: str
+    plan: Plan
+    head: int
+    certificates: Log[Certificate]
+    attempts: Log[Attempt]
+    history: Log[Step]
+    evidence: Evidence
+    action: Action
+    observation: Observation
+    verdict: Verdict
+    tried: int
+    replans: int
+    usage: Log[Usage]
+
+
+class ProposeView(TypedDict):
+    """Propose (Eq. 1) sees the certified state and the goal, no observation."""
+
+    task: Task
+    certified: CertifiedState
+
+
+class RealizeView(TypedDict):
+    """Realize (Eq. 2) sees the certified state, its target, the world's current view and the tries at this target."""
+
+    task: Task
+    certified: CertifiedState
+    target: Predicate
+    evidence: Evidence
+    attempts: Sequence[Attempt]
+
+
+class ValidateView(TypedDict):
+    """Validate (Eq. 3) sees the plan tail and the new observation."""
+
+    task: Task
+    tail: Sequence[Predicate]
+    observation: Observation
+
+
+class ReplanView(TypedDict):
+    """Replan (Eq. 4), the one operator that sees everything."""
+
+    task: Task
+    certified: CertifiedState
+    plan: Sequence[Predicate]
+    head: int
+    certificates: Sequence[Certificate]
+    attempts: Sequence[Attempt]
+    evidence: Evidence
+    replans: int
+
+
+def propose_view(state: SDPState) -> ProposeView:
+    """The part of the state that Propose may read."""
+    return {"task": state["task"], "certified": certified_state(state["certificates"])}
+
+
+def realize_view(state: SDPState) -> RealizeView:
+    """The part of the state that Realize may read."""
+    head = state["head"]
+    return {
+        "task": state["task"],
+        "certified": certified_state(state["certificates"]),
+        "target": state["plan"][head],
+        "evidence": state["evidence"],
+        "attempts": list(_attempts_at(head, state["attempts"], state["plan"][head])),
+    }
+
+
+def validate_view(state: SDPState) -> ValidateView:
+    """The part of the state that Validate may read."""
+    return {"task": state["task"], "tail": state["plan"][state["head"] :], "observation": state["observation"]}
+
+
+def replan_view(state: SDPState) -> ReplanView:
+    """Everything but bookkeeping."""
+    return {
+        "task": state["task"],
+        "certified": certified_state(state["certificates"]),
+        "plan": state["plan"],
+        "head": state["head"],
+        "certificates": state["certificates"],
+        "attempts": state["attempts"],
+        "evidence": state["evidence"],
+        "replans": state["replans"],
+    }
+
+
+def ending(state: SDPState) -> str:
+    """Why a run that reached the graph's end ended."""
+    plan, head, verdict = state.get("plan"), state.get("head", 0), state.get("verdict")
+    if plan and head >= len(plan):
+        return GOAL
+    if verdict and verdict.exhausted:
+        return EXHAUSTED
+    observation = state.get("observation")
+    return WORLD_ENDED if observation and observation.done else GAVE_UP
+
+
+def _attempts_at(head: int, attempts: Sequence[Attempt], target: Predicate) -> Iterator[Attempt]:
+    latest = list(takewhile(lambda a: a.position == head, reversed(attempts)))
+    return (a for a in reversed(latest) if a.target == target)

@@ -1,0 +1,150 @@
+"""The trajectory of a run: append-only JSONL of a header, one line a node execution, and a footer.
+
+A line that could not be written whole (a crash) is tolerated at the end of the file. After a resume, events that ran
+ahead of the checkpoint are superseded: the reader drops what they did and keeps what they cost.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, JsonValue, TypeAdapter, ValidationError
+
+from certigraph.state.endings import Fault
+from certigraph.state.records import Record, Scores, Task, Usage
+from certigraph.state.sdp import SDPState
+
+SCHEMA = 1
+LOGS = frozenset({"certificates", "attempts", "history", "usage"})
+"""Channels whose updates append; of the others the last one wins."""
+
+
+class Header(Record):
+    """What the run was: enough to tell it from others and, with its local settings, to build it again."""
+
+    type: Literal["header"] = "header"
+    schema_version: int = SCHEMA
+    run_id: str
+    created: str
+    graph: str
+    operators: dict[str, JsonValue]
+    task: Task
+    context: dict[str, JsonValue]
+    versions: dict[str, str]
+
+
+class Event(Record):
+    """One execution of a node. `t` and `seconds` are wall-clock seconds, `t` since the run (or its resume) began."""
+
+    type: Literal["event"] = "event"
+    t: float
+    superstep: int
+    node: str
+    usage: Usage
+    calls: list[dict[str, JsonValue]] = Field(default_factory=list)
+    update: dict[str, JsonValue] | None = None
+    """None when the node raised: it changed nothing but what it spent."""
+
+
+class Resumed(Record):
+    """The run went on from the checkpoint of `superstep`; later events before this line are superseded."""
+
+    type: Literal["resumed"] = "resumed"
+    superstep: int
+
+
+class Footer(Record):
+    """How the run ended. A resumed run may have several; the last one counts."""
+
+    type: Literal["footer"] = "footer"
+    ending: str
+    message: str = ""
+    scores: Scores | None = None
+    usage: Usage
+
+
+Line = Header | Event | Resumed | Footer
+_LINE: TypeAdapter[Line] = TypeAdapter(Line)
+_STATE: TypeAdapter[SDPState] = TypeAdapter(SDPState)
+
+
+class Trajectory(Record):
+    """A run as read from its file."""
+
+    header: Header
+    events: list[Event]
+    superseded: list[Event] = Field(default_factory=list)
+    footer: Footer | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """Everything the run cost, superseded work included: it was paid."""
+        return total(e.usage for e in [*self.events, *self.superseded])
+
+    def state(self) -> SDPState:
+        """The graph state that the events add up to."""
+        folded: dict[str, Any] = {"task": self.header.task.as_json()}
+        for event in self.events:
+            _apply(folded, {**(event.update or {}), "usage": [event.usage.as_json()]})
+        return _STATE.validate_python(folded)
+
+
+def read_trajectory(path: Path) -> Trajectory:
+    """Read a trajectory file.
+
+    Raises:
+        Fault: the file is missing, or a line other than the last is not a trajectory line.
+    """
+    if not path.is_file():
+        raise Fault("data", f"no trajectory at {path}: give the folder of a run, as `certigraph run` printed it")
+    return assembled(_lines(path))
+
+
+def assembled(lines: Iterable[Line]) -> Trajectory:
+    """Put lines together: the latest footer, and events without the superseded ones."""
+    header, footer = None, None
+    events: list[Event] = []
+    superseded: list[Event] = []
+    for line in lines:
+        if isinstance(line, Header):
+            header = line
+        elif isinstance(line, Event):
+            events.append(line)
+        elif isinstance(line, Footer):
+            footer = line
+        else:
+            superseded += [e for e in events if e.superstep > line.superstep or e.update is None]
+            events = [e for e in events if e.superstep <= line.superstep and e.update is not None]
+            footer = None
+    if header is None:
+        raise Fault("data", "the trajectory has no header line: its run stopped before it began; start it again")
+    return Trajectory(header=header, events=events, superseded=superseded, footer=footer)
+
+
+def total(usages: Iterable[Usage], node: str = "all") -> Usage:
+    """The sum of several usages under one name."""
+    sums = {name: 0.0 for name in Usage.model_fields if name != "node"}
+    for usage in usages:
+        for name in sums:
+            sums[name] += getattr(usage, name)
+    return Usage.model_validate({"node": node, **sums})
+
+
+def _apply(folded: dict[str, Any], update: dict[str, Any]) -> None:
+    for key, value in update.items():
+        folded[key] = [*folded.get(key, []), *value] if key in LOGS else value
+
+
+def _lines(path: Path) -> Iterator[Line]:
+    texts = path.read_text(encoding="utf-8").split("\n")
+    for number, text in enumerate(texts, 1):
+        if not text:
+            continue
+        try:
+            yield _LINE.validate_python(json.loads(text))
+        except (json.JSONDecodeError, ValidationError) as error:
+            if number == len(texts):
+                return
+            message = f"{path}:{number}: not a trajectory line ({type(error).__name__}): {text[:80]!r}"
+            raise Fault("data", f"{message}; restore the file or start the run anew") from error

@@ -1,0 +1,71 @@
+"""A twenty-line OpenAI-compatible endpoint for tests: answers the given texts in order, the last one for ever."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class Stub(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, replies: list[str], refuses_schema: bool, status: int, finish: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.replies, self.refuses_schema, self.status, self.finish = replies, refuses_schema, status, finish
+        self.requests: list[dict[str, Any]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Stub
+
+    def do_POST(self) -> None:
+        stub = self.server
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        stub.requests.append(body)
+        if stub.status != 200:
+            # an endpoint that is careless enough to repeat the key it was sent
+            self._send(stub.status, {"error": {"message": f"no: {self.headers['Authorization']}"}})
+        elif stub.refuses_schema and "response_format" in body:
+            self._send(400, {"error": {"message": "response_format is not supported"}})
+        else:
+            self._send(200, _completion(stub.replies.pop(0) if len(stub.replies) > 1 else stub.replies[0], stub.finish))
+
+    def _send(self, status: int, payload: dict[str, Any]) -> None:
+        data = json.dumps(payload).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def _completion(text: str, finish: str) -> dict[str, Any]:
+    usage = {
+        "prompt_tokens": 100,
+        "completion_tokens": 10,
+        "total_tokens": 110,
+        "prompt_tokens_details": {"cached_tokens": 64},
+    }
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
+    return {"id": "x", "object": "chat.completion", "created": 0, "model": "stub", "choices": [choice], "usage": usage}
+
+
+@contextmanager
+def stub(*replies: str, refuses_schema: bool = False, status: int = 200, finish: str = "stop") -> Iterator[Stub]:
+    server = Stub(list(replies), refuses_schema, status, finish)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,437 @@
+import asyncio
+import base64
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Coroutine
+from enum import Enum
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import quote
+
+import pytest
+from endpoint_stub import stub
+from hypothesis import given
+from hypothesis import strategies as st
+from langgraph.runtime import Runtime
+from pydantic import Field
+
+from certigraph.adapters.context import Budget, Context
+from certigraph.adapters.models import (
+    Call,
+    Meter,
+    Prompt,
+    ScriptedChat,
+    ask,
+    ask_text,
+    chat_model,
+    choose,
+    current_meter,
+    metering,
+    redact,
+)
+from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.models.parsing import MAX_CHARS, ParseError, parse
+from certigraph.adapters.models.prices import usd
+from certigraph.adapters.models.schemas import bounded, schema_of
+from certigraph.state.endings import Fault, LimitReached
+from certigraph.state.records import Record, Usage
+
+T = TypeVar("T")
+PROMPT = Prompt("You pick hotels.", "Which one?")
+KEY = "sk-proj/9+aé=%zz 'q\"Zz77xyz0123456789"
+
+
+class Stay(Record):
+    hotel: Literal["Inn", "Lodge"]
+    nights: int = Field(ge=1)
+
+
+class Color(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Tree(Record):
+    label: str = Field(min_length=2)
+    children: list["Tree"]
+    next: "Tree | None"
+
+
+class Everything(Record):
+    color: Color
+    flag: bool
+    share: float = Field(gt=0.5)
+    count: int = Field(le=-3)
+    nothing: None
+    pair: tuple[int, Literal["x"]]
+    stays: Annotated[list[Stay], Field(min_length=2)]
+    either: Stay | str
+    table: dict[str, int]
+    skipped: str = "kept out"
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(coroutine)
+
+
+def live(model: Any, **kwargs: Any) -> Runtime[Context]:
+    return Runtime(context=Context(chat=model, **kwargs))
+
+
+def metered(coroutine: Coroutine[Any, Any, T], **budget: Any) -> tuple[T | Exception, Meter]:
+    async def inside() -> T | Exception:
+        try:
+            return await coroutine
+        except (Fault, LimitReached) as error:
+            return error
+
+    with metering(Meter("propose", Budget(**budget))) as meter:
+        return run(inside()), meter
+
+
+# --- asking ---------------------------------------------------------------------------------------------------------
+
+
+class Spy(ScriptedChat):
+    seen: list[list[str]] = Field(default_factory=list)
+
+    def _generate(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
+        self.seen.append([m.content for m in messages])
+        return super()._generate(messages, *args, **kwargs)
+
+
+GOOD = '{"hotel": "Inn", "nights": 2}'
+
+
+def test_a_wrong_answer_is_repaired_from_the_last_try_alone_and_every_try_is_counted() -> None:
+    spy = Spy(replies=("prose", '{"hotel": "Ritz", "nights": 2}', GOOD))
+    answer, meter = metered(ask(PROMPT, Stay, role="executor", runtime=live(spy)))
+    assert answer == Stay(hotel="Inn", nights=2)
+    assert [bool(call.failure) for call in meter.records] == [True, True, False]
+    assert meter.calls == 3 and meter.usage(1.5).calls == 3 and meter.usage(1.5).seconds == 1.5
+    assert meter.input_tokens == sum(call.input_tokens for call in meter.records) > 0
+    _, second, third = spy.seen
+    assert second[2] == "prose" and "no JSON object" in second[3]
+    assert "Ritz" in third[2] and "hotel: Input should be 'Inn' or 'Lodge'" in third[3] and "prose" not in third
+
+
+def test_three_unusable_answers_are_a_fault_that_names_model_schema_and_answer() -> None:
+    model = ScriptedChat(replies=("a", "b", "see " + "c" * 5000, GOOD), model_name="tiny")
+    fault, meter = metered(ask(PROMPT, Stay, role="executor", runtime=live(model)))
+    assert isinstance(fault, Fault) and fault.ending == "error:model" and meter.calls == 3
+    assert "tiny gave no Stay in 3 tries" in str(fault) and "see ccc" in str(fault) and len(str(fault)) < 1000
+
+
+def test_choose_takes_one_of_the_texts_only() -> None:
+    model = ScriptedChat(replies=('{"choice": "Castle"}', "**Lodge**", "choice: Inn", "nothing"))
+    runtime = live(model)
+    assert run(choose(PROMPT, ["Inn", "Lodge"], role="x", runtime=runtime)) == "Lodge"
+    assert run(choose(PROMPT, ["Inn", "Lodge"], role="x", runtime=runtime)) == "Inn"
+    with pytest.raises(ValueError, match="at least one option"):
+        run(choose(PROMPT, [], role="x", runtime=runtime))
+
+
+def test_roles_and_the_expert_decide_who_answers() -> None:
+    class Benchmark:
+        def expert(self) -> Any:
+            return lambda prompt, schema: {"choice": schema["properties"]["choice"]["enum"][-1]}
+
+    context = Context(benchmark=Benchmark(), roles={"validator": "scripted:first"})
+    runtime = Runtime(context=context)
+    assert run(choose(PROMPT, ["Inn", "Lodge"], role="planner", runtime=runtime)) == "Lodge"
+    assert run(choose(PROMPT, ["Inn", "Lodge"], role="validator", runtime=runtime)) == "Inn"
+    assert run(ask_text(PROMPT, role="validator", runtime=runtime)) == ""
+
+
+def test_unknown_models_are_refused_with_the_valid_forms() -> None:
+    for name in ("gpt-4o", "scripted", "scripted:best", "openai:", "anthropic:x"):
+        with pytest.raises(ValueError, match=r"openai:NAME, local, local:FILE\.gguf, scripted:first"):
+            chat_model(name)
+
+
+# --- the budget -----------------------------------------------------------------------------------------------------
+
+
+def test_a_loop_stops_at_exactly_the_budgeted_calls_even_in_parallel() -> None:
+    def question() -> Coroutine[Any, Any, str]:
+        return choose(PROMPT, ["a", "b"], role="x", runtime=Runtime(context=Context()))
+
+    async def forever() -> None:
+        while True:
+            await question()
+
+    async def burst() -> None:
+        await asyncio.gather(*(question() for _ in range(30)))
+
+    for loop in (forever, burst):
+        stopped, meter = metered(loop(), calls=7)
+        assert isinstance(stopped, LimitReached) and stopped.kind == "calls" and meter.calls == len(meter.records) == 7
+
+
+def test_what_was_spent_before_counts_for_each_kind() -> None:
+    before = [Usage(node="a", calls=2, input_tokens=60, output_tokens=40, usd=0.5, seconds=9)] * 2
+    spent = {"calls": 4, "tokens": 200, "usd": 1.0, "seconds": 18.0}
+    for kind, amount in spent.items():
+        short = amount - 1 if kind != "usd" else 0.9
+        with pytest.raises(LimitReached) as stopped:
+            Meter("b", Budget(**{kind: short}), before).check()
+        assert stopped.value.kind == kind and stopped.value.ending == f"limit:{kind}"
+        Meter("b", Budget(**{kind: amount + 1}), before).check(calls=1)
+
+
+def test_spent_calls_stop_the_next_call_but_not_a_step_that_needs_none() -> None:
+    meter = Meter("act", Budget(calls=1, usd=0))
+    meter.charge(Call(role="x", model="m", schema_name="s", input_tokens=3))
+    meter.check()
+    with pytest.raises(LimitReached), meter.calling():
+        pytest.fail("the call must not happen")
+
+
+def test_meters_do_not_leak_out_of_their_block() -> None:
+    with metering(Meter("a", Budget())) as outer:
+        with metering(Meter("b", Budget())) as inner:
+            assert current_meter() is inner
+        assert current_meter() is outer
+    assert current_meter() not in (inner, outer) and current_meter().budget == Budget()
+
+
+# --- parsing --------------------------------------------------------------------------------------------------------
+
+SCHEMA = schema_of(Stay)
+json_like = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["hotel", "nights", "z"]), inner),
+    max_leaves=20,
+)
+fragments = st.sampled_from(
+    ['{"hotel":', '"Inn"', "```json\n", "```", "[", "]", "}", ",", ":", "\\u", "\\", "NaN", "nights: 2\n"]
+)
+noise = st.lists(fragments | st.text(max_size=5), max_size=40).map("".join)
+
+
+@given(noise | st.text() | json_like.map(json.dumps))
+def test_parsing_raises_nothing_but_its_own_error_and_returns_what_can_be_stored(text: str) -> None:
+    try:
+        value = parse(text, SCHEMA)
+    except ParseError:
+        return
+    assert isinstance(value, dict)
+    json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+
+
+@given(st.sampled_from(["Inn", "Lodge"]), st.integers(1, 10**6), st.sampled_from(["", "Sure!\n", "<think>{}</think>"]))
+def test_the_same_answer_is_read_from_each_of_its_disguises(hotel: str, nights: int, before: str) -> None:
+    expected = {"hotel": hotel, "nights": nights}
+    plain = json.dumps(expected)
+    disguises = [
+        plain,
+        f"```json\n{plain}\n```",
+        plain[:-1],
+        plain.replace('"', "'"),
+        f"hotel: {hotel}\nnights = {nights}",
+    ]
+    assert [parse(before + text, SCHEMA) for text in disguises] == [expected] * len(disguises)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"hotel": "' + "x" * MAX_CHARS + '"}', "characters"),
+        ('{"hotel": ' * 40 + "1" + "}" * 40, "deeper"),
+        ("[" * 90_000, "no JSON object"),
+        ('{"nights": 1e999}', "number inf"),
+        ('{"nights": NaN}', "number nan"),
+        ('{"nights": 9223372036854775808}', "64 bits"),
+        ('{"hotel": "\\ud800"}', "surrogate"),
+        ("7" * 5000, "no JSON object"),
+        ("", "no JSON object"),
+    ],
+)
+def test_hostile_answers_are_refused_for_what_they_are(text: str, why: str) -> None:
+    with pytest.raises(ParseError, match=why):
+        parse(text, SCHEMA)
+
+
+# --- schemas and scripted models ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", [Stay, Everything, Tree])
+def test_the_least_instance_fits_its_schema(model: type[Record]) -> None:
+    for schema in (model.model_json_schema(), schema_of(model)):
+        model.model_validate(minimal(schema))
+
+
+def test_schemas_are_bounded_everywhere_and_free_of_references_unless_recursive() -> None:
+    def open_ended(node: Any) -> bool:
+        if isinstance(node, list):
+            return any(map(open_ended, node))
+        if not isinstance(node, dict):
+            return False
+        text = node.get("type") == "string" and not node.keys() & {"enum", "const", "maxLength"}
+        return text or (node.get("type") == "array" and "maxItems" not in node) or any(map(open_ended, node.values()))
+
+    assert open_ended(Everything.model_json_schema()) and not open_ended(schema_of(Everything))
+    assert "$ref" not in json.dumps(schema_of(Everything)) and "$ref" in json.dumps(schema_of(Tree))
+    assert not open_ended(schema_of(Tree))
+    kept = {"type": "object", "properties": {"title": {"type": "string", "maxLength": 5}}}
+    assert bounded(kept) == kept
+
+
+def test_a_simulated_model_errs_at_its_rate_validly_and_the_same_way_each_time() -> None:
+    schema = {"properties": {"choice": {"enum": ["a", "b", "c"]}, "sure": {"type": "boolean"}}}
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+
+    def answers(rate: float, seed: int = 0) -> list[Any]:
+        model = ScriptedChat(responder=lambda prompt, schema: {"choice": "a", "sure": True}, error_rate=rate, seed=seed)
+        return [json.loads(model.invoke(f"question {i}", response_format=form).text) for i in range(300)]
+
+    assert answers(0.0) == [{"choice": "a", "sure": True}] * 300
+    for field, right, others in (("choice", "a", {"b", "c"}), ("sure", True, {False})):
+        wrong = [answer[field] for answer in answers(0.2) if answer[field] != right]
+        assert 35 < len(wrong) < 90 and set(wrong) == others
+    assert answers(0.2) == answers(0.2) != answers(0.2, seed=1)
+
+
+def test_a_scripted_run_imports_no_endpoint_client() -> None:
+    code = (
+        "import asyncio, sys\n"
+        "from langgraph.runtime import Runtime\n"
+        "from certigraph.adapters.context import Context\n"
+        "from certigraph.adapters.models import Prompt, choose\n"
+        "asyncio.run(choose(Prompt('', ''), ['a'], role='x', runtime=Runtime(context=Context())))\n"
+        "assert not {'openai', 'langchain_openai', 'xllamacpp', 'inspect_ai'} & sys.modules.keys()"
+    )
+    path = [entry for entry in sys.path if entry]
+    subprocess.run([sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}\n{code}"], check=True)
+
+
+# --- endpoints ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def openai(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def runtime(url: str) -> Runtime[Context]:
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", url)
+        return Runtime(context=Context(model="openai:stub"))
+
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    return runtime
+
+
+def test_an_endpoint_is_asked_in_schema_mode_and_its_usage_arrives(openai: Any) -> None:
+    with stub(GOOD) as server:
+        runtime = openai(server.url)
+        # a second event loop gets the same cached model
+        for _ in range(2):
+            answer, meter = metered(ask(PROMPT, Stay, role="executor", runtime=runtime))
+            assert answer == Stay(hotel="Inn", nights=2)
+        assert (meter.input_tokens, meter.output_tokens, meter.cached_tokens, meter.usd) == (100, 10, 64, 0.0)
+        sent = server.requests[0]
+        assert sent["response_format"]["json_schema"] == {"name": "Stay", "schema": SCHEMA, "strict": False}
+        assert sent["temperature"] == 0 and [m["role"] for m in sent["messages"]] == ["system", "user"]
+
+
+def test_an_endpoint_that_refuses_schema_mode_is_remembered_and_gets_the_schema_in_the_prompt(openai: Any) -> None:
+    with stub("Inn", f"```\n{GOOD}\n```", refuses_schema=True) as server:
+        runtime = openai(server.url)
+        for calls in (2, 1):
+            answer, meter = metered(ask(PROMPT, Stay, role="executor", runtime=runtime))
+            assert answer == Stay(hotel="Inn", nights=2) and meter.calls == calls
+        assert ["response_format" in request for request in server.requests] == [True, False, False, False]
+        assert all(
+            json.dumps(request["messages"]).count("fits this JSON schema") == 1 for request in server.requests[1:]
+        )
+
+
+def test_an_answer_cut_short_is_billed_and_asked_again(openai: Any) -> None:
+    with stub(GOOD, finish="length") as server:
+        fault, meter = metered(ask(PROMPT, Stay, role="executor", runtime=openai(server.url)))
+        assert "ended the answer early (length)" in str(fault) and (meter.calls, meter.output_tokens) == (3, 30)
+        assert run(ask_text(PROMPT, role="executor", runtime=openai(server.url))) == GOOD
+
+
+def test_a_dead_port_is_a_fault_that_says_where_and_what_to_check(openai: Any) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://user:hunter2secret@127.0.0.1:{free.getsockname()[1]}/v1"
+    fault, meter = metered(ask(PROMPT, Stay, role="executor", runtime=openai(url)))
+    assert isinstance(fault, Fault) and meter.calls == 1 and meter.records[0].failure
+    assert url.rpartition("@")[2] in str(fault) and "CERTIGRAPH_BASE_URL" in str(fault) and "hunter2" not in str(fault)
+
+
+@pytest.mark.parametrize(("status", "remedy"), [(401, "OPENAI_API_KEY"), (404, "model's name"), (400, "context")])
+def test_a_refusal_is_a_fault_with_its_remedy_and_without_the_key(
+    openai: Any, monkeypatch: pytest.MonkeyPatch, status: int, remedy: str
+) -> None:
+    secret = "sentinel-0123456789"
+    with stub("", status=status) as server:
+        runtime = openai(server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", secret)
+        fault, _ = metered(ask(PROMPT, Stay, role="executor", runtime=runtime))
+    assert isinstance(fault, Fault) and remedy in str(fault) and "[redacted]" in str(fault) and secret not in str(fault)
+
+
+def test_a_missing_key_is_a_fault_that_names_both_ways_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("CERTIGRAPH_BASE_URL", raising=False)
+    with pytest.raises(Fault, match=r"OPENAI_API_KEY=.*CERTIGRAPH_BASE_URL="):
+        chat_model("openai:gpt-4o-mini")
+
+
+def test_a_bug_of_the_caller_is_not_blamed_on_the_model() -> None:
+    def broken(prompt: str, schema: Any) -> Any:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        run(choose(PROMPT, ["a"], role="x", runtime=live(ScriptedChat(responder=broken))))
+
+
+def test_prices_apply_to_openais_own_endpoint_and_cached_tokens_are_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.delenv("OPENAI_API_BASE", raising=False)
+    monkeypatch.delenv("CERTIGRAPH_BASE_URL", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "k" * 20)
+    usage: Any = {"input_tokens": 1_000_000, "output_tokens": 1_000_000, "total_tokens": 2_000_000}
+    assert usd(chat_model("openai:gpt-4o-mini"), usage) == pytest.approx(0.75)
+    half_cached = {**usage, "input_token_details": {"cache_read": 500_000}}
+    assert usd(chat_model("openai:gpt-4o-mini"), half_cached) == pytest.approx(0.7125)
+    assert usd(chat_model("openai:unheard-of"), usage) == 0
+    monkeypatch.setenv("CERTIGRAPH_BASE_URL", "http://127.0.0.1:9/v1")
+    assert usd(chat_model("openai:gpt-4o-mini"), usage) == 0
+
+
+# --- secrets --------------------------------------------------------------------------------------------------------
+
+ENCODINGS = {
+    "raw": KEY,
+    "percent": quote(KEY, safe=""),
+    "json": json.dumps(KEY)[1:-1],
+    "json, not ascii": json.dumps(KEY, ensure_ascii=False)[1:-1],
+    "repr": repr(KEY)[1:-1],
+    "hex": KEY.encode().hex(),
+    "base64": base64.b64encode(KEY.encode()).decode(),
+}
+
+
+@pytest.mark.parametrize("form", ENCODINGS.values(), ids=ENCODINGS.keys())
+def test_the_key_is_masked_in_every_encoding(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    text = f'header "{form}", end'
+    assert form in text and form[4:-4] not in redact(text) and redact(text).endswith('", end')
+
+
+@given(before=st.binary(max_size=9), after=st.binary(max_size=9))
+def test_the_key_is_masked_inside_longer_base64(before: bytes, after: bytes) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", KEY)
+        text = base64.b64encode(before + KEY.encode() + after).decode()
+        assert "[redacted]" in redact(text) and len(redact(text)) < len(text) - len(KEY)
+
+
+def test_keys_of_others_and_passwords_are_masked_and_plain_text_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    for secret in ("sk-abcdEFGH1234567890", "Bearer abcdefghijklmnop123", "https://user:pass@host/v1"):
+        assert "[redacted]" in redact(f"error: {secret}")
+    plain = "none of the risk-averse bearers of task-oriented news met at 12:30 at https://host:80/a@b"
+    assert redact(plain) == plain
