@@ -27,6 +27,12 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "replan": replan,
     "validate": validate,
 }
+    "always_pass": always_pass,
+    "capped": capped,
+    "give_up": give_up,
+    "replan": replan,
+    "validate": validate,
+}
 """Shipped operators that a command line may name."""
 
 AnyGraph = CompiledStateGraph[Any, Context, Any, Any]

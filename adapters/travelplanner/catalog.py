@@ -24,12 +24,12 @@ class Catalog:
         return options.transports(leg, self.query.people_number, self.sandbox)
 
     def _stays(self, city: str) -> list[Option]:
-        return options.stays(city, self.query.people_number, self.trip.nights, self.sandbox)
+        return options.stays(city, self.query.people_number, len(self.trip.nights_in(city)), self.sandbox)
 
     def _restaurants(self, city: str) -> list[Option]:
         found = options.restaurants(city, self.query.people_number, self.sandbox)
         return sorted(found, key=lambda option: option.cost)
 
     def _least_stay(self, city: str) -> float:
-        allowed = options.allowed_stay(self.query.local_constraint, self.trip.nights)
+        allowed = options.allowed_stay(self.query.local_constraint, len(self.trip.nights_in(city)))
         return min((option.cost for option in self.stays(city) if allowed.keeps(option)), default=inf)

@@ -77,7 +77,7 @@ class Chooser:
             yield options.allowed_transport(wanted)
             yield options.consistent_with(draft.kinds())
         elif entry == "accommodation":
-            yield options.allowed_stay(wanted, self.catalog.trip.nights)
+            yield options.allowed_stay(wanted, len(choice.slots))
         else:
             yield options.unused(draft.texts("attraction") if entry == "attraction" else draft.texts(*MEALS))
 

@@ -74,7 +74,8 @@ def _forbidden(catalog: Catalog, booked: Draft) -> Iterator[str]:
         yield f"{refused} is refused"
     for text in dict.fromkeys(booked.texts("accommodation")):
         place = match_accommodation(*item(text), catalog.sandbox)[0]
-        if violation := stay_violation(place, wanted, catalog.trip.nights):
+        nights = sum(text == other for other in booked.texts("accommodation"))
+        if violation := stay_violation(place, wanted, nights):
             yield violation
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from certigraph.adapters.travelplanner.legs import visited_cities
+from certigraph.adapters.travelplanner.legs import legs, visited_cities
 from certigraph.adapters.travelplanner.plans import MEALS
 from certigraph.adapters.travelplanner.queries import Query
 from certigraph.state.records import Arguments, Predicate
@@ -23,11 +23,13 @@ class Leg(NamedTuple):
 
 
 class Trip(NamedTuple):
-    """A closed route from home through the visited cities, the same number of nights in each."""
+    """A closed route from home through the visited cities, with the days on which one travels."""
 
     home: str
     cities: tuple[str, ...]
     dates: tuple[str, ...]
+    travel_days: tuple[int, ...]
+    """Counted from 1; one more than there are cities."""
 
     @property
     def days(self) -> int:
@@ -35,16 +37,10 @@ class Trip(NamedTuple):
         return len(self.dates)
 
     @property
-    def nights(self) -> int:
-        """Nights in each city."""
-        return (self.days - 1) // len(self.cities)
-
-    @property
     def legs(self) -> tuple[Leg, ...]:
-        """All journeys: on the first day of each stay, and home on the last day."""
-        stops = [self.home, *self.cities, self.home]
-        days = [1 + n * self.nights for n in range(len(self.cities))] + [self.days]
-        return tuple(Leg(d, a, b, self.dates[d - 1]) for d, (a, b) in zip(days, pairwise(stops), strict=True))
+        """All journeys, in order."""
+        stops = pairwise([self.home, *self.cities, self.home])
+        return tuple(Leg(d, a, b, self.dates[d - 1]) for d, (a, b) in zip(self.travel_days, stops, strict=True))
 
     def leg_on(self, day: int) -> Leg | None:
         """The journey of a day, if it is a travel day."""
@@ -52,7 +48,8 @@ class Trip(NamedTuple):
 
     def city_on(self, day: int) -> str:
         """Where the day's meals and attractions are: the city of arrival, on the last day the last city."""
-        return self.cities[min((day - 1) // self.nights, len(self.cities) - 1)]
+        arrived = sum(travel_day <= day for travel_day in self.travel_days)
+        return self.cities[min(arrived, len(self.cities)) - 1]
 
     def nights_in(self, city: str) -> list[int]:
         """The days on which one sleeps in a city."""
@@ -64,8 +61,9 @@ class Trip(NamedTuple):
 
 
 def trip_of(query: Query, route: Sequence[str] | None = None) -> Trip:
-    """The trip of a query on a route through its cities; on the reference information's own when none is given."""
-    return Trip(query.org, tuple(route or visited_cities(query)), query.date)
+    """The trip of a query through its cities, on the days and, unless another is given, in the order of its legs."""
+    days = tuple(query.date.index(leg.date) + 1 for leg in legs(query))
+    return Trip(query.org, tuple(route or visited_cities(query)), query.date, days)
 
 
 def plan_of(query: Query, trip: Trip) -> list[Predicate]:
