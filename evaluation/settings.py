@@ -27,12 +27,6 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "replan": replan,
     "validate": validate,
 }
-    "always_pass": always_pass,
-    "capped": capped,
-    "give_up": give_up,
-    "replan": replan,
-    "validate": validate,
-}
 """Shipped operators that a command line may name."""
 
 AnyGraph = CompiledStateGraph[Any, Context, Any, Any]

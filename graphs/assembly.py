@@ -1,7 +1,7 @@
 """Putting operators into slots: the swap by keyword that every graph offers."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from langgraph.graph import StateGraph
 
@@ -15,8 +15,8 @@ def assemble(
     state: type[Any],
     given: type[Any],
     slots: Sequence[Slot],
-    defaults: Mapping[str, Operator],
-    swaps: Mapping[str, Operator],
+    defaults: Mapping[str, object],
+    swaps: Mapping[str, object],
 ) -> StateGraph[Any, Context, Any, Any]:
     """A graph builder with one node a slot; `swaps` take the place of `defaults`.
 
@@ -30,7 +30,7 @@ def assemble(
         raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}; this graph has: {', '.join(defaults)}")
     builder = StateGraph(state, context_schema=Context, input_schema=given)
     for slot in slots:
-        operator = swaps.get(slot.name, defaults[slot.name])
+        operator = cast(Operator, swaps.get(slot.name, defaults[slot.name]))
         spec = spec_of(operator).model_dump(mode="json")
         builder.add_node(slot.name, as_node(slot, operator), metadata={"operator": spec}, input_schema=state)
     return builder

@@ -81,7 +81,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
         certify=certify,
         replan=replan,
     )
-    builder = assemble(SDPState, SDPInput, SLOTS, dict(defaults.items()), dict(operators.items()))
+    builder = assemble(SDPState, SDPInput, SLOTS, defaults, operators)
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "propose")
     builder.add_conditional_edges("propose", after_planning, {"planned": "realize", "gave_up": END})
