@@ -9,6 +9,7 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Benchmark, Limits
+from certigraph.state.endings import UnknownName
 from certigraph.state.records import Task
 
 BENCHMARKS = {
@@ -23,11 +24,11 @@ def load_benchmark(name: str, data: str | None = None) -> Benchmark:
     A configuration of the benchmark may follow the name: `travelplanner:paper`.
 
     Raises:
-        KeyError: the name is unknown; the message lists the known ones.
+        UnknownName: the name is unknown; the message lists the known ones.
     """
     plain, _, config = name.partition(":")
     if plain not in BENCHMARKS:
-        raise KeyError(f"unknown benchmark {name!r}; known: {', '.join(sorted(BENCHMARKS))}")
+        raise UnknownName(f"unknown benchmark {name!r}; known: {', '.join(sorted(BENCHMARKS))}")
     return _load(plain, config, data_folder(plain, data))
 
 

@@ -17,6 +17,7 @@ from certigraph.adapters.context import Context
 from certigraph.nodes.replan import give_up, replan
 from certigraph.nodes.specs import Spec, operator_from
 from certigraph.nodes.validate import always_pass, capped, validate
+from certigraph.state.endings import UnknownName
 
 GRAPHS = {"sdp": "certigraph.graphs.sdp"}
 
@@ -33,16 +34,20 @@ AnyGraph = CompiledStateGraph[Any, Context, Any, Any]
 
 
 def graph_module(name: str) -> Any:
-    """The module of a graph. Raises KeyError listing the known graphs."""
+    """The module of a graph. Raises UnknownName listing the known graphs."""
     if name not in GRAPHS:
-        raise KeyError(f"unknown graph {name!r}; known: {', '.join(sorted(GRAPHS))}")
+        raise UnknownName(f"unknown graph {name!r}; known: {', '.join(sorted(GRAPHS))}")
     return import_module(GRAPHS[name])
 
 
 def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
     """A graph by name, with operators by their specs."""
+    module = graph_module(name)
     made = {slot: operator_from(spec, OPERATORS) for slot, spec in (swaps or {}).items()}
-    graph: AnyGraph = graph_module(name).build(**made)
+    try:
+        graph: AnyGraph = module.build(**made)
+    except TypeError as error:
+        raise UnknownName(str(error)) from error
     return graph
 
 
@@ -50,11 +55,11 @@ def parse_swap(text: str) -> tuple[str, Spec]:
     """Read `SLOT=OPERATOR` or `SLOT=FACTORY:key=value,...`, as in `validate=capped:depth=1`.
 
     Raises:
-        ValueError: there is no `=`.
+        UnknownName: there is no `=`.
     """
     slot, equals, rest = text.partition("=")
     if not equals:
-        raise ValueError(f"{text!r} is no swap; write SLOT=OPERATOR, for example validate=always_pass")
+        raise UnknownName(f"{text!r} is no swap; write SLOT=OPERATOR, for example validate=always_pass")
     name, _, arguments = rest.partition(":")
     if arguments and "=" not in arguments:
         return slot, Spec(name=rest)

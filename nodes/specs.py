@@ -9,6 +9,7 @@ from typing import Any, ParamSpec
 from pydantic import Field, JsonValue
 
 from certigraph.adapters.protocols import Operator
+from certigraph.state.endings import UnknownName
 from certigraph.state.records import Record
 
 P = ParamSpec("P")
@@ -50,7 +51,7 @@ def operator_from(spec: Spec, shipped: Mapping[str, Callable[..., Any]]) -> Oper
     """Make an operator from its spec: shipped ones by name, a user's by import.
 
     Raises:
-        KeyError: the name is unknown; the message lists the shipped ones.
+        UnknownName: the name is unknown; the message lists the shipped ones.
     """
     made = shipped.get(spec.name) or _imported(spec.name, shipped)
     if not getattr(made, "makes_operator", False):
@@ -64,7 +65,7 @@ def _imported(name: str, shipped: Mapping[str, object]) -> Callable[..., Any]:
     module, _, attribute = name.partition(":")
     if not attribute:
         known = ", ".join(sorted(shipped))
-        raise KeyError(f"unknown operator {name!r}; known: {known}, or module:attribute for your own")
+        raise UnknownName(f"unknown operator {name!r}; known: {known}, or module:attribute for your own")
     found: Callable[..., Any] = getattr(import_module(module), attribute)
     return found
 

@@ -11,6 +11,14 @@ LimitKind = Literal["calls", "tokens", "usd", "seconds", "steps"]
 Boundary = Literal["model", "environment", "data", "operator"]
 
 
+class UnknownName(KeyError):
+    """A graph, benchmark, task, operator or model that does not exist; the message lists those that do."""
+
+    def __str__(self) -> str:
+        """The message as it was written, where KeyError would quote it."""
+        return str(self.args[0])
+
+
 class Stopped(Exception):
     """A run was stopped from outside its graph; `ending` is the name that goes into the trajectory's footer."""
 

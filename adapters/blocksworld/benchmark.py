@@ -13,7 +13,7 @@ from certigraph.adapters.blocksworld.responder import respond
 from certigraph.adapters.blocksworld.wording import statement
 from certigraph.adapters.blocksworld.world import BlocksWorldEnvironment
 from certigraph.adapters.protocols import Limits, Operator, Responder
-from certigraph.state.endings import Fault
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
 
 ARCHIVE = "instances.tar.gz"
@@ -31,32 +31,32 @@ class BlocksWorld:
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:
         if config:
-            raise KeyError(f"blocksworld has no configuration {config!r}; name it plainly: blocksworld")
+            raise UnknownName(f"blocksworld has no configuration {config!r}; name it plainly: blocksworld")
         self.data = data
 
     def tasks(self, split: str = "") -> list[Task]:
         """Twenty generated tasks of 3 to 6 blocks by default; a set of instances by its name: `hard`.
 
         Raises:
-            KeyError: for an unknown split, naming the known ones.
+            UnknownName: for an unknown split, naming the known ones.
             Fault: ("data") when the data folder holds no readable instances.
         """
         if not split:
             return [self.task(f"{blocks}-{seed}") for blocks in range(3, 7) for seed in range(5)]
         tasks = [self._task(id_, instance) for id_, instance in self._instances.items() if _set(id_) == split]
         if not tasks:
-            raise KeyError(f"no split {split!r}; {self._offer(sorted(set(map(_set, self._instances))))}")
+            raise UnknownName(f"no split {split!r}; {self._offer(sorted(set(map(_set, self._instances))))}")
         return tasks
 
     def task(self, task_id: str) -> Task:
-        """One task. Raises KeyError whose message lists some valid ids, and Fault as `tasks` does."""
+        """One task. Raises UnknownName whose message lists some valid ids, and Fault as `tasks` does."""
         if match := re.fullmatch(r"([2-9]|[1-9]\d+)-(0|[1-9]\d*)", task_id):
             return self._task(task_id, random_instance(*map(int, match.groups())))
         if match := re.fullmatch(r"tower-([2-9]|[1-9]\d+)", task_id):
             return self._task(task_id, tower_instance(int(match[1])))
         if task_id not in self._instances:
             known = ["4-0", "tower-30", *list(self._instances)[:2]]
-            raise KeyError(f"no task {task_id!r}; {self._offer(known)}")
+            raise UnknownName(f"no task {task_id!r}; {self._offer(known)}")
         return self._task(task_id, self._instances[task_id])
 
     def open(self, task: Task) -> BlocksWorldEnvironment:

@@ -7,7 +7,7 @@ from langchain_core.language_models import BaseChatModel
 
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Responder
-from certigraph.state.endings import Fault
+from certigraph.state.endings import Fault, UnknownName
 
 FORMS = "openai:NAME, local, local:FILE.gguf, scripted:first, scripted:expert"
 
@@ -28,19 +28,25 @@ def chat_model(name: str, *, expert: Responder | None = None) -> BaseChatModel:
     one. The expert answers for `scripted:expert`; without one it answers like `scripted:first`.
 
     Raises:
-        ValueError: the name has none of these forms.
+        UnknownName: the name has none of these forms.
         Fault: the key, the local runtime or its weights are missing.
     """
-    kind, _, rest = name.partition(":")
-    if kind == "openai" and rest:
+    kind, _, rest = check_model(name).partition(":")
+    if kind == "openai":
         return _endpoint(rest, os.environ.get("CERTIGRAPH_BASE_URL") or None, os.environ.get("OPENAI_API_KEY") or None)
     if kind == "local":
         from certigraph.adapters.models.local import local_chat
 
         return local_chat(name)
-    if name in ("scripted:first", "scripted:expert"):
-        return ScriptedChat(responder=expert if rest == "expert" else None, model_name=name)
-    raise ValueError(f"no model is called {name!r}; the forms are {FORMS}")
+    return ScriptedChat(responder=expert if rest == "expert" else None, model_name=name)
+
+
+def check_model(name: str) -> str:
+    """The name, if it has one of the forms. Raises UnknownName listing them."""
+    kind, _, rest = name.partition(":")
+    if name in ("local", "scripted:first", "scripted:expert") or (kind in ("openai", "local") and rest):
+        return name
+    raise UnknownName(f"no model is called {name!r}; the forms are {FORMS}")
 
 
 def model_label(model: BaseChatModel) -> str:

@@ -14,6 +14,7 @@ from certigraph.adapters.travelplanner.queries import Query, read_queries, split
 from certigraph.adapters.travelplanner.store import Store, default_cache, open_store
 from certigraph.adapters.travelplanner.trip import Trip, trip_of
 from certigraph.adapters.travelplanner.world import TravelWorld
+from certigraph.state.endings import UnknownName
 from certigraph.state.records import Observation, Predicate, Record, Task
 
 
@@ -48,7 +49,7 @@ class TravelPlanner:
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
         if config not in CONFIGS:
             known = ", ".join(filter(None, CONFIGS))
-            raise KeyError(f"travelplanner has no configuration {config!r}; known: {known}")
+            raise UnknownName(f"travelplanner has no configuration {config!r}; known: {known}")
         self.name = f"travelplanner:{config}" if config else "travelplanner"
         self.config = CONFIGS[config]
         self._given = folder
@@ -117,7 +118,7 @@ class TravelPlanner:
         queries = self._queries(split)
         if task_id not in queries:
             some = ", ".join(list(queries)[:5])
-            raise KeyError(f"travelplanner has no task {task_id!r}; {len(queries)} there, for example {some}")
+            raise UnknownName(f"travelplanner has no task {task_id!r}; {len(queries)} there, for example {some}")
         return queries[task_id]
 
     def _catalog(self, query: Query, route: tuple[str, ...]) -> Catalog:

