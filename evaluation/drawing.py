@@ -4,10 +4,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from langchain_core.runnables.graph import Graph
+from langchain_core.runnables.graph import Edge, Graph
 
 from certigraph.state.endings import Fault
 
+STYLE = (
+    'node [shape=box, style="rounded,filled", fillcolor="#eef2ff", fontname=Helvetica]',
+    "edge [fontname=Helvetica]",
+)
 PROGRAMS = ("dot", "graphviz-pure")
 
 
@@ -31,9 +35,9 @@ def draw_png(drawing: Graph, path: Path) -> Path:
 def dot_source(drawing: Graph) -> str:
     """The graph in Graphviz's language; conditional edges are dashed and named."""
     nodes = [f'"{name}" [label="{name.strip("_")}"]' for name in drawing.nodes]
-    edges = [
-        f'"{edge.source}" -> "{edge.target}" [label="{edge.data or ""}", style={"dashed" if edge.conditional else "solid"}]'
-        for edge in drawing.edges
-    ]
-    style = 'node [shape=box, style="rounded,filled", fillcolor="#eef2ff", fontname=Helvetica]; edge [fontname=Helvetica]'
-    return "digraph {\n" + ";\n".join([style, *nodes, *edges]) + "\n}\n"
+    return "digraph {\n" + ";\n".join([*STYLE, *nodes, *map(_edge, drawing.edges)]) + "\n}\n"
+
+
+def _edge(edge: Edge) -> str:
+    line = "dashed" if edge.conditional else "solid"
+    return f'"{edge.source}" -> "{edge.target}" [label="{edge.data or ""}", style={line}]'

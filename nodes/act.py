@@ -23,9 +23,8 @@ async def reset(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
     task = _whole(Task.model_validate(state["task"]), runtime)
     thread = runtime.execution_info.thread_id if runtime.execution_info else None
     key = f"{thread or 'run'}:{uuid.uuid4().hex[:8]}"
-    episode = await asyncio.to_thread(live_episode, key, task, [], runtime)
     earlier = {log: Overwrite([]) for log in ("certificates", "attempts", "history") if state.get(log)}
-    evidence = await _evidence(episode, episode.first)
+    evidence = await asyncio.to_thread(_opened, key, task, runtime)
     return {"task": task, "episode": key, "evidence": evidence, "head": 0, "tried": 0, "replans": 0, **earlier}
 
 
@@ -36,20 +35,30 @@ async def act(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
         LimitReached: the episode's steps or another budget are spent.
         Fault: the world failed, or a replayed episode answered otherwise than logged.
     """
-    most, history = limits_of(state["task"], runtime).steps, state["history"]
-    if len(history) >= most:
-        raise LimitReached("steps", most, len(history))
+    most, taken = limits_of(state["task"], runtime).steps, len(state["history"])
+    if taken >= most:
+        raise LimitReached("steps", most, taken)
     current_meter().check()
-    episode = await asyncio.to_thread(live_episode, state["episode"], state["task"], history, runtime)
-    observation = await asyncio.to_thread(episode.step, state["action"])
-    evidence = await _evidence(episode, observation)
-    return {"observation": observation, "evidence": evidence, "history": episode.log[len(history) :]}
+    return await asyncio.to_thread(_stepped, state, runtime)
 
 
 def _whole(task: Task, runtime: Runtime[Context]) -> Task:
     return task if task.goal else benchmark_of(task, runtime).task(task.id)
 
 
-async def _evidence(episode: Episode, observation: Observation) -> Evidence:
-    listed = await asyncio.to_thread(episode.environment.admissible) or []
+def _opened(key: str, task: Task, runtime: Runtime[Context]) -> Evidence:
+    episode = live_episode(key, task, [], runtime)
+    return _evidence(episode, episode.first)
+
+
+def _stepped(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
+    history = state["history"]
+    episode = live_episode(state["episode"], state["task"], history, runtime)
+    observation = episode.step(state["action"])
+    evidence = _evidence(episode, observation)
+    return {"observation": observation, "evidence": evidence, "history": episode.log[len(history) :]}
+
+
+def _evidence(episode: Episode, observation: Observation) -> Evidence:
+    listed = episode.environment.admissible() or []
     return Evidence(view=observation.text, admissible=tuple(listed) if len(listed) <= MOST_ACTIONS_LISTED else ())

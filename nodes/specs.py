@@ -71,8 +71,9 @@ def _imported(name: str, shipped: Mapping[str, object]) -> Callable[..., Any]:
 
 
 def _name(function: Callable[..., Any]) -> str:
-    own = function.__module__.startswith("certigraph.nodes.")
-    return function.__name__ if own else f"{function.__module__}:{function.__qualname__}"
+    module = getattr(function, "__module__", None) or "__main__"
+    name: str = getattr(function, "__qualname__", type(function).__qualname__)
+    return name if module.startswith("certigraph.nodes.") else f"{module}:{name}"
 
 
 def _plain(value: Any) -> Any:

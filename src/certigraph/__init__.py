@@ -1,57 +1,59 @@
 """certigraph: long-horizon language agents whose progress can be checked.
 
-The public names below are imported on first use, so that `import certigraph` stays fast.
+The public names are imported on first use, so that `import certigraph` and the command line start at once.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from certigraph.adapters.benchmarks import load_benchmark
-    from certigraph.adapters.context import Budget, Context
-    from certigraph.adapters.protocols import Limits
-    from certigraph.evaluation.report import write_report
-    from certigraph.evaluation.result import Result
-    from certigraph.evaluation.run import aresume, arun, resume, run
-    from certigraph.nodes.replan import give_up
-    from certigraph.nodes.specs import factory
-    from certigraph.nodes.validate import always_pass, capped
-    from certigraph.state.records import Action, Observation, Predicate, Task, Verdict
-    from certigraph.state.serializing import serializer
-    from certigraph.state.trajectory import Trajectory, read_trajectory
+    from certigraph.adapters.benchmarks import load_benchmark as load_benchmark
+    from certigraph.adapters.context import Budget as Budget
+    from certigraph.adapters.context import Context as Context
+    from certigraph.adapters.protocols import Limits as Limits
+    from certigraph.evaluation.report import write_report as write_report
+    from certigraph.evaluation.result import Result as Result
+    from certigraph.evaluation.run import aresume as aresume
+    from certigraph.evaluation.run import arun as arun
+    from certigraph.evaluation.run import resume as resume
+    from certigraph.evaluation.run import run as run
+    from certigraph.nodes.replan import give_up as give_up
+    from certigraph.nodes.specs import factory as factory
+    from certigraph.nodes.validate import always_pass as always_pass
+    from certigraph.nodes.validate import capped as capped
+    from certigraph.state.records import Action as Action
+    from certigraph.state.records import Observation as Observation
+    from certigraph.state.records import Predicate as Predicate
+    from certigraph.state.records import Task as Task
+    from certigraph.state.records import Verdict as Verdict
+    from certigraph.state.serializing import serializer as serializer
+    from certigraph.state.trajectory import Trajectory as Trajectory
+    from certigraph.state.trajectory import read_trajectory as read_trajectory
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Action": "state.records",
-    "Budget": "adapters.context",
-    "Context": "adapters.context",
-    "Limits": "adapters.protocols",
-    "Observation": "state.records",
-    "Predicate": "state.records",
-    "Result": "evaluation.result",
-    "Task": "state.records",
-    "Trajectory": "state.trajectory",
-    "Verdict": "state.records",
-    "always_pass": "nodes.validate",
-    "aresume": "evaluation.run",
-    "arun": "evaluation.run",
-    "capped": "nodes.validate",
-    "factory": "nodes.specs",
-    "give_up": "nodes.replan",
-    "load_benchmark": "adapters.benchmarks",
-    "read_trajectory": "state.trajectory",
-    "resume": "evaluation.run",
-    "run": "evaluation.run",
-    "serializer": "state.serializing",
-    "write_report": "evaluation.report",
+_PUBLIC = {
+    "adapters.benchmarks": ("load_benchmark",),
+    "adapters.context": ("Budget", "Context"),
+    "adapters.protocols": ("Limits",),
+    "evaluation.report": ("write_report",),
+    "evaluation.result": ("Result",),
+    "evaluation.run": ("aresume", "arun", "resume", "run"),
+    "nodes.replan": ("give_up",),
+    "nodes.specs": ("factory",),
+    "nodes.validate": ("always_pass", "capped"),
+    "state.records": ("Action", "Observation", "Predicate", "Task", "Verdict"),
+    "state.serializing": ("serializer",),
+    "state.trajectory": ("Trajectory", "read_trajectory"),
 }
-"""Where each public name lives."""
-
-__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"certigraph has no {name!r}; it has {', '.join(_HOMES)}")
-    return getattr(import_module(f"certigraph.{_HOMES[name]}"), name)
+    home = next((module for module, names in _PUBLIC.items() if name in names), None)
+    if home is None:
+        raise AttributeError(f"certigraph has no {name!r}; it has {', '.join(__dir__())}")
+    return getattr(import_module(f"certigraph.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(name for names in _PUBLIC.values() for name in names)

@@ -31,14 +31,8 @@ def context_from(
     """The context of a run from the command line's options."""
     named = {role: check_model(name) for role, name in _pairs(roles, "--role executor=local").items()}
     amounts = _amounts(budget)
-    own = load_benchmark(benchmark, data).limits
-    return Context(
-        model=check_model(model),
-        roles=named,
-        data=data,
-        budget=_changed(Budget(), amounts),
-        limits=_changed(own, amounts),
-    )
+    limits = _changed(load_benchmark(benchmark, data).limits, amounts)
+    return Context(model=check_model(model), roles=named, data=data, budget=_changed(Budget(), amounts), limits=limits)
 
 
 def enlarged(folder: Path, budget: Sequence[str] | None) -> tuple[Budget, Limits]:
