@@ -33,7 +33,7 @@ class Context(BaseModel):
     )
     data: str | None = Field(None, description="data folder; unset: CERTIGRAPH_DATA, else a generated world")
     budget: Budget = Budget()
-    limits: SkipJsonSchema[Limits | None] = Field(None, description="unset: the benchmark's own")
+    limits: Limits | None = Field(None, description="unset: the benchmark's own")
     benchmark: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live benchmark instead of the named one")
     environment: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live environment to act in")
     chat: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live LangChain chat model for every role")

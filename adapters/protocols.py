@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from pydantic import Field
 
 from certigraph.state.records import Action, Observation, Record, Scores, Task
+from certigraph.state.trajectory import Footer
 
 Operator = Callable[..., Awaitable[dict[str, Any]]]
 """`async def operator(state, runtime) -> dict`: reads its view of the state, returns a partial update."""
@@ -44,6 +45,8 @@ class Benchmark(Protocol):
     """A family of tasks with its world, scorer and specialised operators."""
 
     name: str
+    configurations: Sequence[str]
+    """Named variants of its operators, asked for as BENCHMARK:CONFIGURATION."""
     limits: Limits
 
     def tasks(self, split: str = "") -> Sequence[Task]:
@@ -62,4 +65,8 @@ class Benchmark(Protocol):
 
     def expert(self) -> Responder | None:
         """The mind behind `scripted:expert`; None when the first option is as good."""
+        ...
+
+    def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
+        """The figures that are reported for several runs, each with its task's id; `n` is their number."""
         ...

@@ -1,11 +1,12 @@
 """What SDP's graph is measured against: the same climb as a bare LangGraph loop and as a plain Python loop."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer
+from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
 
 from certigraph.evaluation.bench_world import climbed, order, view
 
@@ -30,11 +31,11 @@ def ground(rungs: int) -> Climb:
     return Climb(rungs=rungs, head=0, height=0, action="", observation=view(0), held=False)
 
 
-def bare_graph(checkpointer: Checkpointer = None, *, blocking: bool = False) -> BareGraph:
-    """Four small nodes and two conditional edges; plain functions when `blocking`, coroutines otherwise."""
+def bare_graph(checkpointer: Checkpointer = None) -> BareGraph:
+    """Four small nodes and two conditional edges: plain functions under `invoke`, coroutines under `ainvoke`."""
     builder = StateGraph(Climb)
     for name, node in NODES.items():
-        builder.add_node(name, node if blocking else _awaitable(node))
+        builder.add_node(name, RunnableCallable(node, _awaited(node), name=name, trace=False))
     builder.add_edge(START, "realize")
     builder.add_edge("realize", "act")
     builder.add_edge("act", "validate")
@@ -48,7 +49,7 @@ def plain_loop(rungs: int) -> Climb:
     state = ground(rungs)
     while state["head"] < rungs:
         for node in NODES.values():
-            state = {**state, **node(state)}  # type: ignore[typeddict-item]
+            state = cast(Climb, {**state, **node(state)})
     return state
 
 
@@ -80,7 +81,7 @@ def _after_certify(state: Climb) -> str:
     return "goal" if state["head"] == state["rungs"] else "advance"
 
 
-def _awaitable(node: Node) -> Callable[[Climb], Awaitable[dict[str, Any]]]:
+def _awaited(node: Node) -> Callable[[Climb], Awaitable[dict[str, Any]]]:
     async def awaited(state: Climb) -> dict[str, Any]:
         return node(state)
 

@@ -4,6 +4,7 @@ import asyncio
 import datetime
 import uuid
 from collections.abc import Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,12 +23,12 @@ from certigraph.evaluation.settings import (
     graph_module,
     load_local,
     operators_of,
+    rebuilt_graph,
     save_local,
     shareable,
     versions,
 )
 from certigraph.nodes.slots import wait_for
-from certigraph.nodes.specs import Spec
 from certigraph.state.endings import Fault, Stopped
 from certigraph.state.records import Scores, Task
 from certigraph.state.serializing import serializer
@@ -119,7 +120,7 @@ async def aresume(
     context = load_local(folder)
     changes = {"budget": budget or context.budget, "limits": limits or context.limits}
     context = context.model_copy(update={**changes, "benchmark": load_benchmark(header.task.benchmark, context.data)})
-    compiled = build_graph(header.graph, {slot: Spec.model_validate(s) for slot, s in header.operators.items()})
+    compiled = rebuilt_graph(header.graph, header.operators)
     with Recorder(folder / "trajectory.jsonl", listener) as recorder:
         if listener:
             listener(header)
@@ -149,7 +150,8 @@ async def _drive(
     scores = await _scores(key)
     usage = read_trajectory(folder / "trajectory.jsonl").usage
     recorder.write(Footer(ending=ending, message=redact(message), scores=scores, usage=usage))
-    await asyncio.to_thread(close_episode, key)
+    with suppress(Exception):  # what is worth keeping is written; a world that cannot be closed takes nothing away
+        await asyncio.to_thread(close_episode, key)
 
 
 async def _stream(graph: AnyGraph, given: Any, config: Any, context: Context, recorder: Recorder) -> tuple[str, str]:

@@ -51,6 +51,13 @@ def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
     return graph
 
 
+def rebuilt_graph(name: str, operators: Mapping[str, JsonValue]) -> AnyGraph:
+    """The graph whose operators a header describes; those it has anyway need no name of their own."""
+    usual = operators_of(graph_module(name).graph)
+    swaps = {slot: Spec.model_validate(spec) for slot, spec in operators.items() if spec != usual.get(slot)}
+    return build_graph(name, swaps)
+
+
 def parse_swap(text: str) -> tuple[str, Spec]:
     """Read `SLOT=OPERATOR` or `SLOT=FACTORY:key=value,...`, as in `validate=capped:depth=1`.
 

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
 from importlib import import_module
-from typing import Any, ParamSpec
+from typing import Annotated, Any, ParamSpec
 
 from pydantic import Field, JsonValue
 
@@ -19,7 +19,7 @@ class Spec(Record):
     """An operator by name and arguments. A name with a colon is a user's own: `module:attribute`."""
 
     name: str
-    args: dict[str, "Spec | JsonValue"] = Field(default_factory=dict)
+    args: dict[str, Annotated["Spec | JsonValue", Field(union_mode="left_to_right")]] = Field(default_factory=dict)
 
     def __str__(self) -> str:
         """The command line's form: `capped:depth=1`."""

@@ -84,7 +84,7 @@ class Trajectory(Record):
 
     def state(self) -> SDPState:
         """The graph state that the events add up to."""
-        folded: dict[str, Any] = {"task": self.header.task.as_json()}
+        folded: dict[str, Any] = {"task": self.header.task.as_json(), "plan": [], **{log: [] for log in LOGS}}
         for event in self.events:
             _apply(folded, {**(event.update or {}), "usage": [event.usage.as_json()]})
         return _STATE.validate_python(folded)
@@ -133,7 +133,7 @@ def total(usages: Iterable[Usage], node: str = "all") -> Usage:
 
 def _apply(folded: dict[str, Any], update: dict[str, Any]) -> None:
     for key, value in update.items():
-        folded[key] = [*folded.get(key, []), *value] if key in LOGS else value
+        folded[key] = [*folded[key], *value] if key in LOGS else value
 
 
 def _lines(path: Path) -> Iterator[Line]:

@@ -1,9 +1,11 @@
 """BlocksWorld as a benchmark: generated tasks always, PlanBench's instances when their data is there."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from math import sqrt
 from pathlib import Path
+from statistics import mean, stdev
 
 from pydantic import ValidationError
 
@@ -13,8 +15,9 @@ from certigraph.adapters.blocksworld.responder import respond
 from certigraph.adapters.blocksworld.wording import statement
 from certigraph.adapters.blocksworld.world import BlocksWorldEnvironment
 from certigraph.adapters.protocols import Limits, Operator, Responder
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.endings import GOAL, Fault, UnknownName
 from certigraph.state.records import Task
+from certigraph.state.trajectory import Footer
 
 ARCHIVE = "instances.tar.gz"
 
@@ -27,6 +30,7 @@ class BlocksWorld:
     """
 
     name = "blocksworld"
+    configurations: tuple[str, ...] = ()
     limits = Limits()
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:
@@ -73,6 +77,16 @@ class BlocksWorld:
     def expert(self) -> Responder | None:
         """Reads the prompts and answers right."""
         return respond
+
+    def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
+        """Rate of tasks solved with its standard error, and of runs that certified their goal."""
+        solved = [footer.scores.value if footer.scores else 0.0 for _, footer in runs]
+        return {
+            "n": len(runs),
+            "solved": mean(solved),
+            "solved_stderr": stdev(solved) / sqrt(len(runs)) if len(runs) > 1 else 0.0,
+            "goal": mean(footer.ending == GOAL for _, footer in runs),
+        }
 
     @cached_property
     def _instances(self) -> dict[str, Instance]:

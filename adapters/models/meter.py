@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from time import perf_counter
 from typing import NamedTuple
 
@@ -30,10 +30,19 @@ class Call(Record):
 class Spent(NamedTuple):
     """Totals in the units of Budget."""
 
-    calls: int
-    tokens: int
-    usd: float
-    seconds: float
+    calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    seconds: float = 0.0
+
+    def after(self, usage: Usage) -> "Spent":
+        """The totals with one more execution of a node."""
+        return Spent(
+            calls=self.calls + usage.calls,
+            tokens=self.tokens + usage.input_tokens + usage.output_tokens,
+            usd=self.usd + usage.usd,
+            seconds=self.seconds + usage.seconds,
+        )
 
 
 @dataclass
@@ -107,12 +116,7 @@ class Meter:
 
     @cached_property
     def _earlier(self) -> Spent:
-        return Spent(
-            calls=sum(u.calls for u in self.before),
-            tokens=sum(u.input_tokens + u.output_tokens for u in self.before),
-            usd=sum(u.usd for u in self.before),
-            seconds=sum(u.seconds for u in self.before),
-        )
+        return _spent_in(self.before)
 
     def _room(self, kind: LimitKind, limit: float, spent: float, need: float = 0) -> None:
         if spent + need > limit:
@@ -135,3 +139,31 @@ def metering(meter: Meter) -> Iterator[Meter]:
 def current_meter() -> Meter:
     """The meter of the node that is running; outside a node a fresh one with the default budget."""
     return _METER.get() or Meter("", Budget())
+
+
+class _Sum(NamedTuple):
+    """What the first `size` records of a log add up to; `last` is the latest of them."""
+
+    size: int
+    last: Usage | None
+    spent: Spent
+
+
+MOST_SUMS = 64
+"""Logs whose sums are kept at once; another one is added up from its start."""
+
+_SUMS: dict[int, _Sum] = {}
+
+
+def _spent_in(log: Sequence[Usage]) -> Spent:
+    """The sum of a log. Logs only grow, so each is carried on from where it was last asked for, not added up anew."""
+    if not log:
+        return Spent()
+    known = _SUMS.pop(id(log[0]), None)
+    if known is None or known.size > len(log) or log[known.size - 1] is not known.last:
+        known = _Sum(0, None, Spent())
+    spent = reduce(Spent.after, log[known.size :], known.spent)
+    _SUMS[id(log[0])] = _Sum(len(log), log[-1], spent)
+    for oldest in list(_SUMS)[:-MOST_SUMS]:
+        _SUMS.pop(oldest, None)
+    return spent

@@ -10,12 +10,15 @@ from certigraph.adapters.travelplanner.catalog import Catalog
 from certigraph.adapters.travelplanner.choosing import Chooser
 from certigraph.adapters.travelplanner.generator import generate_world
 from certigraph.adapters.travelplanner.operators import operators
+from certigraph.adapters.travelplanner.plans import PlanRow
 from certigraph.adapters.travelplanner.queries import Query, read_queries, split_file
+from certigraph.adapters.travelplanner.scoring import aggregate, score_file, score_plan
 from certigraph.adapters.travelplanner.store import Store, default_cache, open_store
 from certigraph.adapters.travelplanner.trip import Trip, trip_of
 from certigraph.adapters.travelplanner.world import TravelWorld
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Observation, Predicate, Record, Task
+from certigraph.state.trajectory import Footer
 
 
 class Config(Record):
@@ -44,6 +47,7 @@ SPLIT = "validation"
 class TravelPlanner:
     """TravelPlanner in sole-planning mode: the query's reference information names the cities and their order."""
 
+    configurations = tuple(filter(None, CONFIGS))
     limits = Limits(attempts=3, replans=5, steps=60, options=30)
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
@@ -79,7 +83,7 @@ class TravelPlanner:
     def open(self, task: Task) -> TravelWorld:
         """A world with an empty draft."""
         query = self.query(task)
-        return TravelWorld(lambda route: self.catalog(query, route or self.trip(query).cities))
+        return TravelWorld(query, lambda route: self.catalog(query, route or self.trip(query).cities))
 
     def operators(self) -> Mapping[str, Operator]:
         """Propose, Realize, Validate and Replan of appendix A.2."""
@@ -88,6 +92,16 @@ class TravelPlanner:
     def expert(self) -> Responder | None:
         """None: with look-ahead the first option, the cheapest, is always right."""
         return None
+
+    def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
+        """The six official rates as fractions; a run whose world gave no plan counts as not delivered."""
+        answers = [(self._query(task_id), footer.scores.answer if footer.scores else None) for task_id, footer in runs]
+        rows = [(query, PlanRow.model_validate({"idx": query.idx, "plan": answer})) for query, answer in answers]
+        return aggregate([score_plan(query, row.plan, self.sandbox) for query, row in rows])
+
+    def score_file(self, path: Path, split: str = "") -> dict[str, float]:
+        """The six official rates of plans made elsewhere: JSONL with `idx` and `plan`."""
+        return aggregate(score_file(path, list(self._queries(split or SPLIT).values()), self.sandbox))
 
     def query(self, task: Task) -> Query:
         """The query behind a task."""
@@ -99,11 +113,13 @@ class TravelPlanner:
 
     def chooser(self, task: Task, target: Predicate) -> Chooser:
         """What offers the options of a predicate, on the predicate's own route."""
-        return Chooser(self.catalog(self.query(task), _route(target)), lookahead=self.config.lookahead)
+        query = self.query(task)
+        return Chooser(self.catalog(query, _route(target)), query.budget, lookahead=self.config.lookahead)
 
     def violations(self, task: Task, target: Predicate, seen: Observation) -> list[str]:
         """Why an observation does not satisfy a predicate; empty when it does."""
-        return judging.violations(self.catalog(self.query(task), _route(target)), target, seen)
+        query = self.query(task)
+        return judging.violations(self.catalog(query, _route(target)), query.budget, target, seen)
 
     @cached_property
     def _operators(self) -> Mapping[str, Operator]:
@@ -122,7 +138,8 @@ class TravelPlanner:
         return queries[task_id]
 
     def _catalog(self, query: Query, route: tuple[str, ...]) -> Catalog:
-        return Catalog(query, trip_of(query, route), self.sandbox)
+        trip = trip_of(query, route)
+        return Catalog(query.people_number, query.local_constraint, trip, self.sandbox)
 
 
 ASKED = {"org", "dest", "days", "people_number", "date", "local_constraint", "budget", "level"}

@@ -12,6 +12,17 @@ from certigraph.adapters.travelplanner.plans import MEALS
 from certigraph.state.records import Predicate
 
 SKIP = Option(NOTHING, "no meal", 0.0)
+AFFORDABILITY = "affordability"
+
+# What a replanned predicate may ask for in its arguments.
+CHEAPEST = "cheapest"
+"""Nothing but the cheapest option."""
+OWED = "owed"
+"""Cuisines that are still owed, where any option serves one."""
+WITHOUT = "without"
+"""No meal at all."""
+AVOID = "avoid"
+"""Not these kinds of transport."""
 
 
 class Choice(NamedTuple):
@@ -40,14 +51,31 @@ def choices(catalog: Catalog, target: Predicate) -> list[Choice]:
 class Chooser:
     """Offers options for a choice so that whatever is taken keeps every official constraint."""
 
-    def __init__(self, catalog: Catalog, *, lookahead: bool) -> None:
-        self.catalog = catalog
+    def __init__(self, catalog: Catalog, budget: int, *, lookahead: bool) -> None:
+        self.catalog, self.budget = catalog, budget
         self._outlooks = [Lookahead(catalog, every_meal=True), Lookahead(catalog, every_meal=False)]
         self._lookahead = lookahead
 
     def offer(self, choice: Choice, draft: Draft, target: Predicate) -> Offer:
         """The options for a choice, cheapest first. Meals of travel days may be skipped when money is short."""
-        filters = [*self._filters(choice, draft), *self._asked(choice, draft, target)]
+        if target.args.get(WITHOUT):
+            return Offer([SKIP])
+        offered = self._offer(choice, draft, target)
+        if target.args.get(OWED):
+            offered = offered._replace(options=options.serving_first(offered.options, self.owed(draft)))
+        return offered._replace(options=offered.options[:1]) if target.args.get(CHEAPEST) else offered
+
+    def money_left(self, draft: Draft) -> float:
+        """Dollars of the budget that a draft leaves."""
+        catalog = self.catalog
+        return self.budget - draft.cost(catalog.trip, catalog.people, catalog.sandbox)
+
+    def owed(self, draft: Draft) -> list[str]:
+        """Requested cuisines that a draft does not serve yet."""
+        return draft.cuisines_owed(self.catalog.wanted.cuisine or (), self.catalog.sandbox)
+
+    def _offer(self, choice: Choice, draft: Draft, target: Predicate) -> Offer:
+        filters = [*self._filters(choice, draft, target)]
         candidates = self._candidates(choice)
         offered = Offer([])
         for affordable in self._affordable(choice, draft):
@@ -55,11 +83,6 @@ class Chooser:
             if offered.options:
                 return offered
         return Offer([SKIP]) if self._may_skip(choice, draft) else offered
-
-    def cost_of(self, target: Predicate, text: str) -> float:
-        """Dollars of the option that reads so in a plan, for the first choice of a predicate."""
-        candidates = self._candidates(choices(self.catalog, target)[0])
-        return next((option.cost for option in candidates if option.text == text), 0.0)
 
     def _candidates(self, choice: Choice) -> list[Option]:
         catalog, slot = self.catalog, choice.slots[0]
@@ -71,45 +94,35 @@ class Chooser:
             return catalog.stays(city)
         return options.sights(city, catalog.sandbox) if slot.entry == "attraction" else catalog.restaurants(city)
 
-    def _filters(self, choice: Choice, draft: Draft) -> Iterator[Filter]:
-        wanted, entry = self.catalog.query.local_constraint, choice.slots[0].entry
+    def _filters(self, choice: Choice, draft: Draft, target: Predicate) -> Iterator[Filter]:
+        wanted, entry = self.catalog.wanted, choice.slots[0].entry
         if entry == "transportation":
             yield options.allowed_transport(wanted)
             yield options.consistent_with(draft.kinds())
+            avoided = target.args.get(AVOID)
+            if isinstance(avoided, list):
+                yield options.none_of(avoided)
         elif entry == "accommodation":
             yield options.allowed_stay(wanted, len(choice.slots))
         else:
             yield options.unused(draft.texts("attraction") if entry == "attraction" else draft.texts(*MEALS))
 
-    def _asked(self, choice: Choice, draft: Draft, target: Predicate) -> Iterator[Filter]:
-        """What a replanned predicate asks for: to avoid what was taken before, or to serve what is owed."""
-        avoided = target.args.get("avoid")
-        if isinstance(avoided, list):
-            yield options.not_among([str(text) for text in avoided])
-        owed = draft.cuisines_owed(self.catalog.query.local_constraint.cuisine or (), self.catalog.sandbox)
-        if target.args.get("owed") and owed:
-            yield options.serving_one_of(owed)
-
     def _affordable(self, choice: Choice, draft: Draft) -> Iterator[Filter]:
-        left = self._money_left(draft)
+        left = self.money_left(draft)
         if not self._lookahead or choice.slots[0].entry == "attraction":
-            yield Filter("affordability", lambda option: option.cost <= left)
+            yield Filter(AFFORDABILITY, lambda option: option.cost <= left)
             return
         for outlook in self._outlooks:
 
             def keeps(option: Option, outlook: Lookahead = outlook) -> bool:
                 return option.cost + outlook.least(taken(draft, choice, option)) <= left
 
-            yield Filter("affordability with what is still to come", keeps)
+            yield Filter(f"{AFFORDABILITY} with what is still to come", keeps)
 
     def _may_skip(self, choice: Choice, draft: Draft) -> bool:
         slot = choice.slots[0]
         optional = self._lookahead and slot.entry in MEALS and self.catalog.trip.leg_on(slot.day) is not None
-        return optional and self._outlooks[1].least(taken(draft, choice, SKIP)) <= self._money_left(draft)
-
-    def _money_left(self, draft: Draft) -> float:
-        query = self.catalog.query
-        return query.budget - draft.cost(self.catalog.trip, query.people_number, self.catalog.sandbox)
+        return optional and self._outlooks[1].least(taken(draft, choice, SKIP)) <= self.money_left(draft)
 
 
 def taken(draft: Draft, choice: Choice, option: Option) -> Draft:

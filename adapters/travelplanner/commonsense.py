@@ -12,9 +12,9 @@ from certigraph.adapters.travelplanner.parsing import (
     cities_of,
     conflict_kind,
     distance_cost,
+    ends_of,
     flight_number,
     item,
-    trip_of,
 )
 from certigraph.adapters.travelplanner.plans import Day, Plan, current_city, entry, meals
 from certigraph.adapters.travelplanner.queries import Query
@@ -114,12 +114,12 @@ def _unknown(day: Day, sandbox: Sandbox) -> Iterator[str]:
 
 
 def _exists(transport: str, city: str, sandbox: Sandbox) -> bool:
-    kind, trip = booked_kind(transport), trip_of(transport, city)
+    kind, ends = booked_kind(transport), ends_of(transport, city)
     if kind is None:
         return True
-    if trip is None:
+    if ends is None:
         return False
     if kind == "flight":
         number = flight_number(transport)
-        return any(flight.number == number for flight in sandbox.flights(*trip))
-    return distance_cost(kind, sandbox.distance(*trip)) is not None
+        return any(flight.number == number for flight in sandbox.flights(*ends))
+    return distance_cost(kind, sandbox.distance(*ends)) is not None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import ceil
 
-from certigraph.adapters.travelplanner.parsing import booked_kind, distance_cost, flight_number, item, trip_of
+from certigraph.adapters.travelplanner.parsing import booked_kind, distance_cost, ends_of, flight_number, item
 from certigraph.adapters.travelplanner.plans import Day, Plan, current_city, entry, meals
 from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Restaurant, Sandbox
 
@@ -46,13 +46,13 @@ def transport_cost(text: str, city: str, people: int, sandbox: Sandbox) -> float
         people: how many travel.
         sandbox: prices and distances.
     """
-    kind, trip = booked_kind(text), trip_of(text, city)
-    if kind is None or trip is None:
+    kind, ends = booked_kind(text), ends_of(text, city)
+    if kind is None or ends is None:
         return 0
     if kind == "flight":
         flight = sandbox.flight(flight_number(text))
         return flight.price * people if flight else 0
-    return (distance_cost(kind, sandbox.distance(*trip)) or 0) * ceil(people / SEATS[kind])
+    return (distance_cost(kind, sandbox.distance(*ends)) or 0) * ceil(people / SEATS[kind])
 
 
 def day_cost(day: Day, people: int, sandbox: Sandbox) -> float:

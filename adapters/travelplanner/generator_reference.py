@@ -2,16 +2,17 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from certigraph.adapters.travelplanner.cheapest import Leg, Trip, kilometres
 from certigraph.adapters.travelplanner.generator_world import Sight
+from certigraph.adapters.travelplanner.parsing import Kind, distance_cost
 from certigraph.adapters.travelplanner.sandbox import Accommodation, Flight, Restaurant, Sandbox
+from certigraph.adapters.travelplanner.trip import Leg, Trip
 
 Item = dict[str, str]
 
 
 def reference_information(trip: Trip, sandbox: Sandbox, sights: Mapping[str, Sequence[Sight]]) -> list[Item]:
     """Three tables for each visited city, then flights, self-driving and taxi for each leg."""
-    cities = [item for stay in trip.stays for item in _city(stay.city, sandbox, sights[stay.city])]
+    cities = [item for city in trip.cities for item in _city(city, sandbox, sights[city])]
     return cities + [item for leg in trip.legs for item in _leg(leg, sandbox)]
 
 
@@ -42,11 +43,11 @@ def _accommodation(row: Accommodation) -> tuple[object, ...]:
 
 def _leg(leg: Leg, sandbox: Sandbox) -> list[Item]:
     way = f"from {leg.origin} to {leg.destination}"
-    flights = sandbox.flights(*leg)
+    flights = sandbox.flights(leg.origin, leg.destination, leg.date)
     return [
         _item(f"Flight {way} on {leg.date}", _flights(flights) or f"There is no flight {way} on {leg.date}."),
-        _item(f"Self-driving {way}", _road("self-driving", leg, sandbox, dollars_per_km=0.05)),
-        _item(f"Taxi {way}", _road("taxi", leg, sandbox, dollars_per_km=1)),
+        _item(f"Self-driving {way}", _road("self-driving", leg, sandbox)),
+        _item(f"Taxi {way}", _road("taxi", leg, sandbox)),
     ]
 
 
@@ -55,15 +56,13 @@ def _flights(flights: Sequence[Flight]) -> str:
     return _table(columns, (flight._replace(price=int(flight.price)) for flight in flights)) if flights else ""
 
 
-def _road(mode: str, leg: Leg, sandbox: Sandbox, *, dollars_per_km: float) -> str:
+def _road(kind: Kind, leg: Leg, sandbox: Sandbox) -> str:
     road = sandbox.distance(leg.origin, leg.destination)
-    length = kilometres(road)
-    if road is None or length is None:
+    cost = distance_cost(kind, road)
+    if road is None or cost is None:
         return "No valid information."
-    return (
-        f"{mode}, from {leg.origin} to {leg.destination}, duration: {road.duration}, distance: {road.distance}, "
-        f"cost: {int(length * dollars_per_km)}"
-    )
+    way = f"from {leg.origin} to {leg.destination}"
+    return f"{kind}, {way}, duration: {road.duration}, distance: {road.distance}, cost: {cost}"
 
 
 def _table(header: str, rows: Iterable[Iterable[object]]) -> str:

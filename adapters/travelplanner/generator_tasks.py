@@ -1,21 +1,20 @@
 """Drawing feasible TravelPlanner queries, each with its exact cheapest cost, in the benchmark's own schema."""
 
-import datetime
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise, permutations
+from itertools import permutations
+from operator import attrgetter
 from random import Random
 from typing import Any, NamedTuple
 
-from certigraph.adapters.travelplanner.cheapest import Constraints, Leg, Trip, cheapest_cost
+from certigraph.adapters.travelplanner.catalog import Catalog
 from certigraph.adapters.travelplanner.generator_reference import reference_information
 from certigraph.adapters.travelplanner.generator_world import CUISINES, DATES, HOUSE_RULES, Sight
+from certigraph.adapters.travelplanner.lookahead import cheapest_cost
+from certigraph.adapters.travelplanner.queries import LocalConstraint
 from certigraph.adapters.travelplanner.sandbox import Sandbox
+from certigraph.adapters.travelplanner.trip import Trip
 
-Wishes = dict[str, Any]
-"""A query's `local_constraint`."""
-
-_WISHES = ("house rule", "cuisine", "room type", "transportation")
 _WISH_COUNT = {"easy": 0, "medium": 1, "hard": 3}
 _SLACKS = (1.0, 1.1, 1.3, 1.6)
 """Budget over cheapest cost, in turn; 1.0 leaves not a dollar."""
@@ -33,7 +32,7 @@ class GeneratedTask(NamedTuple):
 
 class _Journey(NamedTuple):
     dest: str
-    trip: Trip
+    catalog: Catalog
     cost: int
 
 
@@ -47,36 +46,35 @@ def draw_tasks(
         level = tuple(_WISH_COUNT)[number // 3 % 3]
         wishes = _draw_wishes(random, _WISH_COUNT[level])
         journey = _draw_journey(random, sandbox, days, wishes)
-        query = _query(number + 1, level, journey, wishes, _budget(journey.cost, _SLACKS[number % 4]))
-        query["reference_information"] = reference_information(journey.trip, sandbox, sights)
-        without = cheapest_cost(journey.trip, Constraints.of(wishes), sandbox, travel_day_meals=False)
+        query = _query(number + 1, level, journey, _budget(journey.cost, _SLACKS[number % 4]))
+        query["reference_information"] = reference_information(journey.catalog.trip, sandbox, sights)
+        without = cheapest_cost(journey.catalog, every_meal=False)
         assert without is not None, "a trip that is feasible with more meals is feasible with fewer"
         yield GeneratedTask(query, every_day=journey.cost, stay_days=without)
 
 
-def _draw_wishes(random: Random, count: int) -> Wishes:
-    choices: Wishes = {
+def _draw_wishes(random: Random, count: int) -> LocalConstraint:
+    choices = {
         "house rule": random.choice(HOUSE_RULES),
         "cuisine": random.sample(CUISINES, random.choice((2, 4))),
         "room type": random.choice(("entire room", "private room", "not shared room")),
         "transportation": random.choice(("no flight", "no self-driving")),
     }
-    chosen = random.sample(_WISHES, count)
-    return {wish: choices[wish] if wish in chosen else None for wish in _WISHES}
+    return LocalConstraint.model_validate(dict(random.sample(list(choices.items()), count)))
 
 
-def _draw_journey(random: Random, sandbox: Sandbox, days: int, wishes: Wishes) -> _Journey:
+def _draw_journey(random: Random, sandbox: Sandbox, days: int, wishes: LocalConstraint) -> _Journey:
     """The first feasible journey in a random order of origins and destinations, on its cheapest route."""
     people = random.randint(1, 8)
     first = random.randrange(len(DATES) - days + 1)
-    dates = DATES[first : first + days : 2]
+    dates, travel_days = DATES[first : first + days], tuple(range(1, days + 1, 2))
     for origin, dest, routes in _choices(random, sandbox, days // 2):
-        trips = [Trip(_legs((origin, *route, origin), dates), people) for route in routes]
-        costs = [(cheapest_cost(trip, Constraints.of(wishes), sandbox), trip) for trip in trips]
-        feasible = [(cost, trip) for cost, trip in costs if cost is not None]
+        trips = (Trip(origin, route, dates, travel_days) for route in routes)
+        catalogs = (Catalog(people, wishes, trip, sandbox) for trip in trips)
+        costs = ((cheapest_cost(catalog, every_meal=True), catalog) for catalog in catalogs)
+        feasible = [_Journey(dest, catalog, cost) for cost, catalog in costs if cost is not None]
         if feasible:
-            cost, trip = min(feasible)
-            return _Journey(dest, trip, cost)
+            return min(feasible, key=attrgetter("cost"))
     raise ValueError(f"no trip of {days} days with {wishes} is feasible in this world; make a larger one: cities=24")
 
 
@@ -97,41 +95,36 @@ def _choices(random: Random, sandbox: Sandbox, visits: int) -> Iterator[tuple[st
                     yield origin, state, list(permutations(within, visits))
 
 
-def _legs(stops: Sequence[str], dates: Sequence[str]) -> tuple[Leg, ...]:
-    return tuple(Leg(*pair, date) for pair, date in zip(pairwise(stops), dates, strict=True))
-
-
 def _budget(cost: int, slack: float) -> int:
     return cost if slack == 1.0 else math.ceil(cost * slack / 100) * 100
 
 
-def _query(idx: int, level: str, journey: _Journey, wishes: Wishes, budget: int) -> dict[str, Any]:
-    trip = journey.trip
-    first, last = (datetime.date.fromisoformat(leg.date) for leg in (trip.legs[0], trip.legs[-1]))
-    days = (last - first).days + 1
+def _query(idx: int, level: str, journey: _Journey, budget: int) -> dict[str, Any]:
+    catalog, trip = journey.catalog, journey.catalog.trip
+    wishes = catalog.wanted.model_dump(mode="json", by_alias=True)
     return {
         "idx": idx,
-        "org": trip.legs[0].origin,
+        "org": trip.home,
         "dest": journey.dest,
-        "days": days,
-        "visiting_city_number": len(trip.stays),
-        "date": [(first + datetime.timedelta(day)).isoformat() for day in range(days)],
-        "people_number": trip.people,
+        "days": trip.days,
+        "visiting_city_number": len(trip.cities),
+        "date": trip.dates,
+        "people_number": catalog.people,
         "local_constraint": wishes,
         "budget": budget,
-        "query": _wording(journey, wishes, budget, days),
+        "query": _wording(journey, wishes, budget),
         "level": level,
     }
 
 
-def _wording(journey: _Journey, wishes: Wishes, budget: int, days: int) -> str:
-    dest, trip, _ = journey
-    who = "one traveller" if trip.people == 1 else f"{trip.people} travellers"
-    where = dest if len(trip.stays) == 1 else f"{len(trip.stays)} cities of {dest}"
-    first, last = (f"March {int(leg.date[-2:])}" for leg in (trip.legs[0], trip.legs[-1]))
+def _wording(journey: _Journey, wishes: dict[str, Any], budget: int) -> str:
+    dest, people, trip = journey.dest, journey.catalog.people, journey.catalog.trip
+    who = "one traveller" if people == 1 else f"{people} travellers"
+    where = dest if len(trip.cities) == 1 else f"{len(trip.cities)} cities of {dest}"
+    first, last = (f"March {int(date[-2:])}" for date in (trip.dates[0], trip.dates[-1]))
     sentences = [
-        f"Plan a {days}-day trip for {who} that leaves {trip.legs[0].origin} on {first}, 2022, visits {where} and is "
-        f"back on {last}.",
+        f"Plan a {trip.days}-day trip for {who} that leaves {trip.home} on {first}, 2022, visits {where} and is back "
+        f"on {last}.",
         f"The whole trip may cost ${budget:,}.",
         *(_SENTENCES[wish].format(_spoken(value)) for wish, value in wishes.items() if value),
     ]

@@ -19,9 +19,9 @@ def unknown_entries(draft: Draft, sandbox: Sandbox) -> list[str]:
     return [text for slot, text in draft.booked.items() if text != NOTHING and not _known(slot, text, sandbox)]
 
 
-def violations(catalog: Catalog, target: Predicate, seen: Observation) -> list[str]:
+def violations(catalog: Catalog, budget: int, target: Predicate, seen: Observation) -> list[str]:
     """Why an accepted action does not make the target hold; empty when it does."""
-    return list(_violations(catalog, target, seen))
+    return list(_violations(catalog, budget, target, seen))
 
 
 def repeats(draft: Draft) -> list[str]:
@@ -47,13 +47,13 @@ def _known(slot: str, text: str, sandbox: Sandbox) -> bool:
 
 
 def _known_transport(text: str, sandbox: Sandbox) -> bool:
-    kind, leg = booked_kind(text), from_to(text)
+    kind, ends = booked_kind(text), from_to(text)
     if kind == "flight":
         return sandbox.flight(flight_number(text)) is not None
-    return kind is not None and leg is not None and distance_cost(kind, sandbox.distance(*leg)) is not None
+    return kind is not None and ends is not None and distance_cost(kind, sandbox.distance(*ends)) is not None
 
 
-def _violations(catalog: Catalog, target: Predicate, seen: Observation) -> Iterator[str]:
+def _violations(catalog: Catalog, budget: int, target: Predicate, seen: Observation) -> Iterator[str]:
     if target.kind == RESTORE:
         if seen.data.get("cleared") != target.args["clear"]:
             yield "the draft was not cleared as planned"
@@ -64,11 +64,11 @@ def _violations(catalog: Catalog, target: Predicate, seen: Observation) -> Itera
     if missing:
         yield f"not booked: {', '.join(missing)}"
     yield from _forbidden(catalog, Draft(entries))
-    yield from _totals(catalog, target, seen)
+    yield from _totals(budget, target, seen)
 
 
 def _forbidden(catalog: Catalog, booked: Draft) -> Iterator[str]:
-    wanted = catalog.query.local_constraint
+    wanted = catalog.wanted
     refused = FORBIDS.get(wanted.transportation or "")
     if refused in booked.kinds():
         yield f"{refused} is refused"
@@ -79,8 +79,8 @@ def _forbidden(catalog: Catalog, booked: Draft) -> Iterator[str]:
             yield violation
 
 
-def _totals(catalog: Catalog, target: Predicate, seen: Observation) -> Iterator[str]:
-    data, budget = seen.data, catalog.query.budget
+def _totals(budget: int, target: Predicate, seen: Observation) -> Iterator[str]:
+    data = seen.data
     cost, kinds = data.get("cost"), data.get("kinds")
     if isinstance(cost, (int, float)) and cost > budget:
         yield f"the draft costs ${cost:g}, the budget is ${budget}"

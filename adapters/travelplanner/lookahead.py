@@ -5,7 +5,7 @@ option that leaves no affordable way to the end is therefore never shown, and on
 """
 
 from collections.abc import Mapping, Sequence
-from math import inf
+from math import ceil, inf
 from typing import NamedTuple
 
 from certigraph.adapters.travelplanner.catalog import Catalog
@@ -56,7 +56,7 @@ class Lookahead:
     def meals(self, draft: Draft) -> float:
         """For the meals not chosen yet, all restaurants different and every requested cuisine served."""
         catalog = self._catalog
-        owed = tuple(draft.cuisines_owed(catalog.query.local_constraint.cuisine or (), catalog.sandbox))
+        owed = tuple(draft.cuisines_owed(catalog.wanted.cuisine or (), catalog.sandbox))
         used = frozenset(draft.texts(*MEALS))
         menu: Menu = {0: 0.0}
         for city, slots in self._open_meals(draft).items():
@@ -64,7 +64,7 @@ class Lookahead:
         return menu.get(2 ** len(owed) - 1, inf)
 
     def _least_leg(self, leg: Leg, mode: set[Kind]) -> float:
-        allowed = allowed_transport(self._catalog.query.local_constraint)
+        allowed = allowed_transport(self._catalog.wanted)
         options = (o for o in self._catalog.transports(leg) if o.kind in mode and allowed.keeps(o))
         return min((option.cost for option in options), default=inf)
 
@@ -83,6 +83,12 @@ class Lookahead:
         if key not in self._menus:
             self._menus[key] = menu_of(dishes, slots.least, slots.most)
         return self._menus[key]
+
+
+def cheapest_cost(catalog: Catalog, *, every_meal: bool) -> int | None:
+    """The smallest budget in whole dollars that pays for a trip; None when there is no such trip."""
+    cost = Lookahead(catalog, every_meal=every_meal).least(Draft())
+    return ceil(cost) if cost < inf else None
 
 
 def pool(restaurants: Sequence[Option], cuisines: Sequence[str], most: int) -> list[Dish]:

@@ -63,7 +63,7 @@ async def _chosen(benchmark: "TravelPlanner", state: RealizeView, draft: Draft, 
     for choice in choices(chooser.catalog, target):
         offered = chooser.offer(choice, draft, target)
         if not offered.options:
-            return Action(text=f"nothing to book: {offered.diagnosis}", kind="none")
+            return Action(text=f"nothing to book: {offered.diagnosis}", kind="none", args={"blocked": offered.blocked})
         option = await _pick(offered.options[:most], choice, chooser, state, draft, runtime)
         draft = taken(draft, choice, option)
         book |= {str(slot): option.text for slot in choice.slots}
@@ -82,11 +82,10 @@ async def _pick(
     if len(offered) == 1:
         return offered[0]
     labels = _distinct([option.label for option in offered])
-    query = chooser.catalog.query
-    spent = draft.cost(chooser.catalog.trip, query.people_number, chooser.catalog.sandbox)
+    spent = chooser.budget - chooser.money_left(draft)
     prompt = Prompt(
-        system=RULES.format(query=query.query),
-        user=QUESTION.format(options="\n".join(labels), spent=spent, budget=query.budget, what=choice.what),
+        system=RULES.format(query=state["task"].goal),
+        user=QUESTION.format(options="\n".join(labels), spent=spent, budget=chooser.budget, what=choice.what),
     )
     return offered[labels.index(await choose(prompt, labels, role="executor", runtime=runtime))]
 

@@ -42,18 +42,20 @@ class Offer(NamedTuple):
 
     options: list[Option]
     diagnosis: str = ""
+    blocked: str = ""
+    """The name of the filter that let nothing through."""
 
 
 def offer(candidates: Sequence[Option], filters: Sequence[Filter], what: str) -> Offer:
     """Apply filters in order; name the one that let nothing through."""
     left = sorted(candidates, key=lambda option: option.cost)
     if not left:
-        return Offer([], f"{what}: the data holds none (sandbox)")
+        return Offer([], f"{what}: the data holds none (sandbox)", "sandbox")
     for name, keeps in filters:
         kept = [option for option in left if keeps(option)]
         if not kept:
             cheapest = f", the cheapest at ${left[0].cost:g}"
-            return Offer([], f"{what}: none of {len(left)} options passes the filter {name!r}{cheapest}")
+            return Offer([], f"{what}: none of {len(left)} options passes the filter {name!r}{cheapest}", name)
         left = kept
     return Offer(left)
 
@@ -137,14 +139,15 @@ def unused(texts: Sequence[str]) -> Filter:
     return Filter("uniqueness", lambda option: option.text not in used)
 
 
-def not_among(avoided: Sequence[str]) -> Filter:
-    """Not what a replanned predicate asks to avoid: a plan entry or a kind of transport."""
-    return Filter("replanning", lambda option: option.text not in avoided and option.kind not in avoided)
+def none_of(kinds: Sequence[object]) -> Filter:
+    """Not the kinds of transport that a replanned predicate asks to avoid."""
+    return Filter("replanning", lambda option: option.kind not in kinds)
 
 
-def serving_one_of(cuisines: Sequence[str]) -> Filter:
-    """A cuisine that is still owed."""
-    return Filter("replanning", lambda option: any(cuisine in option.cuisines for cuisine in cuisines))
+def serving_first(options: list[Option], cuisines: Sequence[str]) -> list[Option]:
+    """Only what serves one of the cuisines, or everything where nothing does."""
+    serving = [option for option in options if any(cuisine in option.cuisines for cuisine in cuisines)]
+    return serving or options
 
 
 def _flight(row: Flight, people: int) -> Option:

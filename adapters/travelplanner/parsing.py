@@ -19,7 +19,7 @@ class Item(NamedTuple):
     city: str
 
 
-class Trip(NamedTuple):
+class Ends(NamedTuple):
     """From where to where, parentheses stripped."""
 
     origin: str
@@ -35,10 +35,10 @@ def before_parenthesis(text: str) -> str:
     return head if ")" in rest else text
 
 
-def from_to(text: str) -> Trip | None:
+def from_to(text: str) -> Ends | None:
     """The cities of the first "from A to B", parentheses stripped; B ends at a comma."""
     match = FROM_TO.search(text)
-    return Trip(*(before_parenthesis(city) for city in match.groups())) if match else None
+    return Ends(*(before_parenthesis(city) for city in match.groups())) if match else None
 
 
 def item(text: str) -> Item:
@@ -61,7 +61,7 @@ def cities_of(day: Day) -> tuple[str, ...] | None:
     return from_to(text) if "from" in text else (before_parenthesis(text),)
 
 
-def trip_of(text: str, city: str) -> Trip | None:
+def ends_of(text: str, city: str) -> Ends | None:
     """Where a transportation goes, from its own text or else from the day's current city."""
     return from_to(text) or from_to(city)
 

@@ -1,27 +1,48 @@
 """TravelPlanner's Replan. The paper's retries the same tail; beyond it, a run can truly go back, or go another way.
 
 Going back is itself a predicate ("the draft is again as it was after n decisions"): the world clears the entries, the
-validator checks it, and the certificate names the certified state that was returned to.
+validator checks it, and the certificate names the certified state that was returned to. The decision to take anew
+then carries what is asked of it; no decision is asked for the same thing twice, so the going back ends.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
 
-from certigraph.adapters.travelplanner.choosing import Chooser, choices
-from certigraph.adapters.travelplanner.draft import draft_of
-from certigraph.adapters.travelplanner.options import Option
+from pydantic import JsonValue
+
+from certigraph.adapters.travelplanner.choosing import (
+    AFFORDABILITY,
+    AVOID,
+    CHEAPEST,
+    OWED,
+    WITHOUT,
+    Chooser,
+    choices,
+    taken,
+)
+from certigraph.adapters.travelplanner.draft import Draft, draft_of
 from certigraph.adapters.travelplanner.trip import BUDGET, MEAL_DAY, TRANSPORT, Trip, plan_of, trip_of
-from certigraph.state.certified import certified_states
-from certigraph.state.records import RESTORE, Arguments, Predicate
+from certigraph.state.certified import CertifiedState, certified_states
+from certigraph.state.records import RESTORE, Predicate
 from certigraph.state.sdp import ReplanView
 
 if TYPE_CHECKING:
     from certigraph.adapters.travelplanner.benchmark import TravelPlanner
 
 
-class Culprit(NamedTuple):
-    """A certified decision to take back: how many decisions stay, and the predicate to decide anew."""
+class Decision(NamedTuple):
+    """A certified decision: how many came before it, what it decided, what offers its options, and both drafts."""
+
+    number: int
+    target: Predicate
+    chooser: Chooser
+    before: Draft
+    after: Draft
+
+
+class Redo(NamedTuple):
+    """How many decisions stay, and the predicate to decide anew."""
 
     kept: int
     again: Predicate
@@ -29,61 +50,104 @@ class Culprit(NamedTuple):
 
 def replanned(benchmark: "TravelPlanner", state: ReplanView) -> list[Predicate]:
     """The new plan tail; empty when there is nothing left to try."""
-    tail = list(state["plan"][state["head"] :])
-    config = benchmark.config
+    tail, config = list(state["plan"][state["head"] :]), benchmark.config
     if not (config.rollback or config.reorder):
         return tail
-    culprit = next(_culprits(benchmark, state), None) if config.rollback else None
-    if culprit:
-        undone = state["certified"].predicates[culprit.kept + 1 :]
-        return [_restore(benchmark, state, culprit.kept), culprit.again, *undone, *tail]
+    redo = next(_redos(benchmark, state), None) if config.rollback else None
+    if redo:
+        chain = [*state["certified"].predicates, *tail]
+        return [*_restore(benchmark, state, redo.kept), redo.again, *chain[redo.kept + 1 :]]
     if config.reorder and (trip := _untried(benchmark, state)):
-        return [_restore(benchmark, state, 0), *plan_of(benchmark.query(state["task"]), trip)]
+        return [*_restore(benchmark, state, 0), *plan_of(benchmark.query(state["task"]), trip)]
     return []
 
 
-def _culprits(benchmark: "TravelPlanner", state: ReplanView) -> Iterator[Culprit]:
-    """Decisions that, taken differently, may free the target; the latest first."""
-    target, decided = state["plan"][state["head"]], state["certified"]
-    for kept in reversed(range(len(decided.predicates))):
-        decision = decided.predicates[kept]
-        chooser = benchmark.chooser(state["task"], decision)
-        for choice in choices(chooser.catalog, decision)[:1]:
-            draft = draft_of(decided.actions[:kept])
-            taken = draft_of([decided.actions[kept]]).booked[str(choice.slots[0])]
-            again = _again(target, decision, taken)
-            if _helps(target, decision, taken, chooser.offer(choice, draft, again).options, chooser):
-                yield Culprit(kept, again)
-
-
-def _helps(target: Predicate, decision: Predicate, taken: str, offered: Sequence[Option], chooser: Chooser) -> bool:
+def _redos(benchmark: "TravelPlanner", state: ReplanView) -> Iterator[Redo]:
+    """What may free the target, by what it is stuck on."""
+    target, decisions = state["plan"][state["head"]], _decisions(benchmark, state)
     if target.kind == TRANSPORT:
-        return decision.kind == TRANSPORT and bool(offered)
-    if target.kind == BUDGET and decision.kind == MEAL_DAY:
-        return bool(offered) and not decision.args.get("owed")
-    cost = chooser.cost_of(decision, taken)
-    return any(option.cost < cost for option in offered)
+        yield from _by_another_mode(decisions)
+    if target.kind == BUDGET:
+        yield from _serving_what_is_owed(decisions)
+    if state["attempts"][-1].action.args.get("blocked") == AFFORDABILITY:
+        yield from _cheaper(decisions)
+        yield from _without_meals(benchmark, state)
 
 
-def _again(target: Predicate, decision: Predicate, taken: str) -> Predicate:
-    avoided = decision.args.get("avoid")
-    owed = target.kind == BUDGET and decision.kind == MEAL_DAY
-    extra: Arguments = {"owed": True} if owed else {"avoid": [*(avoided if isinstance(avoided, list) else []), taken]}
-    return decision.model_copy(update={"args": {**decision.args, **extra}})
+def _decisions(benchmark: "TravelPlanner", state: ReplanView) -> list[Decision]:
+    """All certified decisions, the latest first."""
+    certified: CertifiedState = state["certified"]
+    drafts = [draft_of(certified.actions[:number]) for number in range(len(certified.actions) + 1)]
+    choosers = [benchmark.chooser(state["task"], target) for target in certified.predicates]
+    numbers = range(len(choosers))
+    return [*map(Decision, numbers, certified.predicates, choosers, drafts, drafts[1:])][::-1]
 
 
-def _restore(benchmark: "TravelPlanner", state: ReplanView, kept: int) -> Predicate:
-    """The predicate that the draft is as it was after the first `kept` decisions."""
-    actions = state["certified"].actions[:kept]
+def _by_another_mode(decisions: list[Decision]) -> Iterator[Redo]:
+    for number, target, chooser, before, after in decisions:
+        if target.kind == TRANSPORT and AVOID not in target.args:
+            driven = "self-driving" in after.kinds()
+            again = _asking(target, AVOID, ["self-driving"] if driven else ["flight", "taxi"])
+            if chooser.offer(choices(chooser.catalog, again)[0], before, again).options:
+                yield Redo(number, again)
+
+
+def _serving_what_is_owed(decisions: list[Decision]) -> Iterator[Redo]:
+    owed = decisions[0].chooser.owed(decisions[0].after)
+    for number, target, chooser, before, _ in decisions:
+        if target.kind == MEAL_DAY and OWED not in target.args:
+            again = _asking(target, OWED)
+            offered = chooser.offer(choices(chooser.catalog, again)[0], before, again).options
+            if any(cuisine in option.cuisines for option in offered for cuisine in owed):
+                yield Redo(number, again)
+
+
+def _cheaper(decisions: list[Decision]) -> Iterator[Redo]:
+    """The decision that can save most, if any can save."""
+    savings = [(_saving(decision), decision) for decision in decisions]
+    most, decision = max(savings, key=lambda saving: saving[0], default=(0.0, None))
+    if decision and most > 0:
+        yield Redo(decision.number, _asking(decision.target, CHEAPEST))
+
+
+def _saving(decision: Decision) -> float:
+    """Dollars that the cheapest options would have saved."""
+    chooser, draft = decision.chooser, decision.before
+    for choice in choices(chooser.catalog, decision.target):
+        offered = chooser.offer(choice, draft, decision.target).options
+        if not offered:
+            return 0.0
+        draft = taken(draft, choice, offered[0])
+    return chooser.money_left(draft) - chooser.money_left(decision.after)
+
+
+def _without_meals(benchmark: "TravelPlanner", state: ReplanView) -> Iterator[Redo]:
+    """The meals of travel days, the latest first; the official rules let a plan leave them out."""
+    chain = [*state["certified"].predicates, state["plan"][state["head"]]]
+    legs = benchmark.trip(benchmark.query(state["task"])).legs
+    travel_days = {leg.day for leg in legs}
+    for number, target in reversed([*enumerate(chain)]):
+        if target.kind == MEAL_DAY and target.args["day"] in travel_days and WITHOUT not in target.args:
+            yield Redo(number, _asking(target, WITHOUT))
+
+
+def _asking(target: Predicate, what: str, value: JsonValue = True) -> Predicate:
+    return target.model_copy(update={"args": {**target.args, what: value}})
+
+
+def _restore(benchmark: "TravelPlanner", state: ReplanView, kept: int) -> list[Predicate]:
+    """The predicate that the draft is as it was after the first `kept` decisions; none where all are kept."""
+    certified, stuck = state["certified"], state["plan"][state["head"]]
+    actions = certified.actions[:kept]
+    if len(actions) == len(certified.actions):
+        return []
     to = next(n for n, earlier in enumerate(certified_states(state["certificates"])) if earlier.actions == actions)
-    stuck, gone = state["plan"][state["head"]], draft_of(state["certified"].actions[kept:])
     catalog = benchmark.chooser(state["task"], stuck).catalog
-    slots: list[str] = [str(slot) for choice in choices(catalog, stuck) for slot in choice.slots]
-    return Predicate(
-        text=f"the draft is again as it was after {kept} decisions",
-        kind=RESTORE,
-        args={"to": to, "clear": [*sorted({*gone.booked, *slots})], "route": stuck.args["route"]},
-    )
+    slots = {str(slot) for choice in choices(catalog, stuck) for slot in choice.slots}
+    cleared: list[JsonValue] = [*sorted({*draft_of(certified.actions[kept:]).booked, *slots})]
+    text = f"the draft is again as it was after {kept} decisions"
+    args: dict[str, JsonValue] = {"to": to, "clear": cleared, "route": stuck.args["route"]}
+    return [Predicate(text=text, kind=RESTORE, args=args)]
 
 
 def _untried(benchmark: "TravelPlanner", state: ReplanView) -> Trip | None:

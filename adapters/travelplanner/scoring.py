@@ -1,15 +1,17 @@
 """TravelPlanner's official score of a plan, and of many. Only a plan's first `query.days` entries are looked at."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 from certigraph.adapters.travelplanner.checks import Judgement, judge
 from certigraph.adapters.travelplanner.commonsense import COMMONSENSE
 from certigraph.adapters.travelplanner.costs import total_cost
 from certigraph.adapters.travelplanner.hard import HARD, requested
-from certigraph.adapters.travelplanner.plans import Plan
+from certigraph.adapters.travelplanner.plans import Plan, read_plans
 from certigraph.adapters.travelplanner.queries import Query
 from certigraph.adapters.travelplanner.sandbox import Sandbox
+from certigraph.state.endings import Fault
 from certigraph.state.records import Record
 
 NEEDED_FOR_HARD = ("Within Sandbox", "Complete Information")
@@ -80,6 +82,18 @@ def aggregate(scores: Sequence[PlanScore]) -> dict[str, float]:
         "hard_macro": sum(score.hard_passed for score in scores) / n,
         "final_pass": sum(score.passed for score in scores) / n,
     }
+
+
+def score_file(path: Path, queries: Sequence[Query], sandbox: Sandbox) -> list[PlanScore]:
+    """Scores a plan file (JSONL, `idx` and `plan`) against queries; a query without a plan is not delivered.
+
+    Raises:
+        Fault: the file cannot be read, or names a query that is not among those given.
+    """
+    plans = read_plans(path)
+    if strangers := sorted(set(plans) - {query.idx for query in queries}):
+        raise Fault("data", f"{path}: idx {strangers[:5]} are not among the {len(queries)} queries: name their --split")
+    return [score_plan(query, plans.get(query.idx), sandbox) for query in queries]
 
 
 def _commonsense(query: Query, plan: Plan, sandbox: Sandbox) -> dict[str, Judgement]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from certigraph.adapters.travelplanner.catalog import Catalog
 from certigraph.adapters.travelplanner.draft import NOTHING, Draft, draft_of
 from certigraph.adapters.travelplanner.judging import open_slots, repeats, unknown_entries
+from certigraph.adapters.travelplanner.queries import Query
 from certigraph.adapters.travelplanner.scoring import score_plan
 from certigraph.adapters.travelplanner.trip import BUDGET, RENDER
 from certigraph.state.records import RESTORE, Action, Arguments, Observation, Scores
@@ -17,8 +18,8 @@ class TravelWorld:
 
     concurrent = False
 
-    def __init__(self, catalog_of: Callable[[Route | None], Catalog]) -> None:
-        self._catalog_of = catalog_of
+    def __init__(self, query: Query, catalog_of: Callable[[Route | None], Catalog]) -> None:
+        self._query, self._catalog_of = query, catalog_of
         self._catalog = catalog_of(None)
         self._draft = Draft()
 
@@ -49,7 +50,7 @@ class TravelWorld:
         """The official verdict on the draft as it stands, finished or not; the plan itself is the answer."""
         catalog = self._catalog
         plan = self._draft.plan(catalog.trip) if self._draft.booked else None
-        score = score_plan(catalog.query, plan, catalog.sandbox)
+        score = score_plan(self._query, plan, catalog.sandbox)
         verdicts = {**score.commonsense, **score.hard}
         parts = {name: None if j.passed is None else float(j.passed) for name, j in verdicts.items()}
         return Scores(value=float(score.passed), parts={**parts, "cost": score.cost}, answer=plan)
@@ -75,9 +76,9 @@ class TravelWorld:
         return Observation(text=f"Cleared {len(slots)} entries. {self._summary()}", data={"cleared": sorted(slots)})
 
     def _totals(self) -> Arguments:
-        catalog, query = self._catalog, self._catalog.query
-        owed = self._draft.cuisines_owed(query.local_constraint.cuisine or (), catalog.sandbox)
-        cost = self._draft.cost(catalog.trip, query.people_number, catalog.sandbox)
+        catalog = self._catalog
+        owed = self._draft.cuisines_owed(catalog.wanted.cuisine or (), catalog.sandbox)
+        cost = self._draft.cost(catalog.trip, catalog.people, catalog.sandbox)
         return {
             "cost": cost,
             "owed": [*owed],
@@ -88,4 +89,4 @@ class TravelWorld:
     def _summary(self) -> str:
         totals = self._totals()
         owed = ", ".join(map(str, totals["owed"])) if isinstance(totals["owed"], list) and totals["owed"] else "none"
-        return f"Cost so far ${totals['cost']:g} of ${self._catalog.query.budget}; cuisines still owed: {owed}."
+        return f"Cost so far ${totals['cost']:g} of ${self._query.budget}; cuisines still owed: {owed}."

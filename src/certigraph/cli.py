@@ -95,7 +95,16 @@ def eval_command(
     names = [benchmark, *(f"{benchmark.partition(':')[0]}:{name}" for name in beside or [])]
     done = [
         evaluate(
-            graph, name, model=model, data=data, split=split, limit=limit, stratify=stratify, swaps=swap or [], out=out
+            graph,
+            name,
+            model=model,
+            data=data,
+            split=split,
+            limit=limit,
+            stratify=stratify,
+            swaps=swap or [],
+            out=out,
+            quiet=as_json,
         )
         for name in names
     ]
@@ -168,13 +177,11 @@ def bench_command(
 def main(arguments: list[str] | None = None) -> None:
     """The `certigraph` command."""
     try:
-        app(arguments, standalone_mode=False)
+        sys.exit(app(arguments, standalone_mode=False) or 0)
     except (UnknownName, Fault) as error:
         _stop(str(error), 2)
-    except (KeyboardInterrupt, typer.Abort):
-        _stop("interrupted; go on with: certigraph resume RUN (the newest folder in --out)", 130)
-    except typer.Exit as stop:
-        sys.exit(stop.exit_code)
+    except (KeyboardInterrupt, typer.Abort) as interrupt:
+        _stop(str(interrupt) or "interrupted; go on with: certigraph resume RUN (the newest folder in --out)", 130)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise

@@ -59,7 +59,7 @@ def said_source(benchmark: str, data: str | None) -> None:
     name = benchmark.partition(":")[0]
     if data_folder(name, data) is None:
         told = f"{name}: generated world (no --data, and no {name}/ under CERTIGRAPH_DATA)"
-        Console(stderr=True, highlight=False).print(told, style="dim", markup=False)
+        Console(stderr=True, highlight=False, soft_wrap=True).print(told, style="dim", markup=False)
 
 
 def finish(result: Result, *, as_json: bool) -> None:

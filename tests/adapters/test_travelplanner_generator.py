@@ -12,10 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certigraph.adapters.travelplanner.cheapest import Constraints, Leg, Trip, cheapest_cost
+from certigraph.adapters.travelplanner.catalog import Catalog
 from certigraph.adapters.travelplanner.generator import generate_world
+from certigraph.adapters.travelplanner.lookahead import cheapest_cost
+from certigraph.adapters.travelplanner.queries import LocalConstraint, Query, Transportation
 from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
 from certigraph.adapters.travelplanner.store import Store, open_store
+from certigraph.adapters.travelplanner.trip import Leg, Trip, trip_of
 
 World = tuple[Path, Store, list[dict[str, Any]]]
 
@@ -62,19 +65,18 @@ def route(query: dict[str, Any]) -> list[str]:
     return [title.removeprefix("Attractions in ") for title in titles if title.startswith("Attractions in ")]
 
 
-def trip_of(query: dict[str, Any], cities: Sequence[str]) -> Trip:
-    stops = [query["org"], *cities, query["org"]]
-    legs = tuple(Leg(*stops[i : i + 2], date) for i, date in enumerate(query["date"][::2]))
-    return Trip(legs, query["people_number"])
+def catalog_of(store: Store, line: dict[str, Any], cities: Sequence[str] | None = None) -> Catalog:
+    query = Query.model_validate(line)
+    return Catalog(query.people_number, query.local_constraint, trip_of(query, cities), store)
 
 
 def test_the_stored_costs_are_those_of_the_files(world: World) -> None:
     folder, store, queries = world
     costs = json.loads((folder / "cheapest.json").read_text())
     for query in queries:
-        constraints = Constraints.of(query["local_constraint"])
-        trip = trip_of(query, route(query))
-        every_day, stay_days = (cheapest_cost(trip, constraints, store, travel_day_meals=m) for m in (True, False))
+        catalog = catalog_of(store, query)
+        assert catalog.trip.cities == tuple(route(query))
+        every_day, stay_days = (cheapest_cost(catalog, every_meal=every) for every in (True, False))
         assert costs[str(query["idx"])] == {"every_day": every_day, "stay_days": stay_days}
         assert every_day is not None
         assert stay_days is not None
@@ -88,8 +90,8 @@ def test_no_route_in_the_destination_is_cheaper(world: World) -> None:
     costs = json.loads((folder / "cheapest.json").read_text())
     for query in queries[1:12:3]:
         within = [city for city in store.cities() if store.state_of(city) == query["dest"]]
-        constraints = Constraints.of(query["local_constraint"])
-        found = [cheapest_cost(trip_of(query, pair), constraints, store) for pair in permutations(within, 2)]
+        routes = permutations(within, 2)
+        found = [cheapest_cost(catalog_of(store, query, cities), every_meal=True) for cities in routes]
         assert min(cost for cost in found if cost is not None) == costs[str(query["idx"])]["every_day"]
 
 
@@ -102,10 +104,11 @@ def test_the_reference_lists_every_row_of_its_tables(world: World) -> None:
                 rows, table = getattr(store, kind)(city), text[f"{kind.capitalize()} in {city}"].split("\n")[1:]
                 assert len(rows) == len(table)
                 assert all(line.startswith(row.name) for row, line in zip(rows, table, strict=True))
-        for leg in trip_of(query, route(query)).legs:
+        for leg in catalog_of(store, query).trip.legs:
             flights = text[f"Flight from {leg.origin} to {leg.destination} on {leg.date}"]
-            assert all(flight.number in flights for flight in store.flights(*leg))
-            assert flights.startswith("There is no flight") == (not store.flights(*leg))
+            rows = store.flights(leg.origin, leg.destination, leg.date)
+            assert all(row.number in flights for row in rows)
+            assert flights.startswith("There is no flight") == (not rows)
 
 
 def test_names_can_be_written_in_a_plan_and_matched_again(world: World) -> None:
@@ -174,6 +177,9 @@ FREE = Tiny(
 """A sandbox in which a trip costs nothing, so that a test can put a price on one part of it."""
 
 
+parties = st.integers(1, 8)
+
+
 def finite(cost: float) -> float | None:
     return cost if cost < math.inf else None
 
@@ -183,28 +189,34 @@ def trips(draw: st.DrawFn) -> Trip:
     """Once round O, A and B, with one or two nights in each."""
     second = 1 + draw(st.integers(1, 2))
     third = second + draw(st.integers(1, 2))
-    dates = [f"2022-03-0{day}" for day in (1, second, third)]
-    legs = [Leg(*pair, date) for pair, date in zip(FREE.roads, dates, strict=True)]
-    return Trip(tuple(legs), draw(st.integers(1, 8)))
+    return Trip("O", ("A", "B"), tuple(f"2022-03-0{day + 1}" for day in range(third)), (1, second, third))
+
+
+def nights(trip: Trip) -> dict[str, int]:
+    _, second, third = trip.travel_days
+    return {"A": second - 1, "B": third - second}
 
 
 @settings(deadline=None, max_examples=300)
-@given(trips(), st.sampled_from((None, "no flight", "no self-driving")), st.data())
+@given(parties, trips(), st.sampled_from((None, "no flight", "no self-driving")), st.data())
 def test_the_cheapest_transport_is_that_of_trying_everything(
-    trip: Trip, banned: str | None, data: st.DataObject
+    people: int, trip: Trip, banned: Transportation | None, data: st.DataObject
 ) -> None:
-    drawn = {leg[:2]: data.draw(st.sampled_from(ROADS * 5 + NO_ROADS)) for leg in trip.legs}
+    drawn = {(leg.origin, leg.destination): data.draw(st.sampled_from(ROADS * 5 + NO_ROADS)) for leg in trip.legs}
     prices = data.draw(st.lists(st.tuples(st.sampled_from(trip.legs), st.integers(5, 300)), max_size=6))
-    flights = [Flight(f"F{i}", float(p), "", "", "", leg.date, *leg[:2], 1.0) for i, (leg, p) in enumerate(prices)]
+    flights = [
+        Flight(f"F{i}", float(price), "", "", "", leg.date, leg.origin, leg.destination, 1.0)
+        for i, (leg, price) in enumerate(prices)
+    ]
     roads = {pair: road for pair, road in drawn.items() if road}
     sandbox = FREE._replace(flight_rows=flights, roads=roads)
-    expected = finite(try_all_transports(sandbox, trip, banned))
-    assert cheapest_cost(trip, Constraints(transportation=banned), sandbox) == expected
+    catalog = Catalog(people, LocalConstraint(transportation=banned), trip, sandbox)
+    assert cheapest_cost(catalog, every_meal=True) == finite(try_all_transports(sandbox, trip, people, banned))
 
 
-def try_all_transports(sandbox: Tiny, trip: Trip, banned: str | None) -> float:
+def try_all_transports(sandbox: Tiny, trip: Trip, people: int, banned: str | None) -> float:
     best = math.inf
-    for choice in product(*(transports(sandbox, leg, trip.people) for leg in trip.legs)):
+    for choice in product(*(transports(sandbox, leg, people) for leg in trip.legs)):
         kinds = {kind for kind, _ in choice}
         if banned not in kinds and not ("no self-driving" in kinds and len(kinds) > 1):
             best = min(best, sum(cost for _, cost in choice))
@@ -213,8 +225,8 @@ def try_all_transports(sandbox: Tiny, trip: Trip, banned: str | None) -> float:
 
 def transports(sandbox: Tiny, leg: Leg, people: int) -> list[tuple[str, float]]:
     """Each way to travel with its cost, called by the wish that rules it out."""
-    found = [("no flight", row.price * people) for row in sandbox.flights(*leg)]
-    road = sandbox.distance(*leg[:2])
+    found = [("no flight", row.price * people) for row in sandbox.flights(leg.origin, leg.destination, leg.date)]
+    road = sandbox.distance(leg.origin, leg.destination)
     if road and road.distance and "day" not in road.duration:
         length = float(road.distance.split()[0].replace(",", ""))
         cars, taxis = -(-people // 5), -(-people // 4)
@@ -235,18 +247,18 @@ rooms = st.builds(
     maximum_occupancy=st.integers(1, 5),
 )
 room_wishes = st.builds(
-    Constraints,
+    LocalConstraint,
     house_rule=st.sampled_from((None, "pets", "smoking")),
-    cuisines=st.just(()),
+    cuisine=st.none(),
     room_type=st.sampled_from((None, "not shared room", *ROOM_TYPES)),
     transportation=st.none(),
 )
 
 
 @settings(deadline=None, max_examples=300)
-@given(trips(), room_wishes, st.lists(rooms, max_size=5))
+@given(parties, trips(), room_wishes, st.lists(rooms, max_size=5))
 def test_the_cheapest_room_is_that_of_trying_everything(
-    trip: Trip, wishes: Constraints, rows: list[Accommodation]
+    people: int, trip: Trip, wishes: LocalConstraint, rows: list[Accommodation]
 ) -> None:
     best = math.inf
     for written in {row.name for row in rows}:
@@ -255,14 +267,10 @@ def test_the_cheapest_room_is_that_of_trying_everything(
         wrong = wishes.room_type in ROOM_TYPES and ROOM_TYPES[wishes.room_type] != row.room_type
         shared = wishes.room_type == "not shared room" and row.room_type == "Shared room"
         if not (refused or wrong or shared or row.minimum_nights > nights(trip)["B"]):
-            best = min(best, nights(trip)["B"] * row.price * -(-trip.people // row.maximum_occupancy))
-    home = FREE.accommodation_rows[0]._replace(room_type=ROOM_TYPES.get(str(wishes.room_type), ""), house_rules="")
-    assert cheapest_cost(trip, wishes, FREE._replace(accommodation_rows=[home, *rows])) == finite(best)
-
-
-def nights(trip: Trip) -> dict[str, int]:
-    days = [int(leg.date[-2:]) for leg in trip.legs]
-    return {"A": days[1] - days[0], "B": days[2] - days[1]}
+            best = min(best, nights(trip)["B"] * row.price * -(-people // row.maximum_occupancy))
+    home = FREE.accommodation_rows[0]._replace(room_type=ROOM_TYPES.get(str(wishes.room_type), "Private room"), house_rules="")
+    catalog = Catalog(people, wishes, trip, FREE._replace(accommodation_rows=[home, *rows]))
+    assert cheapest_cost(catalog, every_meal=True) == finite(best)
 
 
 dishes = st.lists(st.sampled_from((*CUISINES, "Tea")), min_size=1, max_size=3).map(", ".join)
@@ -273,23 +281,25 @@ TESTED_CUISINES = ((), CUISINES[:1], CUISINES[1:], CUISINES)
 @settings(deadline=None, max_examples=300)
 @given(trips(), st.sampled_from(TESTED_CUISINES), st.lists(meals, max_size=8), st.booleans(), st.data())
 def test_the_cheapest_meals_are_those_of_trying_everything(
-    trip: Trip, cuisines: tuple[str, ...], rows: list[Restaurant], every_day: bool, data: st.DataObject
+    trip: Trip, cuisines: tuple[str, ...], rows: list[Restaurant], every_meal: bool, data: st.DataObject
 ) -> None:
+    people = data.draw(parties)
     others = [Restaurant(f"1{i}", "B", data.draw(dishes), data.draw(st.integers(0, 40)), 4.0) for i in range(9)]
     sandbox = FREE._replace(restaurant_rows=[*rows, *others])
     best = math.inf
-    for menu in product(menus(rows, nights(trip)["A"], 3, every_day), menus(others, nights(trip)["B"], 6, every_day)):
+    for menu in product(menus(rows, nights(trip)["A"], 3, every_meal), menus(others, nights(trip)["B"], 6, every_meal)):
         served = ", ".join(row.cuisines for row in chain(*menu))
         if all(cuisine in served for cuisine in cuisines):
-            best = min(best, trip.people * sum(row.cost for row in chain(*menu)))
-    assert cheapest_cost(trip, Constraints(cuisines=cuisines), sandbox, travel_day_meals=every_day) == finite(best)
+            best = min(best, people * sum(row.cost for row in chain(*menu)))
+    catalog = Catalog(people, LocalConstraint(cuisine=cuisines), trip, sandbox)
+    assert cheapest_cost(catalog, every_meal=every_meal) == finite(best)
 
 
 def menus(
-    rows: Sequence[Restaurant], nights: int, on_travel_days: int, every_day: bool
+    rows: Sequence[Restaurant], nights: int, on_travel_days: int, every_meal: bool
 ) -> list[tuple[Restaurant, ...]]:
     """Every choice of restaurants for a stay, as they are charged."""
     charged = [next(row for row in rows if name in row.name) for name in {row.name for row in rows}]
     least = 3 * (nights - 1)
     most = least + on_travel_days
-    return [menu for size in range(most if every_day else least, most + 1) for menu in combinations(charged, size)]
+    return [menu for size in range(most if every_meal else least, most + 1) for menu in combinations(charged, size)]

@@ -1,0 +1,28 @@
+"""A benchmark's tasks as inspect's samples."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import chain, islice, zip_longest
+
+from inspect_ai.dataset import MemoryDataset, Sample
+
+from certigraph.state.records import Task
+
+STRATA = ("level", "days")
+"""Constants over whose values a stratified sample is spread, where a benchmark's tasks have them."""
+
+
+def dataset(name: str, tasks: Sequence[Task]) -> MemoryDataset:
+    """One sample a task; its id is the task's."""
+    samples = [Sample(id=task.id, input=task.goal, metadata=dict(task.constants)) for task in tasks]
+    return MemoryDataset(samples, name=name)
+
+
+def stratified(tasks: Sequence[Task], n: int) -> list[Task]:
+    """`n` tasks, as many from each level and length as there are, in the order of the list; always the same ones."""
+    groups = defaultdict(list)
+    for task in tasks:
+        groups[tuple(str(task.constants.get(name)) for name in STRATA)].append(task)
+    rounds = chain.from_iterable(zip_longest(*(groups[key] for key in sorted(groups))))
+    chosen = {task.id for task in islice(filter(None, rounds), n)}
+    return [task for task in tasks if task.id in chosen]

@@ -1,0 +1,94 @@
+"""certigraph's model names as inspect models: `--model certigraph/local`, `--model certigraph/openai:NAME`."""
+
+import os
+from typing import Any, NamedTuple
+
+from inspect_ai.model import ChatMessage, GenerateConfig, ModelAPI, ModelCall, ModelOutput, get_model, modelapi
+from inspect_ai.tool import ToolChoice, ToolInfo
+
+from certigraph.adapters.models.chat import check_model
+from certigraph.adapters.models.local import ANSWER_TOKENS, local_endpoint, weights
+from certigraph.state.endings import Fault
+
+NO_MODEL = "none/none"
+"""inspect's own name for a task that asks it for no model."""
+
+
+def inspect_model(name: str) -> str | None:
+    """inspect's name of a model: none for the scripted ones, None where the choice is left to inspect.
+
+    Raises:
+        UnknownName: the name is neither certigraph's nor of inspect's form PROVIDER/NAME.
+    """
+    kind, _, rest = name.partition(":")
+    if not name or ("/" in name and kind not in ("local", "openai")):
+        return name or None
+    if check_model(name).startswith("scripted:"):
+        return NO_MODEL
+    if kind == "openai" and not os.environ.get("CERTIGRAPH_BASE_URL"):
+        return f"openai/{rest}"
+    return f"certigraph/{name}"
+
+
+class Endpoint(ModelAPI):
+    """The OpenAI-compatible endpoint behind `local`, `local:FILE.gguf` or `openai:NAME` at CERTIGRAPH_BASE_URL."""
+
+    def __init__(
+        self,
+        model_name: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        config: GenerateConfig | None = None,
+        **model_args: Any,
+    ) -> None:
+        config = config or GenerateConfig()
+        super().__init__(model_name, base_url, api_key, [], config)
+        self._local = model_name.startswith("local")
+        at = _address(model_name)
+        served = f"openai-api/certigraph/{at.model}"
+        # not memoized: the port of a local endpoint is another one in every process
+        self._api = get_model(served, base_url=at.url, api_key=at.key, config=config, memoize=False, **model_args).api
+
+    async def generate(
+        self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
+    ) -> ModelOutput | tuple[ModelOutput | Exception, ModelCall]:
+        """One request, as inspect's provider for such endpoints makes it."""
+        return await self._api.generate(input, tools, tool_choice, config)
+
+    def should_retry(self, ex: BaseException) -> Any:
+        """Whether inspect should repeat a failed request."""
+        return self._api.should_retry(ex)
+
+    def max_connections(self) -> int:
+        """One for llama.cpp, which has one slot; waiting there would count as the model's time."""
+        return 1 if self._local else super().max_connections()
+
+    def max_tokens(self) -> int | None:
+        """The longest answer where the run sets none."""
+        return ANSWER_TOKENS if self._local else None
+
+    async def aclose(self) -> None:
+        """Close the client."""
+        await self._api.aclose()
+
+
+@modelapi(name="certigraph")
+def certigraph() -> type[ModelAPI]:
+    """The provider, registered under certigraph's name."""
+    return Endpoint
+
+
+class _Address(NamedTuple):
+    url: str
+    model: str
+    key: str
+
+
+def _address(name: str) -> _Address:
+    kind, _, rest = check_model(name).partition(":")
+    if kind == "local":
+        return _Address(local_endpoint(name), weights(name).stem, "none")
+    url = os.environ.get("CERTIGRAPH_BASE_URL")
+    if kind != "openai" or not url:
+        raise Fault("model", f"certigraph/{name} needs an endpoint: export CERTIGRAPH_BASE_URL=http://host/v1")
+    return _Address(url, rest, os.environ.get("OPENAI_API_KEY") or "none")

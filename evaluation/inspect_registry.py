@@ -1,0 +1,9 @@
+"""What inspect loads for the name `certigraph` (entry point `inspect_ai`): a task per benchmark, and the models."""
+
+from certigraph.adapters.benchmarks import BENCHMARKS
+from certigraph.evaluation.inspect_models import certigraph
+from certigraph.evaluation.inspect_tasks import task_of
+
+__all__ = ["TASKS", "certigraph"]
+
+TASKS = {name: task_of(name) for name in BENCHMARKS}

@@ -1,0 +1,73 @@
+"""The benchmarks as inspect tasks: `inspect eval certigraph/travelplanner -T graph=sdp -T validate=always_pass`."""
+
+from collections.abc import Callable, Mapping
+
+from inspect_ai import Task, task
+from inspect_ai.model import GenerateConfig
+
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.evaluation.inspect_dataset import dataset, stratified
+from certigraph.evaluation.inspect_models import inspect_model
+from certigraph.evaluation.inspect_scorer import official, verdict
+from certigraph.evaluation.inspect_solver import certified_run
+from certigraph.evaluation.settings import build_graph, operators_of, parse_swap
+
+OneOrMore = str | int | list[str]
+"""What inspect makes of an argument on its command line: a number where it looks like one, a list at every comma."""
+
+
+def task_of(benchmark: str) -> Callable[..., Task]:
+    """The inspect task of a benchmark, registered under its name."""
+
+    @task(name=benchmark)
+    def benchmark_task(
+        graph: str = "sdp",
+        config: str = "",
+        model: str = "",
+        data: str = "",
+        split: str = "",
+        ids: OneOrMore = "",
+        stratify: int = 0,
+        out: str = "runs",
+        **swaps: OneOrMore,
+    ) -> Task:
+        """A graph on a benchmark.
+
+        Args:
+            graph: a graph's name.
+            config: a configuration of the benchmark: `paper`.
+            model: certigraph's name of a model; unset: inspect's --model, else scripted:expert.
+            data: data folder; unset: CERTIGRAPH_DATA, else a generated world.
+            split: split of the tasks; unset: the benchmark's default.
+            ids: ids of the tasks, in place of a split.
+            stratify: number of tasks, spread over difficulty and length; 0: all of them in order.
+            out: the folder in which every run gets a folder of its own.
+            **swaps: operators by slot: `validate="capped:depth=1"`.
+        """
+        name = f"{benchmark}:{config}" if config else benchmark
+        live = load_benchmark(name, data or None)
+        tasks = [live.task(task_id) for task_id in _listed(ids)] if ids else live.tasks(split)
+        given = {slot: ",".join(_listed(text)) for slot, text in swaps.items()}
+        return Task(
+            dataset=dataset(name, stratified(tasks, stratify) if stratify else tasks),
+            solver=certified_run(graph, name, swaps=given, model=model, data=data, out=out),
+            scorer=verdict(),
+            metrics=[official(name, data)],
+            model=inspect_model(model),
+            config=GenerateConfig(temperature=0),
+            # a failed run is recorded and scored as what it left; the others go on, and a retry takes only the failed
+            continue_on_fail=True,
+            score_on_error=True,
+            metadata={"graph": graph, "benchmark": name, "swaps": given, "operators": _operators(graph, given)},
+        )
+
+    return benchmark_task
+
+
+def _listed(value: OneOrMore) -> list[str]:
+    return [str(part) for part in (value if isinstance(value, list) else [value])]
+
+
+def _operators(graph: str, swaps: Mapping[str, str]) -> dict[str, object]:
+    compiled = build_graph(graph, dict(parse_swap(f"{slot}={text}") for slot, text in swaps.items()))
+    return dict(operators_of(compiled))

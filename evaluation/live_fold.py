@@ -1,0 +1,103 @@
+"""What a watcher of a run wants to know, folded from trajectory lines as they come, at a few microseconds each."""
+
+from typing import Any
+
+from certigraph.evaluation.report_standing import standing
+from certigraph.state.records import Certificate
+from certigraph.state.trajectory import Event, Footer, Header, Line, Resumed, assembled
+
+USAGE = ("calls", "input_tokens", "output_tokens", "cached_tokens", "usd")
+
+
+class Watched:
+    """The run so far, the plain values of its lines."""
+
+    def __init__(self) -> None:
+        self.header: Header | None = None
+        self.footer: Footer | None = None
+        self.spent = dict.fromkeys(USAGE, 0.0)
+        self._lines: list[Line] = []
+        self._begin()
+
+    def take(self, line: Line) -> None:
+        """Fold one line. After a resume, what ran ahead of the checkpoint is undone; what it cost stays."""
+        self._lines.append(line)
+        if isinstance(line, Header):
+            self.header = line
+        elif isinstance(line, Footer):
+            self.footer = line
+        elif isinstance(line, Resumed):
+            self._rewind()
+        else:
+            self._charge(line)
+            self._apply(line)
+
+    @property
+    def target(self) -> str:
+        """The text of the predicate at the head; empty where there is none."""
+        return self.plan[self.head] if self.head < len(self.plan) else ""
+
+    @property
+    def tokens(self) -> int:
+        """Input and output tokens together."""
+        return int(self.spent["input_tokens"] + self.spent["output_tokens"])
+
+    @property
+    def whole(self) -> int:
+        """Predicates that stand certified and those still to come."""
+        return self.standing + max(len(self.plan) - self.head, 0)
+
+    def _begin(self) -> None:
+        self.plan: list[str] = []
+        self.head = self.steps = self.tried = self.replans = 0
+        self.certificates: list[Certificate] = []
+        self.certified: dict[int, Certificate] = {}
+        self.undone: set[int] = set()
+        self.standing = 0
+        self.reason = ""
+        self.cost: float | None = None
+
+    def _rewind(self) -> None:
+        kept = assembled(self._lines).events
+        self._begin()
+        for event in kept:
+            self._apply(event)
+        self.footer = None
+
+    def _charge(self, event: Event) -> None:
+        for name in USAGE:
+            self.spent[name] += getattr(event.usage, name)
+
+    def _apply(self, event: Event) -> None:
+        update: dict[str, Any] = {**(event.update or {})}
+        if "plan" in update:
+            self.plan = [predicate["text"] for predicate in update["plan"]]
+        self.head = update.get("head", self.head)
+        self.steps += len(update.get("history", ()))
+        self.cost = update.get("observation", {}).get("data", {}).get("cost", self.cost)
+        for attempt in update.get("attempts", ()):
+            self.tried += 1
+            self.reason = attempt["verdict"].get("reason", "") if not attempt["verdict"]["depth"] else ""
+        for certificate in update.get("certificates", ()):
+            self._certify(Certificate.model_validate(certificate))
+        if event.node == "replan":
+            self.tried, self.replans = 0, self.replans + ("plan" in update)
+
+    def _certify(self, certificate: Certificate) -> None:
+        self.tried, self.reason = 0, ""
+        self.certificates.append(certificate)
+        self.certified |= dict.fromkeys(_positions(certificate), certificate)
+        if certificate.restores is None:
+            self.standing += certificate.depth
+        else:
+            self._return()
+
+    def _return(self) -> None:
+        kept = standing(self.certificates)
+        self.standing = sum(self.certificates[index].depth for index in kept)
+        gone = (c for index, c in enumerate(self.certificates) if index not in kept and c.restores is None)
+        self.undone = {position for certificate in gone for position in _positions(certificate)}
+
+
+def _positions(certificate: Certificate) -> range:
+    return range(certificate.position, certificate.position + certificate.depth)

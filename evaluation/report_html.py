@@ -1,0 +1,39 @@
+"""Writing HTML by function calls: what is not marked as markup is text and gets escaped."""
+
+import html
+
+
+class Markup(str):
+    """A string that is HTML already. Every other string is escaped where it meets a tag."""
+
+    __slots__ = ()
+
+
+def tag(name: str, *inside: str, **attributes: object) -> Markup:
+    """One element. `class_` and the like lose their trailing underscore, inner ones become hyphens."""
+    shown = "".join(f' {_name(key)}="{escaped(str(value))}"' for key, value in attributes.items())
+    return Markup(f"<{name}{shown}>{joined(*inside)}</{name}>")
+
+
+def joined(*inside: str) -> Markup:
+    """Several pieces one after the other."""
+    return Markup("".join(map(escaped, inside)))
+
+
+def escaped(text: str) -> Markup:
+    """Markup as it is, anything else made harmless, also inside a quoted attribute."""
+    return text if isinstance(text, Markup) else Markup(html.escape(text))
+
+
+def shortened(text: str, most: int) -> str:
+    """At most that many characters, and how many were left out."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
+
+
+def counted(count: int, what: str) -> str:
+    """A count with its noun: 1 replan, 2,000 replans."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _name(key: str) -> str:
+    return key.rstrip("_").replace("_", "-")

@@ -1,0 +1,129 @@
+"""The parts of a report around the plan: the figures, the scores, the cost of each node, and the answer."""
+
+import json
+from collections.abc import Iterable, Mapping
+
+from pydantic import JsonValue
+
+from certigraph.evaluation.report_html import Markup, counted, joined, shortened, tag
+from certigraph.evaluation.report_story import Story
+from certigraph.state.records import Scores, Usage
+from certigraph.state.trajectory import Event, Trajectory, total
+
+FIGURES = frozenset({"cost"})
+"""Parts of a score that are amounts, not verdicts."""
+
+LONGEST_ANSWER = 20_000
+
+
+def figures(trajectory: Trajectory, story: Story) -> Markup:
+    """The totals in one row."""
+    usage = trajectory.usage
+    whole = story.count("certified", "failed", "target", "waiting")
+    return tag(
+        "dl",
+        _figure("certified", f"{story.count('certified')}/{whole}", "predicates"),
+        _figure("world steps", f"{story.steps:,}", counted(story.replans, "replan")),
+        _figure("model calls", f"{usage.calls:,}", _node_runs(trajectory)),
+        _figure("tokens", compact(usage.input_tokens + usage.output_tokens), f"{compact(usage.cached_tokens)} cached"),
+        _figure("model cost", f"${usage.usd:,.4f}" if 0 < usage.usd < 1 else f"${usage.usd:,.2f}", "US dollars"),
+        _figure("time", clock(usage.seconds), "inside nodes"),
+        class_="figures",
+    )
+
+
+def score_chips(scores: Scores) -> Markup:
+    """The parts of a score: passed, failed, not asked, or an amount."""
+    return tag("ul", *(_chip(name, part) for name, part in scores.parts.items()), class_="chips")
+
+
+def node_table(events: Iterable[Event]) -> Markup:
+    """Runs, calls, tokens and seconds of every node; the bars compare nodes within a column."""
+    by_node: dict[str, list[Usage]] = {}
+    for event in events:
+        by_node.setdefault(event.node, []).append(event.usage)
+    totals = [(len(usages), total(usages, node)) for node, usages in by_node.items()]
+    most_tokens = max((_tokens(usage) for _, usage in totals), default=0)
+    most_seconds = max((usage.seconds for _, usage in totals), default=0.0)
+    head = tag("tr", *(tag("th", name) for name in ("node", "runs", "calls", "tokens", "time")))
+    rows = [
+        tag(
+            "tr",
+            tag("th", usage.node),
+            tag("td", f"{runs:,}"),
+            tag("td", f"{usage.calls:,}"),
+            _bar(compact(_tokens(usage)), _tokens(usage), most_tokens),
+            _bar(clock(usage.seconds), usage.seconds, most_seconds),
+        )
+        for runs, usage in totals
+    ]
+    return tag("table", tag("thead", head), tag("tbody", *rows), class_="nodes")
+
+
+def answer_block(answer: JsonValue) -> Markup:
+    """What was delivered: a list of alike dicts as a table (an itinerary), text as text, else JSON."""
+    rows = [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
+    if rows and isinstance(answer, list) and len(rows) == len(answer):
+        return tag("div", _records(rows), class_="wide")
+    text = answer if isinstance(answer, str) else json.dumps(answer, indent=2, ensure_ascii=False)
+    return tag("pre", shortened(text, LONGEST_ANSWER))
+
+
+def compact(count: float) -> str:
+    """1234567 as 1.23M."""
+    for unit, size in (("M", 1_000_000), ("k", 1_000)):
+        if count >= size:
+            return f"{count / size:.3g}{unit}"
+    return f"{count:g}"
+
+
+def clock(seconds: float) -> str:
+    """Seconds in words short enough for a table."""
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def _figure(name: str, value: str, note: str) -> Markup:
+    return tag("div", tag("dt", name), tag("dd", value, tag("small", note)))
+
+
+def _node_runs(trajectory: Trajectory) -> str:
+    redone = len(trajectory.superseded)
+    return counted(len(trajectory.events), "node run") + (f", {redone:,} redone" if redone else "")
+
+
+def _chip(name: str, part: float | None) -> Markup:
+    if part is not None and (name in FIGURES or part not in (0.0, 1.0)):
+        return tag("li", f"{name} ", tag("b", f"{part:,.4g}" if part < 1000 else f"{part:,.0f}"), class_="amount")
+    kind, mark = {None: ("unasked", "·"), 0.0: ("fail", "✕"), 1.0: ("pass", "✓")}[part]
+    return tag("li", tag("b", mark), f" {name}", class_=kind)
+
+
+def _bar(shown: str, value: float, most: float) -> Markup:
+    share = 100 * value / most if most else 0
+    return tag("td", shown, tag("i", style=f"width:{share:.1f}%"), class_="bar")
+
+
+def _records(rows: list[dict[str, JsonValue]]) -> Markup:
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    head = tag("tr", *(tag("th", column.replace("_", " ")) for column in columns))
+    body = [tag("tr", *(tag("td", _cell(row, column)) for column in columns)) for row in rows]
+    return tag("table", tag("thead", head), tag("tbody", *body), class_="records")
+
+
+def _cell(row: Mapping[str, JsonValue], column: str) -> str:
+    value = row.get(column)
+    if value in (None, "", "-"):
+        return tag("span", "·", class_="quiet")
+    if isinstance(value, str):
+        return joined(*(tag("div", entry) for part in value.split(";") if (entry := part.strip())))
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _tokens(usage: Usage) -> int:
+    return usage.input_tokens + usage.output_tokens

@@ -1,0 +1,116 @@
+"""The plan as a column of predicates: what was certified and when, and everything tried under each."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from certigraph.evaluation.report_html import Markup, counted, joined, shortened, tag
+from certigraph.evaluation.report_story import Replanned, Row, Status, Story, Try
+
+OPEN_UP_TO = 2
+"""So many rejected attempts are shown at once; more are folded away."""
+
+LONGEST_ANSWER = 1_500
+"""Characters of what the world answered."""
+
+MARKS: dict[Status, str] = {
+    "certified": "✓",
+    "undone": "↶",
+    "restored": "↩",
+    "failed": "✕",
+    "target": "▸",
+    "waiting": "",
+}
+LEGEND: dict[Status, str] = {
+    "certified": "certified",
+    "undone": "certified, then taken back",
+    "restored": "returned to an earlier state",
+    "failed": "failed here",
+    "target": "target when the run stopped",
+    "waiting": "never reached",
+}
+
+
+def plan_column(story: Story) -> Markup:
+    """The whole column with its legend; a line in words for a run that made no plan."""
+    if not story.rows:
+        return tag("p", "No predicate was proposed.", class_="quiet")
+    legend = [
+        tag("span", tag("i", class_=f"dot {status}"), f"{count} {words}")
+        for status, words in LEGEND.items()
+        if (count := story.count(status))
+    ]
+    return joined(tag("p", *legend, class_="legend"), tag("ol", *map(_row, story.rows), class_="plan"))
+
+
+def _row(row: Row) -> Markup:
+    number = tag("span", str(row.position + 1), class_="number")
+    text = tag("span", row.predicate.text, class_="condition")
+    line = tag("div", number, text, *_when(row), class_="line")
+    mark = tag("span", MARKS[row.status], class_="mark", title=LEGEND[row.status])
+    joint = " joined" if row.certificate and row.position > row.certificate.position else ""
+    return tag("li", mark, line, *_told(row), *_how(row), class_=f"row {row.status}{joint}")
+
+
+def _when(row: Row) -> list[Markup]:
+    certificate = row.certificate
+    if certificate is None:
+        return [tag("span", LEGEND[row.status], class_="when")] if row.status in ("failed", "target") else []
+    if row.position > certificate.position:
+        return [tag("span", "by the same action", class_="when")]
+    cascade = [tag("span", f"cascade {certificate.depth}", class_="pill")] if certificate.depth > 1 else []
+    return [*cascade, tag("span", f"step {certificate.step}", class_="when")]
+
+
+def _how(row: Row) -> list[Markup]:
+    certificate = row.certificate
+    if certificate is None or row.position > certificate.position:
+        return []
+    if certificate.restores is not None:
+        return [tag("p", f"returned to certified state {certificate.restores}", class_="how back")]
+    return [tag("p", certificate.action.text, class_="how")]
+
+
+def _told(row: Row) -> list[Markup]:
+    """What happened at a row, in order, besides the attempt that its certificate already shows."""
+    told = [m for m in row.moments if isinstance(m, Replanned) or m.attempt.verdict.depth == 0]
+    shown: list[Markup] = []
+    for _, run in groupby(told, key=type):
+        moments = list(run)
+        tries = [m for m in moments if isinstance(m, Try)]
+        shown += _tries(tries, row) if tries else [_replanned(m) for m in moments if isinstance(m, Replanned)]
+    return shown
+
+
+def _tries(tries: Sequence[Try], row: Row) -> list[Markup]:
+    shown = [_try(t, row) for t in tries]
+    if len(tries) <= OPEN_UP_TO:
+        return shown
+    others = {t.attempt.target.text for t in tries if t.attempt.target != row.predicate}
+    aims = f" at: {'; '.join(sorted(others))}" if others else ""
+    last = tag("span", _reason(tries[-1]), class_="reason")
+    summary = tag("summary", f"{len(tries)} rejected attempts{aims}", last)
+    return [tag("details", summary, *shown, class_="many")]
+
+
+def _replanned(moment: Replanned) -> Markup:
+    text = f"replanned: {counted(moment.tail, 'predicate')} from here" if moment.tail else "replanning gave up"
+    return tag("p", f"⟲ {text}", tag("span", f"after step {moment.step}", class_="when"), class_="replan")
+
+
+def _try(moment: Try, row: Row) -> Markup:
+    attempt, verdict = moment.attempt, moment.attempt.verdict
+    other = [] if attempt.target == row.predicate else [_part("aimed at", attempt.target.text)]
+    evidence = [_part("evidence", shortened(verdict.evidence, LONGEST_ANSWER))] if verdict.evidence else []
+    answer = [_part("the world answered", shortened(moment.answer, LONGEST_ANSWER))] if moment.answer else []
+    reason = tag("span", _reason(moment), class_="reason")
+    step = tag("span", f"step {moment.step}", class_="when")
+    summary = tag("summary", tag("span", attempt.action.text, class_="action"), step, reason)
+    return tag("details", summary, *other, *evidence, *answer, class_="try")
+
+
+def _reason(moment: Try) -> str:
+    return moment.attempt.verdict.reason or "the target does not hold"
+
+
+def _part(name: str, text: str) -> Markup:
+    return tag("p", tag("b", name), text, class_="part")

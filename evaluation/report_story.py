@@ -1,0 +1,120 @@
+"""What a report tells of a run, folded from its events: the plan's rows and what happened at each."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+from certigraph.evaluation.report_standing import held, reached, standing
+from certigraph.state.endings import GOAL
+from certigraph.state.records import Attempt, Certificate, Predicate
+from certigraph.state.sdp import SDPState
+from certigraph.state.trajectory import Event, Trajectory
+
+Status = Literal["certified", "undone", "restored", "failed", "target", "waiting"]
+
+
+class Try(NamedTuple):
+    """An attempt, the world step it was made at, and what the world answered."""
+
+    attempt: Attempt
+    step: int
+    answer: str
+
+
+class Replanned(NamedTuple):
+    """A replan at a position of the plan; `tail` is the length of the new rest, 0 when there was none."""
+
+    position: int
+    step: int
+    tail: int
+
+
+Moment = Try | Replanned
+
+
+class Row(NamedTuple):
+    """One predicate of the plan, how it ended, and what was done about it in order."""
+
+    position: int
+    predicate: Predicate
+    status: Status
+    certificate: Certificate | None
+    moments: tuple[Moment, ...]
+
+
+class Story(NamedTuple):
+    """A run as a report shows it."""
+
+    rows: list[Row]
+    moments: list[Moment]
+    standing: list[tuple[int, int]]
+    """(world step, predicates that stand certified) after every certificate."""
+    steps: int
+
+    def count(self, *statuses: Status) -> int:
+        """How many predicates of the plan have one of the statuses."""
+        return sum(row.status in statuses for row in self.rows)
+
+    @property
+    def replans(self) -> int:
+        """Replans that brought a new tail."""
+        return sum(isinstance(m, Replanned) and m.tail > 0 for m in self.moments)
+
+
+def read_story(trajectory: Trajectory) -> Story:
+    """Fold a trajectory. A graph without plan or head is shown by its certificates and attempts."""
+    state, moments = trajectory.state(), list(_moments(trajectory.events))
+    certificates = state.get("certificates", [])
+    counts = map(held, reached(certificates)[1:])
+    return Story(
+        rows=list(_rows(state, moments, trajectory.footer.ending if trajectory.footer else "")),
+        moments=moments,
+        standing=[(c.step, count) for c, count in zip(certificates, counts, strict=True)],
+        steps=len(state.get("history", [])),
+    )
+
+
+def _rows(state: SDPState, moments: Sequence[Moment], ending: str) -> Iterator[Row]:
+    certificates, at = state.get("certificates", []), _by_position(moments)
+    by_position = {c.position + n: i for i, c in enumerate(certificates) for n in range(c.depth)}
+    kept, plan = standing(certificates), _plan(state)
+    head = state.get("head", max(by_position, default=-1) + 1)
+    for position, predicate in sorted(plan.items()):
+        index = by_position.get(position)
+        certificate = None if index is None else certificates[index]
+        status = _status(certificate, index in kept, position == head, ending)
+        yield Row(position, predicate, status, certificate, tuple(at[position]))
+
+
+def _plan(state: SDPState) -> dict[int, Predicate]:
+    certified = {c.position + n: t for c in state.get("certificates", []) for n, t in enumerate(c.targets)}
+    attempted = {a.position: a.target for a in state.get("attempts", [])}
+    return {**attempted, **certified, **dict(enumerate(state.get("plan", [])))}
+
+
+def _status(certificate: Certificate | None, stands: bool, at_head: bool, ending: str) -> Status:
+    if certificate:
+        return "restored" if certificate.restores is not None else "certified" if stands else "undone"
+    if not at_head:
+        return "waiting"
+    return "target" if not ending or ending == GOAL or ending.startswith(("limit:", "error:")) else "failed"
+
+
+def _moments(events: Sequence[Event]) -> Iterator[Moment]:
+    head, step, answer = 0, 0, ""
+    for event in events:
+        update: dict[str, Any] = {**(event.update or {})}
+        step += len(update.get("history", []))
+        answer = update.get("observation", {}).get("text", answer)
+        for attempt in update.get("attempts", []):
+            yield Try(Attempt.model_validate(attempt), step, answer)
+        if event.node == "replan":
+            yield Replanned(head, step, max(len(update.get("plan", [])) - head, 0))
+        head = update.get("head", head)
+
+
+def _by_position(moments: Sequence[Moment]) -> defaultdict[int, list[Moment]]:
+    grouped: defaultdict[int, list[Moment]] = defaultdict(list)
+    for moment in moments:
+        grouped[moment.attempt.position if isinstance(moment, Try) else moment.position].append(moment)
+    return grouped

@@ -1,0 +1,84 @@
+"""The benchmark of certigraph's own machinery: what it measures is right, however fast the machine."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from certigraph.adapters.context import Budget
+from certigraph.adapters.models.meter import Meter
+from certigraph.evaluation import bench_world
+from certigraph.evaluation.bench import SETTINGS, Bench, bench, payload, table
+from certigraph.evaluation.bench_laps import Setting, lap
+from certigraph.evaluation.bench_loops import bare_graph, ground, plain_loop
+from certigraph.evaluation.bench_world import Ladder
+from certigraph.evaluation.run import run
+from certigraph.state.endings import Fault
+from certigraph.state.records import Usage
+
+RUNGS = 12
+
+
+@pytest.fixture(scope="module")
+def done() -> Bench:
+    return bench(4 * RUNGS, repetitions=2)
+
+
+def test_sdp_climbs_the_ladder_rung_by_rung(tmp_path):
+    result = run("sdp", Ladder(RUNGS), out=tmp_path)
+    assert result.terminated
+    assert result.scores.value == 1.0
+    assert result.credit == [1] * RUNGS
+    assert len(result.trajectory.events) == lap(Setting("sdp", "ainvoke"), RUNGS).supersteps
+
+
+def test_all_loops_do_the_same_climb():
+    top = plain_loop(RUNGS)
+    updates = list(bare_graph().stream(ground(RUNGS), {"recursion_limit": 5 * RUNGS}))
+    assert bare_graph().invoke(ground(RUNGS), {"recursion_limit": 5 * RUNGS}) == top
+    assert top["head"] == top["height"] == RUNGS
+    assert len(updates) == lap(Setting("bare", "invoke"), RUNGS).supersteps
+
+
+def test_a_climb_that_fails_gives_no_figures(monkeypatch):
+    monkeypatch.setattr(bench_world, "climbed", lambda height, text: height)
+    with pytest.raises(Fault, match="rung 0 of 12"):
+        lap(Setting("sdp", "ainvoke"), RUNGS)
+
+
+def test_checkpoints_grow_linearly():
+    short, long = payload(RUNGS), payload(2 * RUNGS)
+    assert long.supersteps == 2 * short.supersteps - 2
+    assert long.per_superstep < 1.2 * short.per_superstep
+    assert long.per_superstep < 4_000
+    assert long.file >= long.payload
+
+
+def test_every_loop_is_measured_and_compared_with_the_bare_one(done):
+    assert [(s.loop, s.call, s.saver) for s in done.speeds] == [tuple(setting) for setting in SETTINGS]
+    assert all(0 < s.best <= s.median and s.own <= s.median for s in done.speeds)
+    assert all((s.ratio is not None) == (s.loop == "sdp") for s in done.speeds)
+    assert all(s.own < s.median for s in done.speeds if s.loop == "sdp")
+    assert [p.supersteps for p in done.payloads] == [4 * rungs + 2 for rungs in (3, 6, 12)]
+    assert {x.operation for x in done.latencies} == {"open", "option query"}
+    assert all(0 < x.p50 <= x.p95 for x in done.latencies)
+
+
+def test_figures_survive_json_and_are_shown(done):
+    assert Bench.model_validate(done.as_json()) == done
+    console = Console(record=True, width=200)
+    console.print(table(done))
+    shown = console.export_text()
+    assert f"{done.payloads[-1].per_superstep:,.0f}" in shown
+    assert f"{done.latencies[0].p95:.3f}" in shown
+
+
+usages = st.lists(st.integers(0, 9).map(lambda n: Usage(node="act", calls=n, input_tokens=2 * n)), max_size=8)
+
+
+@given(usages, usages, usages, st.integers(0, 8))
+def test_what_a_run_spent_is_summed_right_however_its_log_grows(begun, grown, forked, kept):
+    one, other = [*begun, *grown], [*begun[:kept], *forked]
+    for log in (begun, one, other, one, one[:kept], [u.model_copy() for u in one]):
+        spent = Meter("act", Budget(), log).spent()
+        assert (spent.calls, spent.tokens) == (sum(u.calls for u in log), sum(u.input_tokens for u in log))

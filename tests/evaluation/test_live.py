@@ -1,0 +1,155 @@
+import io
+
+from rich.console import Console
+
+from certigraph.evaluation.live import LiveView
+from certigraph.evaluation.live_frame import clean
+from certigraph.evaluation.run import run
+from certigraph.state.records import Action, Attempt, Certificate, Observation, Predicate, Step, Task, Usage, Verdict
+from certigraph.state.trajectory import Event, Footer, Header, Resumed
+
+TASK = Task(benchmark="toy", id="7", goal="reach the end", constants={"budget": 100})
+CONTEXT = {"model": "scripted:x", "limits": {"steps": 9}}
+HEADER = Header(run_id="r", created="now", graph="sdp", operators={}, task=TASK, context=CONTEXT, versions={})
+
+
+def plan(count):
+    return [Predicate(text=f"condition {n}") for n in range(1, count + 1)]
+
+
+def event(superstep, node, **update):
+    usage = Usage(node=node, calls=1, input_tokens=1_000, output_tokens=24, cached_tokens=512)
+    return Event(t=0.0, superstep=superstep, node=node, usage=usage, update=update)
+
+
+def proposed(count):
+    return event(1, "propose", plan=[p.as_json() for p in plan(count)], head=0)
+
+
+def acted(superstep, cost):
+    step = Step(action=Action(text="go"), digest="d").as_json()
+    return event(superstep, "act", history=[step], observation=Observation(text="o", data={"cost": cost}).as_json())
+
+
+def rejected(superstep, position, reason):
+    verdict = Verdict(depth=0, reason=reason)
+    attempt = Attempt(
+        position=position, target=plan(99)[position], action=Action(text="go"), digest="d", verdict=verdict
+    )
+    return event(superstep, "validate", attempts=[attempt.as_json()])
+
+
+def certified(superstep, position, depth=1, restores=None):
+    targets = tuple(plan(99)[position : position + depth])
+    certificate = Certificate(
+        step=superstep, position=position, targets=targets, action=Action(text="go"), digest="d", restores=restores
+    )
+    return event(superstep, "certify", certificates=[certificate.as_json()], head=position + depth)
+
+
+def footer(ending):
+    return Footer(ending=ending, usage=Usage(node="all"))
+
+
+def plain(*lines):
+    console = Console(file=io.StringIO(), width=60)
+    with LiveView(console) as view:
+        for line in lines:
+            view(line)
+    return console.file.getvalue().splitlines()
+
+
+def last_frame(*lines, height=24, steps=None):
+    console = Console(record=True, force_terminal=True, width=110, height=height, file=io.StringIO())
+    with LiveView(console, steps) as view:
+        for line in lines:
+            view(line)
+    shown = console.export_text()
+    return shown[shown.rindex("╭") :].splitlines()
+
+
+def line_with(text, frame):
+    return next(line for line in frame if text in line)
+
+
+def test_plain_mode_says_certificates_replans_and_the_ending():
+    replanned = event(4, "replan", plan=[p.as_json() for p in plan(5)])
+    said = plain(HEADER, proposed(4), certified(2, 0, depth=2), acted(3, 5), replanned, event(5, "replan"))
+    assert said == [
+        "step 2: certified 2/4 (cascade 2): condition 2",
+        "step 1: replanned, 3 predicates from here: condition 3",
+        "step 1: replanning gave up: condition 3",
+    ]
+    assert plain(HEADER, proposed(1), certified(2, 0), footer("goal"))[-1] == (
+        "ended goal, 1/1 certified, 0 steps, 2 calls, 2,048 tokens"
+    )
+
+
+def test_plain_mode_of_a_real_run_has_one_line_per_certificate(tmp_path):
+    console = Console(file=io.StringIO(), width=80)
+    with LiveView(console) as view:
+        result = run("sdp", "blocksworld", "4-0", out=tmp_path, listener=view)
+    said = console.file.getvalue().splitlines()
+    assert [line.split(":")[0] for line in said[:-1]] == [f"step {c.step}" for c in result.certificates]
+    assert said[-1].startswith("ended goal, score 1, 4/4 certified")
+    assert (view.run.steps, view.run.spent["calls"]) == (len(result.state["history"]), result.usage.calls)
+
+
+def test_frame_marks_what_is_certified_and_the_target():
+    frame = last_frame(HEADER, proposed(3), acted(2, 40), certified(3, 0), acted(4, 40), rejected(5, 1, "too dear"))
+    assert "✓" in line_with("condition 1", frame)
+    assert "▸" in line_with("condition 2", frame)
+    assert "1 tried" in line_with("condition 2", frame)
+    assert "·" in line_with("condition 3", frame)
+    assert line_with("too dear", frame)
+    figures = " ".join(frame)
+    for words in ("1/3", "2/9", "$40 of $100", "5,120", "2,560 cached", "reach the end", "scripted:x"):
+        assert words in figures
+
+
+def test_frame_of_a_real_run_stays_with_its_ending(tmp_path):
+    console = Console(record=True, force_terminal=True, width=110, height=30, file=io.StringIO())
+    with LiveView(console, steps=40) as view:
+        run("sdp", "blocksworld", "4-0", out=tmp_path, listener=view)
+    frame = console.export_text()
+    frame = frame[frame.rindex("╭") :]
+    assert frame.count("✓") == 4
+    assert "goal · score 1" in frame
+    assert "4/40" in frame
+
+
+def test_long_plans_are_windowed_around_the_target():
+    frame = last_frame(HEADER, proposed(90), certified(2, 0, depth=50), height=24)
+    assert len(frame) <= 24
+    assert "▸" in line_with("condition 51", frame)
+    assert "✓" in line_with("condition 50", frame)
+    assert not any("condition 9 " in line or "condition 89" in line for line in frame)
+    assert "more above" in line_with("more below", frame)
+
+
+def test_return_takes_certificates_back():
+    lines = [HEADER, proposed(4), certified(2, 0), certified(3, 1), certified(4, 2, restores=1)]
+    frame = last_frame(*lines)
+    assert "taken back" in line_with("condition 2", frame)
+    assert "back to state 1" in line_with("condition 3", frame)
+    assert "1/2" in " ".join(frame)
+    assert plain(*lines)[-1] == "step 4: returned to certified state 1: condition 3"
+
+
+def test_resume_drops_superseded_work_but_not_its_cost():
+    frame = last_frame(HEADER, proposed(2), certified(2, 0), footer("limit:calls"), Resumed(superstep=1))
+    assert "▸" in line_with("condition 1", frame)
+    assert "limit:calls" not in " ".join(frame)
+    assert "2,048" in " ".join(frame)
+
+
+def test_world_text_cannot_steer_the_terminal():
+    evil = "\x1b[2J\x1b]0;owned\x07 [bold]markup[/bold]"
+    shown = Console(file=io.StringIO(), force_terminal=True, width=110, height=24)
+    with LiveView(shown) as view:
+        for line in (HEADER, proposed(1), rejected(2, 0, evil)):
+            view(line)
+    assert "\x1b[2J" not in shown.file.getvalue()
+    assert "]0;owned\x07" not in shown.file.getvalue()
+    assert "[bold]markup[/bold]" in shown.file.getvalue()
+    assert clean("a\x1b\n\tb") == "a b"

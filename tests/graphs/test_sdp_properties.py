@@ -1,0 +1,324 @@
+"""Properties of SDP: locality of its operators, certified state as a function of certificates, trajectories as states."""
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from doubles import Script, given, predicates
+from hypothesis import HealthCheck, example, settings
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.runtime import Runtime
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Limits
+from certigraph.evaluation.recorder import Recorder
+from certigraph.evaluation.run import run
+from certigraph.graphs import sdp
+from certigraph.nodes import sdp_slots
+from certigraph.nodes.slots import Slot, as_node, wait_for
+from certigraph.state.certified import CertifiedState, certified_state, certified_states, transitions
+from certigraph.state.records import (
+    RESTORE,
+    Action,
+    Attempt,
+    Certificate,
+    Observation,
+    Predicate,
+    Step,
+    Task,
+    Usage,
+    Verdict,
+)
+from certigraph.state.sdp import Evidence, SDPState, propose_view, realize_view, replan_view, validate_view
+from certigraph.state.serializing import serializer
+from certigraph.state.trajectory import Event, read_trajectory
+
+TASK = Task(benchmark="script", id="only", goal="reach the end")
+PLAN = predicates("p", 6)
+
+texts = st.text(max_size=8)
+actions = st.builds(Action, text=texts)
+verdicts = st.builds(Verdict, depth=st.integers(0, 9), reason=texts, exhausted=st.booleans())
+observations = st.builds(Observation, text=texts, accepted=st.booleans(), reward=st.floats(0, 1), done=st.booleans())
+evidences = st.builds(Evidence, view=texts, admissible=st.lists(texts, max_size=3).map(tuple))
+steps = st.builds(Step, action=actions, digest=texts)
+usages = st.builds(Usage, node=texts, calls=st.integers(0, 9), usd=st.floats(0, 1))
+
+
+def attempts_at(positions: st.SearchStrategy[int]) -> st.SearchStrategy[Attempt]:
+    targets = st.sampled_from(PLAN)
+    return st.builds(Attempt, position=positions, target=targets, action=actions, digest=texts, verdict=verdicts)
+
+
+@st.composite
+def certificate_lists(draw: st.DrawFn, restoring: bool = True) -> list[Certificate]:
+    issued: list[Certificate] = []
+    for number in range(draw(st.integers(0, 6))):
+        back = draw(st.none() | st.integers(0, number)) if restoring else None
+        kind = "condition" if back is None else RESTORE
+        targets = [Predicate(text=t, kind=kind) for t in draw(st.lists(texts, min_size=1, max_size=3))]
+        action = draw(actions)
+        issued.append(
+            Certificate(
+                step=number + 1, position=number, targets=tuple(targets), action=action, digest="d", restores=back
+            )
+        )
+    return issued
+
+
+@st.composite
+def states(draw: st.DrawFn) -> SDPState:
+    head = draw(st.integers(0, len(PLAN) - 1))
+    return SDPState(
+        task=TASK,
+        episode=draw(texts),
+        plan=PLAN,
+        head=head,
+        certificates=draw(certificate_lists()),
+        attempts=draw(st.lists(attempts_at(st.integers(0, head)), max_size=4)),
+        history=draw(st.lists(steps, max_size=3)),
+        evidence=draw(evidences),
+        action=draw(actions),
+        observation=draw(observations),
+        verdict=draw(verdicts),
+        tried=draw(st.integers(0, 3)),
+        replans=draw(st.integers(0, 5)),
+        usage=draw(st.lists(usages, max_size=3)),
+    )
+
+
+# --- locality: what an operator may not see does not change what it is handed
+
+RUNTIME: Runtime[Context] = Runtime(context=Context(benchmark=Script()), stream_writer=lambda chunk: None)
+
+ANSWERS: dict[str, dict[str, Any]] = {
+    "propose": {"plan": PLAN},
+    "realize": {"action": Action(text="go")},
+    "validate": {"verdict": Verdict(depth=1)},
+    "replan": {"plan": PLAN},
+}
+
+
+def seen_by(slot: Slot, state: SDPState) -> Any:
+    """What an operator in the slot is handed, through the node that the graph runs."""
+    seen: list[Any] = []
+
+    async def recording(view: Any, runtime: Any) -> dict[str, Any]:
+        seen.append(view)
+        return ANSWERS[slot.name]
+
+    ample = Context(benchmark=Script(limits=Limits(replans=99)))
+    node = as_node(slot, recording)
+    wait_for(node.afunc(state, {}, replace(RUNTIME, context=ample)))  # type: ignore[misc]
+    return seen[0]
+
+
+def poisoned(state: SDPState, other: SDPState, hidden: Sequence[str]) -> SDPState:
+    """The state with its hidden channels taken from another state."""
+    return {**state, **{key: other[key] for key in hidden}}  # type: ignore[literal-required, return-value]
+
+
+BOOKKEEPING = ("episode", "history", "action", "verdict", "tried", "usage")
+
+
+@for_all(states(), states())
+def test_propose_sees_the_certified_state_and_the_goal_alone(state: SDPState, other: SDPState):
+    hidden = (*BOOKKEEPING, "plan", "head", "attempts", "evidence", "observation", "replans")
+    view = seen_by(sdp_slots.PROPOSE, state)
+    assert view == seen_by(sdp_slots.PROPOSE, poisoned(state, other, hidden)) == propose_view(state)
+    assert view == {"task": TASK, "certified": certified_state(state["certificates"])}
+
+
+@for_all(states(), states(), st.data())
+def test_realize_sees_its_target_the_view_and_the_tries_at_this_target(
+    state: SDPState, other: SDPState, data: st.DataObject
+):
+    head, plan = state["head"], state["plan"]
+    elsewhere = st.lists(attempts_at(st.integers(0, 5).filter(lambda n: n != head)), max_size=3)
+    here = [
+        Attempt(position=head, target=plan[head], action=Action(text=f"try {n}"), digest="", verdict=Verdict(depth=0))
+        for n in range(data.draw(st.integers(0, 3)))
+    ]
+    other_tail = [*plan[: head + 1], *predicates("other", data.draw(st.integers(0, 3)))]
+    one: SDPState = {**state, "attempts": [*data.draw(elsewhere), *here]}
+    two: SDPState = {
+        **poisoned(state, other, (*BOOKKEEPING, "observation", "replans")),
+        "plan": other_tail,
+        "attempts": [*data.draw(elsewhere), *here],
+    }
+    view = seen_by(sdp_slots.REALIZE, one)
+    assert view == seen_by(sdp_slots.REALIZE, two) == realize_view(one)
+    assert view["attempts"] == here
+    assert set(view) == {"task", "certified", "target", "evidence", "attempts"}
+
+
+def test_realize_does_not_see_tries_at_a_target_that_was_replanned_away():
+    def tried_at(target: Predicate) -> Attempt:
+        return Attempt(position=0, target=target, action=Action(text="x"), digest="", verdict=Verdict(depth=0))
+
+    state = SDPState(task=TASK, plan=[PLAN[1]], head=0, certificates=[], evidence=Evidence())
+    state["attempts"] = [tried_at(PLAN[0]), tried_at(PLAN[1])]
+    assert realize_view(state)["attempts"] == [tried_at(PLAN[1])]
+
+
+@for_all(states(), states())
+def test_validate_sees_the_plan_tail_and_the_new_observation_alone(state: SDPState, other: SDPState):
+    hidden = ("episode", "history", "verdict", "tried", "usage", "certificates", "attempts", "evidence", "replans")
+    before = predicates("other", state["head"])
+    changed: SDPState = {**poisoned(state, other, hidden), "plan": [*before, *state["plan"][state["head"] :]]}
+    view = seen_by(sdp_slots.VALIDATE, state)
+    assert view == seen_by(sdp_slots.VALIDATE, changed) == validate_view(state)
+    assert view == {"task": TASK, "tail": state["plan"][state["head"] :], "observation": state["observation"]}
+
+
+@for_all(states(), states())
+def test_replan_sees_all_but_bookkeeping(state: SDPState, other: SDPState):
+    view = seen_by(sdp_slots.REPLAN, state)
+    assert view == seen_by(sdp_slots.REPLAN, poisoned(state, other, BOOKKEEPING)) == replan_view(state)
+    told = ("plan", "head", "certificates", "attempts", "evidence", "replans")
+    assert {key: view[key] for key in told} == {key: state[key] for key in told}  # type: ignore[literal-required]
+
+
+# --- certified state changes by certificates alone
+
+
+def values_of(script: Script) -> list[SDPState]:
+    stream = sdp.build().stream(given(script), context=Context(benchmark=script), stream_mode="values")
+    return [SDPState(**state) for state in stream if "head" in state]
+
+
+scripts = st.builds(
+    Script,
+    plan=st.integers(0, 5),
+    verdicts=st.lists(st.integers(0, 3), max_size=12),
+    replans=st.booleans(),
+    done_at=st.none() | st.integers(1, 8),
+    limits=st.builds(Limits, attempts=st.integers(1, 3), replans=st.integers(0, 2)),
+)
+some = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@some
+@for_all(scripts)
+@example(Script(plan=3, verdicts=[0, 2, 0, 0, 0, 1]))
+def test_certified_state_changes_by_certificates_alone(script: Script):
+    for before, after in zip(values := values_of(script), values[1:], strict=False):
+        new = after["certificates"][len(before["certificates"]) :]
+        assert after["certificates"] == [*before["certificates"], *new]
+        assert after["head"] == before["head"] + sum(c.depth for c in new)
+        assert certified_state(after["certificates"]) == extended(certified_state(before["certificates"]), new)
+        if len(after["attempts"]) > len(before["attempts"]):
+            assert not new
+
+
+def extended(state: CertifiedState, new: Sequence[Certificate]) -> CertifiedState:
+    return CertifiedState(
+        predicates=state.predicates + tuple(p for c in new for p in c.targets),
+        actions=state.actions + tuple(c.action for c in new),
+    )
+
+
+@some
+@for_all(scripts)
+def test_every_certificate_has_the_attempt_that_earned_it(script: Script):
+    final = values_of(script)[-1]
+    earned = [a for a in final["attempts"] if a.verdict.depth]
+    assert len(final["certificates"]) == len(earned)
+    for certificate, attempt in zip(final["certificates"], earned, strict=True):
+        assert (certificate.depth, certificate.position) == (attempt.verdict.depth, attempt.position)
+        assert (certificate.targets[0], certificate.action) == (attempt.target, attempt.action)
+        assert certificate.digest == attempt.digest == final["history"][certificate.step - 1].digest
+    assert sum(c.depth for c in final["certificates"]) == final["head"]
+    assert final["plan"][: final["head"]] == [p for c in final["certificates"] for p in c.targets]
+
+
+# --- restores
+
+
+@for_all(certificate_lists())
+def test_a_restoring_certificate_returns_to_exactly_that_state(issued: list[Certificate]):
+    folded = certified_states(issued)
+    assert len(folded) == len(issued) + 1
+    assert folded[0] == CertifiedState()
+    assert folded[-1] == certified_state(issued)
+    for number, certificate in enumerate(issued):
+        if certificate.restores is None:
+            assert folded[number + 1] == extended(folded[number], [certificate])
+        else:
+            assert folded[number + 1] == folded[certificate.restores]
+    assert [(t.before, t.after) for t in transitions(issued)] == list(zip(folded, folded[1:], strict=False))
+
+
+@for_all(certificate_lists(restoring=False), st.data())
+def test_after_a_return_the_run_goes_on_from_there(issued: list[Certificate], data: st.DataObject):
+    to = data.draw(st.integers(0, len(issued)))
+    kind = Predicate(text="back", kind=RESTORE, args={"to": to})
+    back = Certificate(step=9, position=0, targets=(kind,), action=Action(text="back"), digest="", restores=to)
+    onward = Certificate(step=10, position=0, targets=(PLAN[0],), action=Action(text="on"), digest="")
+    assert certified_state([*issued, back, onward]) == extended(certified_state(issued[:to]), [onward])
+
+
+class Returning(Script):
+    """Replans by returning to a certified state first."""
+
+    def __init__(self, to: int, **script: Any) -> None:
+        super().__init__(**script)
+        self.to = to
+
+    async def _replan(self, state: Any, runtime: Any) -> dict[str, Any]:
+        back = Predicate(text="as it was", kind=RESTORE, args={"to": self.to})
+        return {"plan": [back, *predicates("again", 1)]}
+
+
+@some
+@for_all(st.integers(0, 2))
+def test_the_graph_returns_to_the_state_that_a_restore_predicate_names(to: int):
+    script = Returning(to, plan=4, verdicts=[1, 1, 0, 0, 0, 1, 1])
+    final = values_of(script)[-1]
+    folded = certified_states(final["certificates"])
+    assert [c.restores for c in final["certificates"]] == [None, None, to, None]
+    assert folded[3] == folded[to]
+    assert sdp.ending(final) == "goal"
+
+
+def test_returning_does_not_refill_the_replans():
+    script = Returning(0, verdicts=[1, 0, 1, 0, 1, 0, 1, 0, 1], limits=Limits(attempts=1, replans=2))
+    final = values_of(script)[-1]
+    assert (sdp.ending(final), final["replans"]) == ("gave_up", 2)
+
+
+# --- trajectory -> state -> trajectory
+
+
+def checkpointed(folder: Path) -> SDPState:
+    with SqliteSaver.from_conn_string(str(folder / "checkpoints.sqlite")) as saver:
+        saver.serde = serializer()
+        return SDPState(**sdp.build(saver).get_state({"configurable": {"thread_id": folder.name}}).values)
+
+
+@settings(some, max_examples=15)
+@for_all(scripts)
+@example(Script(plan=4, verdicts=[0, 2, 0, 0, 0, 1], echo='quotes " \\ \n über \u2028 \ud7ff'))
+def test_a_trajectory_is_the_state_of_its_run(script: Script):
+    with tempfile.TemporaryDirectory() as out:
+        result = run("sdp", script, out=out)  # type: ignore[arg-type]
+        state = result.trajectory.state()
+        assert state == checkpointed(result.folder)
+        rewritten = Path(out, "rewritten.jsonl")
+        with Recorder(rewritten) as recorder:
+            for line in [result.trajectory.header, *result.trajectory.events, result.trajectory.footer]:
+                recorder.write(line)  # type: ignore[arg-type]
+        again = read_trajectory(rewritten)
+        assert again == result.trajectory
+        assert again.state() == state
+        assert asyncio.run(replayed(result.trajectory.events)) == again.events
+
+
+async def replayed(events: Sequence[Event]) -> list[Event]:
+    """The events as lines once more, each read back on its own."""
+    return [Event.model_validate_json(event.model_dump_json()) for event in events]

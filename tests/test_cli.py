@@ -1,0 +1,135 @@
+"""The command line: statuses, one JSON object, and errors that list what would have been valid."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from real_data import data_folder
+
+from certigraph import cli
+
+
+class Said(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def certigraph(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+
+    def call(*arguments: str) -> Said:
+        status = 0
+        try:
+            cli.main(list(arguments))
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return Said(status, out, err)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("arguments", "listed"),
+    [
+        (("run", "sdpp", "blocksworld"), "sdp"),
+        (("run", "sdp", "blockworld"), "blocksworld"),
+        (("run", "sdp", "travelplanner:papers"), "paper"),
+        (("run", "sdp", "blocksworld", "--task", "nine"), "tower-30"),
+        (("run", "sdp", "blocksworld", "--model", "gpt-4o"), "openai:NAME"),
+        (("run", "sdp", "blocksworld", "--role", "planner=gpt-4o"), "openai:NAME"),
+        (("run", "sdp", "blocksworld", "--swap", "validate=pass_always"), "always_pass"),
+        (("run", "sdp", "blocksworld", "--swap", "validator=always_pass"), "validate"),
+        (("run", "sdp", "blocksworld", "--swap", "always_pass"), "validate=always_pass"),
+        (("run", "sdp", "blocksworld", "--budget", "coins=3"), "tokens"),
+        (("run", "sdp", "blocksworld", "--budget", "steps=0"), "steps=0"),
+        (("eval", "sdp", "blockworld"), "blocksworld"),
+        (("graph", "sdpp"), "sdp"),
+        (("resume", "runs/none"), "runs/none"),
+        (("score", "blocksworld", "--plans", "x"), "travelplanner"),
+        (("score", "travelplanner", "--plans", "none.jsonl"), "none.jsonl"),
+        (("run", "sdp"), "BENCHMARK"),
+        (("fly",), "fly"),
+    ],
+)
+def test_unusable_arguments_say_what_is_valid_and_exit_2(certigraph, arguments: tuple[str, ...], listed: str) -> None:
+    said = certigraph(*arguments)
+    assert said.status == 2
+    assert listed in said.err
+    assert "Traceback" not in said.err
+
+
+def test_missing_data_names_path_and_fix(certigraph, tmp_path: Path) -> None:
+    said = certigraph("run", "sdp", "travelplanner", "--data", str(tmp_path / "nowhere"))
+    assert said.status == 2
+    assert "nowhere" in said.err
+    assert "--data" in said.err
+
+
+def test_goal_is_0_and_json_is_one_object(certigraph) -> None:
+    said = certigraph("run", "sdp", "blocksworld", "--task", "4-0", "--json")
+    summary = json.loads(said.out)
+    assert said.status == 0
+    assert (summary["ending"], summary["terminated"], summary["certified"]) == ("goal", True, 4)
+    assert (Path(summary["run"]) / "report.html").is_file()
+
+
+def test_another_ending_is_1_and_resume_with_more_budget_reaches_the_goal(certigraph) -> None:
+    stopped = certigraph("run", "sdp", "blocksworld", "--task", "4-0", "--budget", "steps=2", "--json")
+    summary = json.loads(stopped.out)
+    assert stopped.status == 1
+    assert summary["ending"] == "limit:steps"
+    resumed = certigraph("resume", summary["run"], "--budget", "steps=20", "--json")
+    assert resumed.status == 0
+    assert json.loads(resumed.out)["certified"] == 4
+    assert certigraph("resume", summary["run"]).status == 2
+
+
+def test_the_generated_world_is_said_in_one_line(certigraph) -> None:
+    said = certigraph("run", "sdp", "travelplanner", "--json")
+    assert said.status == 0
+    assert "generated world" in said.err
+    assert said.err.count("\n") == 1
+
+
+def test_list_names_everything(certigraph) -> None:
+    found = json.loads(certigraph("list", "--json").out)
+    assert "validate" in found["graphs"]["sdp"]
+    assert "paper" in found["benchmarks"]["travelplanner"]
+    assert "capped" in found["operators"]
+
+
+def test_graph_prints_mermaid(certigraph) -> None:
+    assert "stuck" in certigraph("graph", "sdp").out
+
+
+def test_scoring_recorded_plans_gives_the_known_figures(certigraph, tmp_path: Path) -> None:
+    folder = data_folder("travelplanner")
+    plans = tmp_path / "plans.jsonl"
+    with gzip.open(folder / "scored_plans.jsonl.gz", "rt", encoding="utf-8") as lines:
+        rows = [row for row in map(json.loads, lines) if row["model"].startswith("gpt-4o")]
+    plans.write_text("".join(json.dumps({"idx": r["idx"], "plan": r["plan"]}) + "\n" for r in rows), encoding="utf-8")
+    said = certigraph("score", "travelplanner", "--plans", str(plans), "--data", str(folder), "--json")
+    assert said.status == 0
+    figures = json.loads(said.out)
+    assert set(figures) == {
+        "delivery", "commonsense_micro", "commonsense_macro", "hard_micro", "hard_macro", "final_pass", "n",
+    }  # fmt: skip
+    exact = {"n": 120, "delivery": 1, "commonsense_micro": 855 / 960, "commonsense_macro": 51 / 120}
+    exact |= {"hard_micro": 165 / 280, "hard_macro": 49 / 120, "final_pass": 17 / 120}
+    assert figures == pytest.approx(exact)
+
+
+def test_the_command_is_installed() -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", "from certigraph.cli import main; main(['--help'])"], capture_output=True, text=True
+    )
+    assert said.returncode == 0
+    assert "resume" in said.stdout
