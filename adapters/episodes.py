@@ -52,6 +52,10 @@ class Episode:
                     "the world or its data changed since the run began: start a new run",
                 )
 
+    def admissible(self) -> list[str] | None:
+        """The actions that the world admits now, where it lists them."""
+        return _guarded(self.environment.admissible)
+
     def score(self) -> Scores:
         """The benchmark's verdict on the world as it stands."""
         return _guarded(self.environment.score)
@@ -67,7 +71,7 @@ def live_episode(key: str, task: Task, history: Sequence[Step], runtime: Runtime
     # An action cut off after stepping leaves the live episode ahead of the log; that too is rebuilt.
     if episode is None or episode.log != history:
         close_episode(key)
-        environment = context_of(runtime).environment or benchmark_of(task, runtime).open(task)
+        environment = context_of(runtime).environment or _guarded(benchmark_of(task, runtime).open, task)
         episode = Episode(environment)
         episode.replay(history)
         with _LOCK:

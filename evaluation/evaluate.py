@@ -99,16 +99,18 @@ def evaluate(
         out=str(out),
         **operators,
     )
-    [log] = inspect_eval(
+    logs = inspect_eval(
         task,
         model=None,
         limit=None if stratify else limit,
         max_samples=max_samples or (SAMPLES if model.startswith("scripted:") else None),
         log_dir=str(out),
         ctl_server=False,
-        display=None if sys.stderr.isatty() and not quiet else "none",
+        display="rich" if sys.stdout.isatty() and not quiet else "none",
     )
-    return _evaluation(log)
+    if not logs or logs[0].status == "cancelled":
+        raise KeyboardInterrupt(f"interrupted; finish it with: {_retry(Path(out))}")
+    return _evaluation(logs[0])
 
 
 def read_evaluation(log: Path | str) -> Evaluation:
@@ -119,8 +121,6 @@ def read_evaluation(log: Path | str) -> Evaluation:
 
 
 def _evaluation(log: "EvalLog") -> Evaluation:
-    if log.status == "cancelled":
-        raise KeyboardInterrupt(f"the evaluation was interrupted; finish it with: inspect eval-retry {log.location}")
     if not log.results or not log.samples:
         raise Fault("operator", f"nothing was evaluated: {log.error.message if log.error else log.status}")
     asked = log.eval.metadata or {}
@@ -128,9 +128,14 @@ def _evaluation(log: "EvalLog") -> Evaluation:
     return Evaluation(
         graph=asked["graph"],
         benchmark=asked["benchmark"],
-        model=log.eval.task_args["model"] or log.eval.model,
+        model=log.eval.task_args["model"] or log.samples[0].output.model,
         swaps=asked["swaps"],
         figures={name: metric.value for name, metric in log.results.scores[0].metrics.items()},
         rows=tuple(Row.model_validate(score.metadata) for score in scores),
         log=log.location,
     )
+
+
+def _retry(folder: Path) -> str:
+    newest = max(folder.glob("*.eval"), key=lambda log: log.stat().st_mtime, default=folder / "LOG.eval")
+    return f"inspect eval-retry {newest} --log-dir {folder}"

@@ -3,31 +3,27 @@
 import os
 from typing import Any, NamedTuple
 
-from inspect_ai.model import ChatMessage, GenerateConfig, ModelAPI, ModelCall, ModelOutput, get_model, modelapi
+from inspect_ai.model import ChatMessage, GenerateConfig, Model, ModelAPI, ModelCall, ModelOutput, get_model, modelapi
 from inspect_ai.tool import ToolChoice, ToolInfo
+from openai import APIStatusError
 
 from certigraph.adapters.models.chat import check_model
 from certigraph.adapters.models.local import ANSWER_TOKENS, local_endpoint, weights
+from certigraph.adapters.models.redact import redact
 from certigraph.state.endings import Fault
 
 NO_MODEL = "none/none"
 """inspect's own name for a task that asks it for no model."""
 
 
-def inspect_model(name: str) -> str | None:
-    """inspect's name of a model: none for the scripted ones, None where the choice is left to inspect.
+def inspect_model(name: str) -> Model | None:
+    """inspect's model of a name: one that is never asked for the scripted ones, None where inspect is to choose.
 
     Raises:
         UnknownName: the name is neither certigraph's nor of inspect's form PROVIDER/NAME.
     """
-    kind, _, rest = name.partition(":")
-    if not name or ("/" in name and kind not in ("local", "openai")):
-        return name or None
-    if check_model(name).startswith("scripted:"):
-        return NO_MODEL
-    if kind == "openai" and not os.environ.get("CERTIGRAPH_BASE_URL"):
-        return f"openai/{rest}"
-    return f"certigraph/{name}"
+    # not memoized: an endpoint's address may be another one the next time
+    return get_model(_inspect_name(name), memoize=False) if name else None
 
 
 class Endpoint(ModelAPI):
@@ -44,24 +40,24 @@ class Endpoint(ModelAPI):
         config = config or GenerateConfig()
         super().__init__(model_name, base_url, api_key, [], config)
         self._local = model_name.startswith("local")
-        at = _address(model_name)
+        at = _address(model_name, base_url)
         served = f"openai-api/certigraph/{at.model}"
-        # not memoized: the port of a local endpoint is another one in every process
         self._api = get_model(served, base_url=at.url, api_key=at.key, config=config, memoize=False, **model_args).api
 
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> ModelOutput | tuple[ModelOutput | Exception, ModelCall]:
-        """One request, as inspect's provider for such endpoints makes it."""
-        return await self._api.generate(input, tools, tool_choice, config)
+        """One request, as inspect's provider for such endpoints makes it; a refusal is logged without the key."""
+        try:
+            return await self._api.generate(input, tools, tool_choice, config)
+        except APIStatusError as error:
+            error.message = redact(str(error))
+            error.args, error.body = (error.message,), None
+            raise
 
     def should_retry(self, ex: BaseException) -> Any:
         """Whether inspect should repeat a failed request."""
         return self._api.should_retry(ex)
-
-    def max_connections(self) -> int:
-        """One for llama.cpp, which has one slot; waiting there would count as the model's time."""
-        return 1 if self._local else super().max_connections()
 
     def max_tokens(self) -> int | None:
         """The longest answer where the run sets none."""
@@ -78,17 +74,28 @@ def certigraph() -> type[ModelAPI]:
     return Endpoint
 
 
+def _inspect_name(name: str) -> str:
+    kind, _, rest = name.partition(":")
+    if "/" in name and kind not in ("local", "openai"):
+        return name
+    if check_model(name).startswith("scripted:"):
+        return NO_MODEL
+    if kind == "openai" and not os.environ.get("CERTIGRAPH_BASE_URL"):
+        return f"openai/{rest}"
+    return f"certigraph/{name}"
+
+
 class _Address(NamedTuple):
     url: str
     model: str
     key: str
 
 
-def _address(name: str) -> _Address:
+def _address(name: str, base_url: str | None) -> _Address:
     kind, _, rest = check_model(name).partition(":")
     if kind == "local":
         return _Address(local_endpoint(name), weights(name).stem, "none")
-    url = os.environ.get("CERTIGRAPH_BASE_URL")
+    url = base_url or os.environ.get("CERTIGRAPH_BASE_URL")
     if kind != "openai" or not url:
         raise Fault("model", f"certigraph/{name} needs an endpoint: export CERTIGRAPH_BASE_URL=http://host/v1")
     return _Address(url, rest, os.environ.get("OPENAI_API_KEY") or "none")

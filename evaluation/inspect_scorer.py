@@ -15,7 +15,9 @@ def official(benchmark: str, data: str = "") -> Metric:
 
     def figures(scores: list[SampleScore]) -> Value:
         rows = [Row.model_validate(score.score.metadata) for score in scores]
-        return dict(load_benchmark(benchmark, data or None).figures([(row.id, row.footer) for row in rows]))
+        runs = [(row.id, row.footer) for row in rows]
+        # inspect also asks before the first run has ended
+        return dict(load_benchmark(benchmark, data or None).figures(runs)) if runs else {}
 
     return figures
 

@@ -1,7 +1,6 @@
 """Runs a graph as inspect's solver: one sample is one run, with inspect's model behind the bridge."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from inspect_ai.agent import AgentState, agent_bridge
@@ -11,15 +10,16 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import LimitExceededError
 from langchain_openai import ChatOpenAI
 from pydantic import JsonValue, PrivateAttr, SecretStr
+from tenacity import RetryError
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.context import Context
+from certigraph.adapters.models.redact import redact
 from certigraph.evaluation.inspect_models import NO_MODEL
 from certigraph.evaluation.inspect_rows import ROW, Row, row_of
-from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import arun
-from certigraph.evaluation.settings import AnyGraph, build_graph, parse_swap
-from certigraph.state.endings import LimitKind, LimitReached
+from certigraph.evaluation.settings import build_graph, parse_swap
+from certigraph.state.endings import Fault, LimitKind, LimitReached
 from certigraph.state.trajectory import Event, Line
 
 SCRIPTED = "scripted:expert"
@@ -40,6 +40,8 @@ class BridgedChat(ChatOpenAI):
         except LimitExceededError as limit:
             self._limit = limit
             raise LimitReached(LIMITS.get(limit.type, "calls"), limit.limit, limit.value) from limit
+        except RetryError as spent:
+            raise Fault("model", redact(f"every retry failed: {spent.last_attempt.exception()!r}")) from None
 
     @property
     def limit(self) -> LimitExceededError | None:
@@ -69,21 +71,17 @@ def certified_run(
     live = load_benchmark(benchmark, data or None)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        context = Context(model=_model(model), data=data or None, benchmark=live)
-        limit = None
-        if context.model.startswith("scripted:"):
-            result = await _run(compiled, context, str(state.sample_id), out)
-        else:
-            async with agent_bridge(AgentState(messages=state.messages)):
-                chat = bridged_chat()
-                context = context.model_copy(update={"chat": chat})
-                result = await _run(compiled, context, str(state.sample_id), out)
-            limit = chat.limit
-        row = row_of(str(state.sample_id), result)
+        task = live.task(str(state.sample_id))
+        context = Context(model=_model(model), data=data or None)
+        chat = None if context.model.startswith("scripted:") else bridged_chat()
+        context = context.model_copy(update={"chat": chat})
+        async with agent_bridge(AgentState(messages=state.messages)):
+            result = await arun(compiled, live, task, context=context, out=out, listener=_note)
+        row = row_of(task.id, result)
         state.store.set(ROW, row.model_dump(mode="json"))
         state.output = ModelOutput.from_content(context.model, row.ending)
-        if limit is not None:
-            raise limit
+        if chat and chat.limit:
+            raise chat.limit
         _refuse_errors(row)
         return state
 
@@ -93,11 +91,6 @@ def certified_run(
 def bridged_chat() -> BridgedChat:
     """The chat model that inspect answers for, inside its agent bridge."""
     return BridgedChat(model="inspect", api_key=SecretStr("none"), max_retries=0, disable_streaming=True)
-
-
-async def _run(graph: AnyGraph, context: Context, task_id: str, out: str) -> Result:
-    live = context.benchmark
-    return await arun(graph, live, live.task(task_id), context=context, out=Path(out), listener=_note)
 
 
 def _model(name: str) -> str:

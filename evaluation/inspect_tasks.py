@@ -15,6 +15,9 @@ from certigraph.evaluation.settings import build_graph, operators_of, parse_swap
 OneOrMore = str | int | list[str]
 """What inspect makes of an argument on its command line: a number where it looks like one, a list at every comma."""
 
+RETRIES = 5
+"""How often inspect repeats a request that failed; without it, for ever. It waits longer each time."""
+
 
 def task_of(benchmark: str) -> Callable[..., Task]:
     """The inspect task of a benchmark, registered under its name."""
@@ -54,7 +57,7 @@ def task_of(benchmark: str) -> Callable[..., Task]:
             scorer=verdict(),
             metrics=[official(name, data)],
             model=inspect_model(model),
-            config=GenerateConfig(temperature=0),
+            config=_generation(model),
             # a failed run is recorded and scored as what it left; the others go on, and a retry takes only the failed
             continue_on_fail=True,
             score_on_error=True,
@@ -62,6 +65,12 @@ def task_of(benchmark: str) -> Callable[..., Task]:
         )
 
     return benchmark_task
+
+
+def _generation(model: str) -> GenerateConfig:
+    # llama.cpp here has one slot: a second run would only wait, and each would push the other's prefix out of its cache
+    at_once = 1 if model.startswith("local") else None
+    return GenerateConfig(temperature=0, max_retries=RETRIES, max_connections=at_once)
 
 
 def _listed(value: OneOrMore) -> list[str]:

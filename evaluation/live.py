@@ -74,7 +74,7 @@ def plain_lines(run: Watched, line: Line) -> Iterator[str]:
         yield _ending(run, line)
     elif isinstance(line, Event):
         update = line.update or {}
-        if "certificates" in update:
+        if update.get("certificates"):
             yield _certified(run, run.certificates[-1])
         if line.node == "replan":
             yield _replanned(run, "plan" in update)

@@ -7,9 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from langgraph.types import Overwrite
+
 from certigraph.adapters.models.redact import redact
 from certigraph.state.records import Record
 from certigraph.state.trajectory import Event, Line
+
+BOOKS = ("usage", "spent")
+"""Channels that an event's own `usage` stands for."""
 
 Listener = Callable[[Line], None]
 
@@ -48,7 +53,7 @@ class Recorder:
         """Append one line."""
         self._file.write(redact(line.model_dump_json()) + "\n")
         self._file.flush()
-        if line.type == "footer" or (line.type == "event" and line.update and "certificates" in line.update):
+        if line.type == "footer" or (line.type == "event" and line.update and line.update.get("certificates")):
             self._force()
         if self._listener:
             self._listener(line)
@@ -61,7 +66,7 @@ class Recorder:
         self._metered.clear()
 
     def _event(self, metered: Mapping[str, Any], update: Mapping[str, Any] | None) -> None:
-        plain = None if update is None else {k: _plain(v) for k, v in update.items() if k != "usage"}
+        plain = None if update is None else {k: _plain(v) for k, v in update.items() if k not in BOOKS}
         self.write(
             Event(
                 t=round(time.monotonic() - self._began, 6),
@@ -79,6 +84,8 @@ class Recorder:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Overwrite):  # a run begins on an empty thread: to replace is to append
+        return _plain(value.value)
     if isinstance(value, Record):
         return value.as_json()
     return [_plain(v) for v in value] if isinstance(value, list) else value

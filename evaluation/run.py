@@ -2,13 +2,12 @@
 
 import asyncio
 import datetime
+import traceback
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
-
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.context import Budget, Context
@@ -17,6 +16,7 @@ from certigraph.adapters.models.redact import redact
 from certigraph.adapters.protocols import Benchmark, Limits
 from certigraph.evaluation.recorder import Listener, Recorder
 from certigraph.evaluation.result import Result
+from certigraph.evaluation.saver import Saver
 from certigraph.evaluation.settings import (
     AnyGraph,
     build_graph,
@@ -32,7 +32,7 @@ from certigraph.nodes.slots import wait_for
 from certigraph.state.endings import Fault, Stopped
 from certigraph.state.records import Scores, Task
 from certigraph.state.serializing import serializer
-from certigraph.state.trajectory import Footer, Header, Resumed, read_trajectory
+from certigraph.state.trajectory import Event, Footer, Header, Resumed, read_trajectory
 
 T = TypeVar("T")
 SUPERSTEPS_PER_STEP = 12
@@ -126,32 +126,38 @@ async def aresume(
             listener(header)
             for event in trajectory.events:
                 listener(event)
-        await _drive(compiled, {"task": header.task}, context, folder, recorder, resuming=True)
+        await _drive(compiled, {"task": header.task}, context, folder, recorder, logged=trajectory.events)
     return Result(folder)
 
 
 async def _drive(
-    graph: AnyGraph, given: Any, context: Context, folder: Path, recorder: Recorder, *, resuming: bool = False
+    graph: AnyGraph,
+    given: Any,
+    context: Context,
+    folder: Path,
+    recorder: Recorder,
+    *,
+    logged: Sequence[Event] | None = None,
 ) -> None:
-    async with AsyncSqliteSaver.from_conn_string(str(folder / "checkpoints.sqlite")) as saver:
-        saver.serde = serializer()
-        graph = graph.copy({"checkpointer": saver})
-        limits = context.limits or context.benchmark.limits
-        config: Any = {
-            "configurable": {"thread_id": folder.name},
-            "recursion_limit": SUPERSTEPS_PER_STEP * limits.steps + SUPERSTEPS_PER_STEP,
-        }
-        if resuming:
-            given = await _checkpointed(graph, config, given, recorder)
-        ending, message = await _stream(graph, given, config, context, recorder)
-        state = (await graph.aget_state(config)).values
-        ending = ending or graph_module(graph.name).ending(state)
-    key = state.get("episode", "")
-    scores = await _scores(key)
-    usage = read_trajectory(folder / "trajectory.jsonl").usage
-    recorder.write(Footer(ending=ending, message=redact(message), scores=scores, usage=usage))
-    with suppress(Exception):  # what is worth keeping is written; a world that cannot be closed takes nothing away
-        await asyncio.to_thread(close_episode, key)
+    try:
+        async with Saver.from_conn_string(str(folder / "checkpoints.sqlite")) as saver:
+            saver.serde = serializer()
+            graph = graph.copy({"checkpointer": saver})
+            limits = context.limits or context.benchmark.limits
+            config: Any = {
+                "configurable": {"thread_id": folder.name},
+                "recursion_limit": SUPERSTEPS_PER_STEP * limits.steps + SUPERSTEPS_PER_STEP,
+            }
+            if logged is not None:
+                given = await _checkpointed(graph, config, given, recorder, logged)
+            ending, message = await _stream(graph, given, config, context, recorder)
+            state = (await graph.aget_state(config)).values
+            ending = ending or graph_module(graph.name).ending(state)
+        scores = await _scores(state.get("episode", ""))
+        usage = read_trajectory(folder / "trajectory.jsonl").usage
+        recorder.write(Footer(ending=ending, message=redact(message), scores=scores, usage=usage))
+    finally:
+        await asyncio.to_thread(_close_worlds, folder.name)
 
 
 async def _stream(graph: AnyGraph, given: Any, config: Any, context: Context, recorder: Recorder) -> tuple[str, str]:
@@ -163,16 +169,25 @@ async def _stream(graph: AnyGraph, given: Any, config: Any, context: Context, re
     except Stopped as stopped:
         return stopped.ending, str(stopped)
     except Exception as error:  # noqa: BLE001 - an operator is anybody's code: its failure is an ending, not a crash
-        return "error:operator", f"{type(error).__name__}: {error}"
+        return "error:operator", f"{type(error).__name__}: {error} ({_where(error)})"
     finally:
         recorder.write_failed()
     return "", ""
 
 
-async def _checkpointed(graph: AnyGraph, config: Any, given: Any, recorder: Recorder) -> Any:
+def _where(error: Exception) -> str:
+    """The line of code that raised, by file name: a trajectory holds no paths."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
+
+
+async def _checkpointed(graph: AnyGraph, config: Any, given: Any, recorder: Recorder, logged: Sequence[Event]) -> Any:
     """What to hand the graph to go on: nothing when there is a checkpoint, else the task again."""
     snapshot = await graph.aget_state(config)
     step = (snapshot.metadata or {}).get("step", -1)
+    # What a node wrote is saved before its checkpoint is: LangGraph then takes it up, and the node does not run again.
+    if any(task.result is not None for task in snapshot.tasks) and any(e.superstep == step + 1 for e in logged):
+        step += 1
     recorder.write(Resumed(superstep=step))
     return None if snapshot.values else given
 
@@ -183,6 +198,12 @@ async def _scores(key: str) -> Scores | None:
         return await asyncio.to_thread(episode.score) if episode else None
     except Fault:
         return None
+
+
+def _close_worlds(thread: str) -> None:
+    for key in [key for key in EPISODES if key.startswith(f"{thread}:")]:
+        with suppress(Exception):  # what is worth keeping is written; a world that cannot be closed takes nothing away
+            close_episode(key)
 
 
 def _run_id(graph: str, task: Task) -> str:

@@ -1,6 +1,5 @@
 """The two operators that touch the world: `reset` opens an episode, `act` takes one action in it."""
 
-import asyncio
 import uuid
 from typing import Any
 
@@ -11,8 +10,9 @@ from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import Episode, live_episode
 from certigraph.adapters.models.meter import current_meter
+from certigraph.nodes.slots import off_loop
 from certigraph.state.endings import LimitReached
-from certigraph.state.records import Observation, Task
+from certigraph.state.records import Observation, Task, Verdict
 from certigraph.state.sdp import Evidence, SDPState
 
 MOST_ACTIONS_LISTED = 100
@@ -23,9 +23,9 @@ async def reset(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
     task = _whole(Task.model_validate(state["task"]), runtime)
     thread = runtime.execution_info.thread_id if runtime.execution_info else None
     key = f"{thread or 'run'}:{uuid.uuid4().hex[:8]}"
-    earlier = {log: Overwrite([]) for log in ("certificates", "attempts", "history") if state.get(log)}
-    evidence = await asyncio.to_thread(_opened, key, task, runtime)
-    return {"task": task, "episode": key, "evidence": evidence, "head": 0, "tried": 0, "replans": 0, **earlier}
+    logs = {log: Overwrite([]) for log in ("certificates", "attempts", "history")}
+    books = {"plan": [], "head": 0, "tried": 0, "replans": 0, "verdict": Verdict(depth=0), **logs}
+    return {"task": task, "episode": key, **books, **await off_loop(_opened, key, task, runtime)}
 
 
 async def act(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -39,16 +39,16 @@ async def act(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
     if taken >= most:
         raise LimitReached("steps", most, taken)
     current_meter().check()
-    return await asyncio.to_thread(_stepped, state, runtime)
+    return await off_loop(_stepped, state, runtime)
 
 
 def _whole(task: Task, runtime: Runtime[Context]) -> Task:
     return task if task.goal else benchmark_of(task, runtime).task(task.id)
 
 
-def _opened(key: str, task: Task, runtime: Runtime[Context]) -> Evidence:
+def _opened(key: str, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
     episode = live_episode(key, task, [], runtime)
-    return _evidence(episode, episode.first)
+    return {"observation": episode.first, "evidence": _evidence(episode, episode.first)}
 
 
 def _stepped(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -60,5 +60,5 @@ def _stepped(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
 
 
 def _evidence(episode: Episode, observation: Observation) -> Evidence:
-    listed = episode.environment.admissible() or []
+    listed = episode.admissible() or []
     return Evidence(view=observation.text, admissible=tuple(listed) if len(listed) <= MOST_ACTIONS_LISTED else ())

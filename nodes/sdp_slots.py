@@ -34,10 +34,7 @@ def _replans_spent(state: SDPState, runtime: Runtime[Context]) -> Update | None:
     return {} if spent else None
 
 
-RESET = Slot(
-    "reset",
-    frozenset({"task", "episode", "evidence", "head", "tried", "replans", "certificates", "attempts", "history"}),
-)
+RESET = Slot("reset", frozenset(SDPState.__annotations__) - {"usage", "spent", "action"}, opens_books=True)
 PROPOSE = Slot("propose", frozenset({"plan"}), propose_view)
 REALIZE = Slot("realize", frozenset({"action"}), realize_view)
 ACT = Slot("act", frozenset({"observation", "evidence", "history"}))

@@ -34,7 +34,8 @@ def certified_state(certificates: Sequence[Certificate]) -> CertifiedState:
     """The latest certified state, without building those before it unless one was returned to."""
     if any(c.restores is not None for c in certificates):
         return certified_states(certificates)[-1]
-    return CertifiedState(
+    # Asked for at every superstep, and made of records that are valid already.
+    return CertifiedState.model_construct(
         predicates=tuple(p for c in certificates for p in c.targets),
         actions=tuple(c.action for c in certificates),
     )

@@ -121,6 +121,29 @@ class Usage(Record):
     usd: float = 0.0
     seconds: float = 0.0
 
+    def spent(self) -> "Spent":
+        """The same in the units of a budget."""
+        tokens = self.input_tokens + self.output_tokens
+        return Spent(calls=self.calls, tokens=tokens, usd=self.usd, seconds=self.seconds)
+
+
+class Spent(Record):
+    """What a run has spent, in the units of its budget."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    seconds: float = 0.0
+
+    def __add__(self, other: "Spent") -> "Spent":
+        """The two together."""
+        return Spent(
+            calls=self.calls + other.calls,
+            tokens=self.tokens + other.tokens,
+            usd=self.usd + other.usd,
+            seconds=self.seconds + other.seconds,
+        )
+
 
 class Scores(Record):
     """A benchmark's verdict on an episode: `value` in [0, 1], its parts by name, and what was delivered."""

@@ -6,6 +6,8 @@ Kept apart: what is certified (`certificates`, written by `certify` alone), what
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
+from operator import add
+from typing import Annotated
 
 from typing_extensions import TypedDict
 
@@ -19,6 +21,7 @@ from certigraph.state.records import (
     Observation,
     Predicate,
     Record,
+    Spent,
     Step,
     Task,
     Usage,
@@ -56,6 +59,7 @@ class SDPState(TypedDict, total=False):
     tried: int
     replans: int
     usage: Log[Usage]
+    spent: Annotated[Spent, add]
 
 
 class ProposeView(TypedDict):

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import Field, JsonValue, TypeAdapter
 
 from certigraph.state.endings import Fault
-from certigraph.state.records import Record, Scores, Task, Usage
+from certigraph.state.records import Record, Scores, Spent, Task, Usage
 from certigraph.state.sdp import SDPState
 
 SCHEMA = 1
@@ -87,7 +87,8 @@ class Trajectory(Record):
         folded: dict[str, Any] = {"task": self.header.task.as_json(), "plan": [], **{log: [] for log in LOGS}}
         for event in self.events:
             _apply(folded, {**(event.update or {}), "usage": [event.usage.as_json()]})
-        return _STATE.validate_python(folded)
+        state = _STATE.validate_python(folded)
+        return {**state, "spent": sum((u.spent() for u in state["usage"]), Spent())}
 
 
 def read_trajectory(path: Path) -> Trajectory:
@@ -137,14 +138,15 @@ def _apply(folded: dict[str, Any], update: dict[str, Any]) -> None:
 
 
 def _lines(path: Path) -> Iterator[Line]:
-    texts = path.read_text(encoding="utf-8").split("\n")
+    texts = path.read_bytes().split(b"\n")
     for number, text in enumerate(texts, 1):
         if not text:
             continue
         try:
             yield _LINE.validate_python(json.loads(text))
-        except (json.JSONDecodeError, ValidationError) as error:
+        except ValueError as error:  # no JSON, no UTF-8 (a character cut in two) or no line of ours
             if number == len(texts):
                 return
-            message = f"{path}:{number}: not a trajectory line ({type(error).__name__}): {text[:80]!r}"
+            shown = text[:80].decode(errors="replace")
+            message = f"{path}:{number}: not a trajectory line ({type(error).__name__}): {shown!r}"
             raise Fault("data", f"{message}; restore the file or start the run anew") from error

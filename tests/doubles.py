@@ -5,7 +5,7 @@ Everything follows from the number of world steps, so that replays and resumed r
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import AIMessage
@@ -16,7 +16,7 @@ from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Limits, Operator
 from certigraph.graphs import sdp
 from certigraph.state.records import Action, Observation, Predicate, Scores, Task, Verdict
-from certigraph.state.trajectory import Event, Line
+from certigraph.state.trajectory import Line
 
 
 class Script:
@@ -90,6 +90,13 @@ class Script:
         return {"plan": predicates(f"r{state['replans'] + 1}-", left) if self.replans else []}
 
 
+class Slow(Script):
+    """A script of thirty steps with retries, a cascade and a replan, made as benchmarks are made by name."""
+
+    def __init__(self, data: Path | None = None, config: str = "") -> None:
+        super().__init__(plan=24, verdicts=[1, 0, 2, 1, 0, 0, 0, 1, 1, 0, 3], pause=0.02)
+
+
 class World:
     """The live world of a Script."""
 
@@ -127,7 +134,10 @@ class Garbage(ScriptedChat):
     """A model that answers every question with the same unusable text."""
 
     def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=AIMessage("no idea"))])
+        return self.saying("no idea")
+
+    def saying(self, text: str) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(text))])
 
 
 def predicates(prefix: str, count: int) -> list[Predicate]:
@@ -143,21 +153,12 @@ def invoked(script: Script, **operators: Operator) -> dict[str, Any]:
     return sdp.build(**operators).invoke(given(script), context=Context(benchmark=script))
 
 
-def nodes_of(events: Sequence[Event]) -> list[str]:
-    return [event.node for event in events]
-
-
-def after_lines(count: int, act: Callable[[], None]) -> Callable[[Line], None]:
+def after_events(count: int, act: Callable[[], None]) -> Callable[[Line], None]:
     """A listener that acts when `count` events are written."""
-    seen: list[Line] = []
+    left = [act, *[lambda: None] * (count - 1)]
 
     def listener(line: Line) -> None:
-        seen.extend([line] if line.type == "event" else [])
-        if line.type == "event" and len(seen) == count:
-            act()
+        if line.type == "event" and left:
+            left.pop()()
 
     return listener
-
-
-def moves(nodes: Sequence[str]) -> set[tuple[str, str]]:
-    return set(pairwise(nodes))

@@ -1,16 +1,14 @@
 """What a node spends on models, and the one place where a budget ends a run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
 from time import perf_counter
-from typing import NamedTuple
 
 from certigraph.adapters.context import Budget
 from certigraph.state.endings import LimitKind, LimitReached
-from certigraph.state.records import Record, Usage
+from certigraph.state.records import Record, Spent, Usage
 
 
 class Call(Record):
@@ -27,31 +25,13 @@ class Call(Record):
     failure: str = ""
 
 
-class Spent(NamedTuple):
-    """Totals in the units of Budget."""
-
-    calls: int = 0
-    tokens: int = 0
-    usd: float = 0.0
-    seconds: float = 0.0
-
-    def after(self, usage: Usage) -> "Spent":
-        """The totals with one more execution of a node."""
-        return Spent(
-            calls=self.calls + usage.calls,
-            tokens=self.tokens + usage.input_tokens + usage.output_tokens,
-            usd=self.usd + usage.usd,
-            seconds=self.seconds + usage.seconds,
-        )
-
-
 @dataclass
 class Meter:
     """Counts what one execution of a node spends, on top of what the run spent `before`."""
 
     node: str
     budget: Budget
-    before: Sequence[Usage] = ()
+    before: Spent = Spent()  # noqa: RUF009 - a frozen record may be shared
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -94,12 +74,11 @@ class Meter:
 
     def spent(self) -> Spent:
         """What the run has spent so far, calls under way included."""
-        earlier = self._earlier
         return Spent(
-            calls=earlier.calls + self.calls + self._waiting,
-            tokens=earlier.tokens + self.input_tokens + self.output_tokens,
-            usd=earlier.usd + self.usd,
-            seconds=earlier.seconds + perf_counter() - self._started,
+            calls=self.before.calls + self.calls + self._waiting,
+            tokens=self.before.tokens + self.input_tokens + self.output_tokens,
+            usd=self.before.usd + self.usd,
+            seconds=self.before.seconds + perf_counter() - self._started,
         )
 
     def usage(self, seconds: float) -> Usage:
@@ -113,10 +92,6 @@ class Meter:
             usd=self.usd,
             seconds=seconds,
         )
-
-    @cached_property
-    def _earlier(self) -> Spent:
-        return _spent_in(self.before)
 
     def _room(self, kind: LimitKind, limit: float, spent: float, need: float = 0) -> None:
         if spent + need > limit:
@@ -139,31 +114,3 @@ def metering(meter: Meter) -> Iterator[Meter]:
 def current_meter() -> Meter:
     """The meter of the node that is running; outside a node a fresh one with the default budget."""
     return _METER.get() or Meter("", Budget())
-
-
-class _Sum(NamedTuple):
-    """What the first `size` records of a log add up to; `last` is the latest of them."""
-
-    size: int
-    last: Usage | None
-    spent: Spent
-
-
-MOST_SUMS = 64
-"""Logs whose sums are kept at once; another one is added up from its start."""
-
-_SUMS: dict[int, _Sum] = {}
-
-
-def _spent_in(log: Sequence[Usage]) -> Spent:
-    """The sum of a log. Logs only grow, so each is carried on from where it was last asked for, not added up anew."""
-    if not log:
-        return Spent()
-    known = _SUMS.pop(id(log[0]), None)
-    if known is None or known.size > len(log) or log[known.size - 1] is not known.last:
-        known = _Sum(0, None, Spent())
-    spent = reduce(Spent.after, log[known.size :], known.spent)
-    _SUMS[id(log[0])] = _Sum(len(log), log[-1], spent)
-    for oldest in list(_SUMS)[:-MOST_SUMS]:
-        _SUMS.pop(oldest, None)
-    return spent

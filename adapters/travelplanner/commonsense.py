@@ -5,15 +5,17 @@ from itertools import groupby
 
 from certigraph.adapters.travelplanner.checks import Check
 from certigraph.adapters.travelplanner.complete import complete_information
-from certigraph.adapters.travelplanner.costs import match_accommodation, match_attraction, match_restaurant
+from certigraph.adapters.travelplanner.costs import (
+    known_transport,
+    match_accommodation,
+    match_attraction,
+    match_restaurant,
+)
 from certigraph.adapters.travelplanner.parsing import (
     attractions,
     booked_kind,
     cities_of,
     conflict_kind,
-    distance_cost,
-    ends_of,
-    flight_number,
     item,
 )
 from certigraph.adapters.travelplanner.plans import Day, Plan, current_city, entry, meals
@@ -105,21 +107,9 @@ def _elsewhere(day: Day, places: Sequence[str]) -> Iterator[str]:
 
 def _unknown(day: Day, sandbox: Sandbox) -> Iterator[str]:
     transport, place = entry(day, "transportation"), entry(day, "accommodation")
-    if transport and not _exists(transport, current_city(day), sandbox):
+    if booked_kind(transport) and not known_transport(transport, current_city(day), sandbox):
         yield transport
     yield from (text for text in meals(day) if not match_restaurant(*item(text), sandbox))
     yield from (text for text in attractions(day) if not match_attraction(*item(text), sandbox))
     if place and not match_accommodation(*item(place), sandbox):
         yield place
-
-
-def _exists(transport: str, city: str, sandbox: Sandbox) -> bool:
-    kind, ends = booked_kind(transport), ends_of(transport, city)
-    if kind is None:
-        return True
-    if ends is None:
-        return False
-    if kind == "flight":
-        number = flight_number(transport)
-        return any(flight.number == number for flight in sandbox.flights(*ends))
-    return distance_cost(kind, sandbox.distance(*ends)) is not None

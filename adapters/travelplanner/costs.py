@@ -25,6 +25,16 @@ def match_attraction(name: str, city: str, sandbox: Sandbox) -> Sequence[Attract
     return [row for row in sandbox.attractions(city) if name in row.name]
 
 
+def known_transport(text: str, city: str, sandbox: Sandbox) -> bool:
+    """Whether the flight flies there, on any date as officially, or a car gets there in less than a day."""
+    kind, ends = booked_kind(text), ends_of(text, city)
+    if kind is None or ends is None:
+        return False
+    if kind == "flight":
+        return flight_number(text) in {flight.number for flight in sandbox.flights(*ends)}
+    return distance_cost(kind, sandbox.distance(*ends)) is not None
+
+
 def meal_cost(text: str, people: int, sandbox: Sandbox) -> float:
     """Dollars for one meal of all people; 0 if the restaurant is unknown."""
     rows = match_restaurant(*item(text), sandbox)

@@ -4,10 +4,15 @@ from collections.abc import Iterator, Mapping
 
 from certigraph.adapters.travelplanner.catalog import Catalog
 from certigraph.adapters.travelplanner.choosing import choices
-from certigraph.adapters.travelplanner.costs import match_accommodation, match_attraction, match_restaurant
+from certigraph.adapters.travelplanner.costs import (
+    known_transport,
+    match_accommodation,
+    match_attraction,
+    match_restaurant,
+)
 from certigraph.adapters.travelplanner.draft import NOTHING, Draft, Slot
 from certigraph.adapters.travelplanner.options import FORBIDS, stay_violation
-from certigraph.adapters.travelplanner.parsing import booked_kind, distance_cost, flight_number, from_to, item
+from certigraph.adapters.travelplanner.parsing import from_to, item
 from certigraph.adapters.travelplanner.plans import MEALS
 from certigraph.adapters.travelplanner.sandbox import Sandbox
 from certigraph.adapters.travelplanner.trip import BUDGET, Trip
@@ -41,16 +46,9 @@ def open_slots(trip: Trip, draft: Draft) -> list[str]:
 def _known(slot: str, text: str, sandbox: Sandbox) -> bool:
     entry = slot.partition(":")[2]
     if entry == "transportation":
-        return _known_transport(text, sandbox)
+        return known_transport(text, "", sandbox)
     match = {"accommodation": match_accommodation, "attraction": match_attraction}.get(entry, match_restaurant)
     return bool(match(*item(text.removesuffix(";")), sandbox))
-
-
-def _known_transport(text: str, sandbox: Sandbox) -> bool:
-    kind, ends = booked_kind(text), from_to(text)
-    if kind == "flight":
-        return sandbox.flight(flight_number(text)) is not None
-    return kind is not None and ends is not None and distance_cost(kind, sandbox.distance(*ends)) is not None
 
 
 def _violations(catalog: Catalog, budget: int, target: Predicate, seen: Observation) -> Iterator[str]:
@@ -60,11 +58,29 @@ def _violations(catalog: Catalog, budget: int, target: Predicate, seen: Observat
         return
     booked = seen.data.get("booked", {})
     entries: Mapping[str, str] = {k: str(v) for k, v in booked.items()} if isinstance(booked, dict) else {}
-    missing = [str(s) for choice in choices(catalog, target) for s in choice.slots if str(s) not in entries]
-    if missing:
-        yield f"not booked: {', '.join(missing)}"
+    yield from _unfilled(catalog, target, entries)
     yield from _forbidden(catalog, Draft(entries))
     yield from _totals(budget, target, seen)
+
+
+def _unfilled(catalog: Catalog, target: Predicate, entries: Mapping[str, str]) -> Iterator[str]:
+    slots = [slot for choice in choices(catalog, target) for slot in choice.slots]
+    if missing := [str(slot) for slot in slots if str(slot) not in entries]:
+        yield f"not booked: {', '.join(missing)}"
+    for slot in slots:
+        text = entries.get(str(slot), "")
+        if text and not _serves(catalog.trip, slot, text):
+            yield f"{text} does not serve as {slot.entry} of day {slot.day}"
+
+
+def _serves(trip: Trip, slot: Slot, text: str) -> bool:
+    """Whether an entry is where the day is; only meals and attractions of travel days may be nothing."""
+    leg = trip.leg_on(slot.day)
+    if text == NOTHING:
+        return leg is not None and slot.entry in (*MEALS, "attraction")
+    if leg and slot.entry == "transportation":
+        return from_to(text) == from_to(f"from {leg.origin} to {leg.destination}")
+    return text.removesuffix(";").endswith(f", {trip.city_on(slot.day)}")
 
 
 def _forbidden(catalog: Catalog, booked: Draft) -> Iterator[str]:

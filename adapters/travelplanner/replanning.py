@@ -124,8 +124,7 @@ def _saving(decision: Decision) -> float:
 def _without_meals(benchmark: "TravelPlanner", state: ReplanView) -> Iterator[Redo]:
     """The meals of travel days, the latest first; the official rules let a plan leave them out."""
     chain = [*state["certified"].predicates, state["plan"][state["head"]]]
-    legs = benchmark.trip(benchmark.query(state["task"])).legs
-    travel_days = {leg.day for leg in legs}
+    travel_days = benchmark.trip(benchmark.query(state["task"])).travel_days
     for number, target in reversed([*enumerate(chain)]):
         if target.kind == MEAL_DAY and target.args["day"] in travel_days and WITHOUT not in target.args:
             yield Redo(number, _asking(target, WITHOUT))

@@ -52,7 +52,7 @@ def run_command(
     compiled = build_graph(graph, dict(map(parse_swap, swap or [])))
     context = context_from(model, role, data, budget, benchmark)
     said_source(benchmark, data)
-    with live_view(as_json) as listener:
+    with live_view(context.limits, silent=as_json) as listener:
         result = run(compiled, benchmark, task, context=context, out=out, listener=listener)
     finish(result, as_json=as_json)
 
@@ -68,7 +68,7 @@ def resume_command(
     from certigraph.evaluation.run import resume
 
     budget_now, limits = enlarged(folder, budget)
-    with live_view(as_json) as listener:
+    with live_view(limits, silent=as_json) as listener:
         result = resume(folder, budget=budget_now, limits=limits, listener=listener)
     finish(result, as_json=as_json)
 

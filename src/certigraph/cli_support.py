@@ -43,14 +43,14 @@ def enlarged(folder: Path, budget: Sequence[str] | None) -> tuple[Budget, Limits
 
 
 @contextmanager
-def live_view(silent: bool) -> Iterator[Listener | None]:
+def live_view(limits: Limits | None, *, silent: bool) -> Iterator[Listener | None]:
     """The live view as a listener; None when nothing but JSON may be printed."""
     if silent:
         yield None
         return
     from certigraph.evaluation.live import LiveView
 
-    with LiveView() as view:
+    with LiveView(steps=limits.steps if limits else None) as view:
         yield view
 
 

@@ -170,7 +170,8 @@ def test_a_loop_stops_at_exactly_the_budgeted_calls_even_in_parallel() -> None:
 
 
 def test_what_was_spent_before_counts_for_each_kind() -> None:
-    before = [Usage(node="a", calls=2, input_tokens=60, output_tokens=40, usd=0.5, seconds=9)] * 2
+    usage = Usage(node="a", calls=2, input_tokens=60, output_tokens=40, usd=0.5, seconds=9)
+    before = usage.spent() + usage.spent()
     spent = {"calls": 4, "tokens": 200, "usd": 1.0, "seconds": 18.0}
     for kind, amount in spent.items():
         short = amount - 1 if kind != "usd" else 0.9

@@ -1,12 +1,8 @@
 """The benchmark of certigraph's own machinery: what it measures is right, however fast the machine."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
-from certigraph.adapters.context import Budget
-from certigraph.adapters.models.meter import Meter
 from certigraph.evaluation import bench_world
 from certigraph.evaluation.bench import SETTINGS, Bench, bench, payload, table
 from certigraph.evaluation.bench_laps import Setting, lap
@@ -14,7 +10,6 @@ from certigraph.evaluation.bench_loops import bare_graph, ground, plain_loop
 from certigraph.evaluation.bench_world import Ladder
 from certigraph.evaluation.run import run
 from certigraph.state.endings import Fault
-from certigraph.state.records import Usage
 
 RUNGS = 12
 
@@ -71,14 +66,3 @@ def test_figures_survive_json_and_are_shown(done):
     shown = console.export_text()
     assert f"{done.payloads[-1].per_superstep:,.0f}" in shown
     assert f"{done.latencies[0].p95:.3f}" in shown
-
-
-usages = st.lists(st.integers(0, 9).map(lambda n: Usage(node="act", calls=n, input_tokens=2 * n)), max_size=8)
-
-
-@given(usages, usages, usages, st.integers(0, 8))
-def test_what_a_run_spent_is_summed_right_however_its_log_grows(begun, grown, forked, kept):
-    one, other = [*begun, *grown], [*begun[:kept], *forked]
-    for log in (begun, one, other, one, one[:kept], [u.model_copy() for u in one]):
-        spent = Meter("act", Budget(), log).spent()
-        assert (spent.calls, spent.tokens) == (sum(u.calls for u in log), sum(u.input_tokens for u in log))

@@ -1,9 +1,10 @@
-"""Properties of SDP: locality of its operators, certified state as a function of certificates, trajectories as states."""
+"""Properties of SDP: locality, certified state as a function of certificates, trajectories as states."""
 
 import asyncio
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +208,7 @@ some = settings(max_examples=40, deadline=None, suppress_health_check=[HealthChe
 @for_all(scripts)
 @example(Script(plan=3, verdicts=[0, 2, 0, 0, 0, 1]))
 def test_certified_state_changes_by_certificates_alone(script: Script):
-    for before, after in zip(values := values_of(script), values[1:], strict=False):
+    for before, after in pairwise(values_of(script)):
         new = after["certificates"][len(before["certificates"]) :]
         assert after["certificates"] == [*before["certificates"], *new]
         assert after["head"] == before["head"] + sum(c.depth for c in new)
@@ -251,7 +252,7 @@ def test_a_restoring_certificate_returns_to_exactly_that_state(issued: list[Cert
             assert folded[number + 1] == extended(folded[number], [certificate])
         else:
             assert folded[number + 1] == folded[certificate.restores]
-    assert [(t.before, t.after) for t in transitions(issued)] == list(zip(folded, folded[1:], strict=False))
+    assert [(t.before, t.after) for t in transitions(issued)] == list(pairwise(folded))
 
 
 @for_all(certificate_lists(restoring=False), st.data())

@@ -1,0 +1,297 @@
+"""Benchmarks under inspect_ai: verdicts, figures, endings and usage arrive in its log; one bad run stays alone."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endpoint_stub import stub
+
+pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
+
+import inspect_ai
+from inspect_ai._util.registry import registry_info
+from inspect_ai.log import EvalLog, read_eval_log
+
+from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.travelplanner.generator import generate_world
+from certigraph.evaluation import evaluate as module
+from certigraph.evaluation.evaluate import Evaluation, evaluate, read_evaluation
+from certigraph.evaluation.inspect_dataset import stratified
+from certigraph.evaluation.inspect_registry import TASKS
+from certigraph.evaluation.run import run
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Task, Usage
+from certigraph.state.trajectory import Footer, read_trajectory
+
+ROOT = Path(__file__).parents[2]
+
+TOUCHY = """
+from pathlib import Path
+from certigraph.nodes.validate import validate
+
+async def touchy(state, runtime):
+    if state["task"].id == "3-1" and not Path({flag!r}).exists():
+        raise ZeroDivisionError("touchy")
+    return await validate(state, runtime)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_data_no_key(monkeypatch: pytest.MonkeyPatch):
+    for name in ("CERTIGRAPH_DATA", "CERTIGRAPH_BASE_URL", "OPENAI_API_KEY", "INSPECT_EVAL_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("data") / "travelplanner"
+    generate_world(folder, seed=0)
+    return str(folder.parent)
+
+
+@pytest.fixture
+def touchy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A validator `touchy_operators:touchy` that raises at task 3-1 until this file exists."""
+    flag = tmp_path / "fixed"
+    (tmp_path / "touchy_operators.py").write_text(TOUCHY.format(flag=str(flag)))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "touchy_operators", raising=False)
+    return flag
+
+
+def log_of(evaluation: Evaluation) -> EvalLog:
+    return read_eval_log(evaluation.log)
+
+
+def test_a_benchmark_runs_and_every_run_leaves_its_row_and_its_folder(tmp_path: Path):
+    done = evaluate("sdp", "blocksworld", limit=3, out=tmp_path)
+    assert done.figures == {"n": 3, "solved": 1.0, "solved_stderr": 0.0, "goal": 1.0}
+    assert [row.id for row in done.rows] == ["3-0", "3-1", "3-2"]
+    for row in done.rows:
+        footer = read_trajectory(tmp_path / row.run / "trajectory.jsonl").footer
+        assert row.footer == footer
+        assert row.certified == row.planned > 0
+        assert row.tokens > 0
+        assert row.seconds > 0
+    assert read_evaluation(done.log) == done
+
+
+def test_verdicts_and_certificates_are_in_inspects_transcript(tmp_path: Path):
+    done = evaluate("sdp", "blocksworld", ids=["3-1"], out=tmp_path)
+    [sample] = log_of(done).samples or []
+    told = [(event.source, event.data) for event in sample.events if event.event == "info"]
+    certificates = [c for source, data in told if source == "certigraph.certify" for c in data["certificates"]]
+    assert sum(len(c["targets"]) for c in certificates) == done.rows[0].certified
+    assert {"certigraph.validate", "certigraph.certify"} <= {source for source, _ in told}
+
+
+def test_a_swap_changes_the_operator_in_the_log_and_in_the_runs(tmp_path: Path):
+    swapped = evaluate("sdp", "blocksworld", ids=["3-1"], swaps=["validate=capped:depth=1"], out=tmp_path / "swapped")
+    plain = evaluate("sdp", "blocksworld", ids=["3-1"], out=tmp_path / "plain")
+    names = {}
+    for done in (swapped, plain):
+        operators = (log_of(done).eval.metadata or {})["operators"]
+        header = read_trajectory(Path(done.log).parent / done.rows[0].run / "trajectory.jsonl").header
+        assert header.operators == operators
+        names[done.swaps.get("validate", "")] = operators["validate"]["name"]
+    assert names == {"capped:depth=1": "capped", "": "validate"}
+
+
+def test_one_failing_run_is_recorded_scored_as_zero_and_alone(tmp_path: Path, touchy: Path):
+    done = evaluate("sdp", "blocksworld", limit=3, swaps=["validate=touchy_operators:touchy"], out=tmp_path)
+    assert {row.id: row.ending for row in done.rows} == {"3-0": "goal", "3-1": "error:operator", "3-2": "goal"}
+    assert done.figures["n"] == 3
+    assert done.figures["solved"] == pytest.approx(2 / 3)
+    assert [row.id for row in done.failed] == ["3-1"]
+    errors = {sample.id: sample.error for sample in log_of(done).samples or []}
+    assert [task_id for task_id, error in errors.items() if error] == ["3-1"]
+    assert "touchy" in errors["3-1"].message
+
+
+def test_travelplanner_gives_the_six_official_rates(tmp_path: Path, world: str):
+    done = evaluate("sdp", "travelplanner", model="scripted:first", data=world, limit=2, out=tmp_path)
+    rates = ["delivery", "commonsense_micro", "commonsense_macro", "hard_micro", "hard_macro", "final_pass"]
+    assert list(done.figures) == ["n", *rates]
+    assert [done.figures[rate] for rate in rates] == [1.0] * 6
+    assert all(row.cost and row.cost > 0 for row in done.rows)
+
+
+def test_a_run_without_a_plan_counts_as_not_delivered(tmp_path: Path, world: str):
+    done = evaluate("sdp", "travelplanner", model="scripted:first", data=world, limit=1, out=tmp_path)
+    live = load_benchmark("travelplanner", world)
+    delivered, other = done.rows[0], live.tasks()[1].id
+    lost = Footer(ending="error:model", usage=Usage(node="all"))
+    figures = live.figures([(delivered.id, delivered.footer), (other, lost)])
+    assert figures == {**figures, "n": 2, "delivery": 0.5, "commonsense_micro": 0.5, "final_pass": 0.5}
+
+
+def test_a_configuration_is_part_of_the_benchmarks_name(tmp_path: Path, world: str):
+    done = evaluate("sdp", "travelplanner:paper", model="scripted:first", data=world, limit=1, out=tmp_path)
+    assert done.benchmark == "travelplanner:paper"
+    header = read_trajectory(tmp_path / done.rows[0].run / "trajectory.jsonl").header
+    assert header.task.benchmark == "travelplanner:paper"
+
+
+def test_a_real_endpoint_is_asked_through_inspect_which_counts_its_tokens(tmp_path: Path, monkeypatch: Any):
+    replies = experts_replies("3-1")
+    with stub(*replies) as server:
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
+        done = evaluate("sdp", "blocksworld", ids=["3-1"], model="openai:stubbed", out=tmp_path)
+    assert done.rows[0].ending == "goal"
+    assert len(server.requests) == len(replies)
+    [usage] = log_of(done).stats.model_usage.values()
+    assert usage.total_tokens == done.rows[0].tokens == 110 * len(replies)
+    assert usage.input_tokens_cache_read == 64 * len(replies)
+
+
+def test_inspects_own_choice_of_a_model_is_used_and_its_token_limit_ends_the_run(tmp_path: Path, monkeypatch: Any):
+    with stub(*experts_replies("3-1")) as server:
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
+        task = TASKS["blocksworld"](ids=["3-1"], out=str(tmp_path))
+        name = "certigraph/openai:limited"
+        [log] = inspect_ai.eval(task, model=name, token_limit=200, log_dir=str(tmp_path), display="none")
+    done = read_evaluation(log.location)
+    assert done.rows[0].ending == "limit:tokens"
+    assert done.model == name
+    [sample] = log.samples or []
+    assert sample.limit and sample.limit.type == "token"
+    assert len(server.requests) == 2
+
+
+def test_a_refused_key_is_a_models_error_and_in_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-mine-0123456789abcdef")
+    with stub("", status=401) as server:
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
+        done = evaluate("sdp", "blocksworld", limit=1, model="openai:stubbed", out=tmp_path)
+    assert done.rows[0].ending == "error:model"
+    assert "OPENAI_API_KEY" in done.rows[0].footer.message
+    logged = log_of(done).model_dump_json()
+    assert "401" in logged
+    assert "0123456789abcdef" not in logged
+
+
+def test_a_stratified_sample_takes_every_level_and_length_in_turn():
+    days = {0: 3, 1: 5, 2: 7}
+    constants = [{"level": level, "days": days[i % 3]} for level in ("easy", "medium", "hard") for i in range(12)]
+    tasks = [Task(benchmark="b", id=str(i), constants=c) for i, c in enumerate(constants)]
+    chosen = stratified(tasks, 9)
+    assert len({(t.constants["level"], t.constants["days"]) for t in chosen}) == 9
+    assert chosen == [t for t in tasks if t in chosen] == stratified(tasks, 9)
+    assert stratified(tasks, 100) == tasks
+    bare = [Task(benchmark="b", id=str(i)) for i in range(5)]
+    assert stratified(bare, 2) == bare[:2]
+
+
+def test_inspect_finds_a_task_for_every_benchmark_by_the_entry_point():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    entry = EntryPoint("certigraph", project["entry-points"]["inspect_ai"]["certigraph"], "inspect_ai")
+    assert set(entry.load().TASKS) == set(BENCHMARKS)
+
+    assert {registry_info(task).name.rpartition("/")[2] for task in TASKS.values()} == set(BENCHMARKS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "listed"),
+    [
+        ({"benchmark": "blockworld"}, "blocksworld"),
+        ({"graph": "sdpp"}, "sdp"),
+        ({"swaps": ["validator=always_pass"]}, "validate"),
+        ({"model": "gpt-4o"}, "openai:NAME"),
+        ({"ids": ["nine"]}, "tower-30"),
+    ],
+)
+def test_unknown_names_are_refused_before_anything_runs(arguments: dict[str, Any], listed: str, tmp_path: Path):
+    with pytest.raises(UnknownName, match=listed):
+        evaluate(**arguments, out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_inspect_the_message_has_the_command(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    with pytest.raises(Fault, match=r"pip install 'certigraph\[eval\]'"):
+        evaluate()
+
+
+@pytest.mark.slow
+def test_an_interrupt_names_the_command_that_finishes_the_evaluation(tmp_path: Path, installed: dict[str, str]):
+    call = f"evaluate('sdp', 'blocksworld', ids=[f'7-{{i}}' for i in range(60)], out={str(tmp_path)!r}, max_samples=1)"
+    code = f"from certigraph.evaluation.evaluate import evaluate; {call}"
+    child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, env=installed)
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.glob("*/trajectory.jsonl"))) < 8 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    child.send_signal(signal.SIGINT)
+    said = child.communicate(timeout=60)[1].decode()
+    [log] = tmp_path.glob("*.eval")
+    finished = [sample.id for sample in read_eval_log(str(log)).samples or [] if sample.error is None]
+    assert 0 < len(finished) < 60
+    command = re.search(r"inspect (eval-retry \S+ --log-dir \S+)", said)
+    assert command, said
+    inspect_command(command[1], installed)
+    [again] = set(tmp_path.glob("*.eval")) - {log}
+    assert read_evaluation(again).figures["n"] == 60
+    assert len(list(tmp_path.glob("*/trajectory.jsonl"))) < 60 + 8
+
+
+@pytest.mark.slow
+def test_inspects_own_command_runs_a_task_and_retries_only_what_failed(
+    tmp_path: Path, touchy: Path, installed: dict[str, str]
+):
+    inspect_command("eval certigraph/blocksworld -T validate=touchy_operators:touchy --limit 3 --log-dir .", installed)
+    [log] = tmp_path.glob("*.eval")
+    assert [row.id for row in read_evaluation(log).failed] == ["3-1"]
+    touchy.touch()
+    inspect_command(f"eval-retry {log} --log-dir .", installed)
+    [again] = set(tmp_path.glob("*.eval")) - {log}
+    assert read_evaluation(again).figures == {"n": 3, "solved": 1.0, "solved_stderr": 0.0, "goal": 1.0}
+    assert len(list(tmp_path.glob("runs/*"))) == 4
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> dict[str, str]:
+    """The environment of a process that finds certigraph as pip installs it, entry point included."""
+    site = tmp_path / "site"
+    info = site / "certigraph-0.dist-info"
+    info.mkdir(parents=True)
+    entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["inspect_ai"]
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: certigraph\nVersion: 0\n")
+    (info / "entry_points.txt").write_text(f"[inspect_ai]\ncertigraph = {entry['certigraph']}\n")
+    (info / "direct_url.json").write_text(json.dumps({"url": ROOT.as_uri(), "dir_info": {"editable": True}}))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (site, ROOT / "src", tmp_path)))}
+
+
+def inspect_command(arguments: str, environment: dict[str, str]) -> None:
+    folder = Path(environment["PYTHONPATH"].split(os.pathsep)[-1])
+    command = [sys.executable, "-m", "inspect_ai", *arguments.split(), "--display", "none"]
+    done = subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr or done.stdout
+
+
+def experts_replies(task_id: str) -> list[str]:
+    """What the expert answers on the way through a task, as the texts of a model."""
+    given: list[str] = []
+    live = load_benchmark("blocksworld")
+    expert = live.expert()
+    assert expert
+
+    def recording(prompt: str, schema: dict[str, Any]) -> Any:
+        given.append(json.dumps(value := expert(prompt, schema)))
+        return value
+
+    with tempfile.TemporaryDirectory() as folder:
+        run("sdp", live, task_id, context=Context(chat=ScriptedChat(responder=recording)), out=folder)
+    return given

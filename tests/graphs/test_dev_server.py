@@ -1,0 +1,148 @@
+"""`langgraph dev` serves every graph of langgraph.json, offline, with its drawing, its context form and its runs."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parent.parent.parent
+CONFIG: dict[str, Any] = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
+LANGGRAPH = Path(sys.executable).with_name("langgraph")
+TASK = {"task": {"benchmark": "blocksworld", "id": "4-0"}}
+READY_WITHIN = 120
+"""Seconds; about 10 are usual."""
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("dev") / "server.log"
+
+
+@pytest.fixture(scope="module")
+def server(log: Path) -> Iterator[httpx.Client]:
+    """The server over a folder of its own, for it writes where it runs; the sources are this checkout's."""
+    if not LANGGRAPH.is_file():
+        pytest.skip("needs langgraph-cli: pip install 'certigraph[studio]'")
+    here = log.parent
+    shutil.copy(ROOT / "langgraph.json", here)
+    (here / "src").symlink_to(ROOT / "src")
+    port = free_port()
+    command = [LANGGRAPH, "dev", "--no-browser", "--no-reload", "--port", str(port)]
+    offline = {k: v for k, v in os.environ.items() if not k.startswith(("LANG", "OPENAI", "CERTIGRAPH"))}
+    with log.open("w") as said, subprocess.Popen(command, cwd=here, env=offline, stdout=said, stderr=said) as process:
+        client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
+        try:
+            await_ready(client, process, log)
+            yield client
+        finally:
+            client.close()
+            process.terminate()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def await_ready(client: httpx.Client, process: subprocess.Popen[bytes], log: Path) -> None:
+    ends = time.monotonic() + READY_WITHIN
+    while time.monotonic() < ends and process.poll() is None:
+        try:
+            if client.get("/ok").is_success:
+                return
+        except httpx.TransportError:
+            time.sleep(0.2)
+    raise AssertionError(f"the server did not come up:\n{log.read_text()[-3000:]}")
+
+
+def got(response: httpx.Response) -> Any:
+    assert response.is_success, response.text
+    return response.json()
+
+
+def assistant(server: httpx.Client, graph: str) -> str:
+    (found,) = got(server.post("/assistants/search", json={"graph_id": graph}))
+    return str(found["assistant_id"])
+
+
+def finished(server: httpx.Client, thread: str, **run: Any) -> dict[str, Any]:
+    state: dict[str, Any] = got(server.post(f"/threads/{thread}/runs/wait", json={"input": TASK, **run}))
+    assert "__error__" not in state, state
+    return state
+
+
+def new_thread(server: httpx.Client) -> str:
+    return str(got(server.post("/threads", json={}))["thread_id"])
+
+
+def test_every_graph_is_listed(server: httpx.Client):
+    assert {found["graph_id"] for found in got(server.post("/assistants/search", json={}))} == set(CONFIG["graphs"])
+
+
+@pytest.mark.parametrize("graph", CONFIG["graphs"])
+def test_a_graph_is_drawn_with_its_named_edges(graph: str, server: httpx.Client):
+    drawing = got(server.get(f"/assistants/{assistant(server, graph)}/graph"))
+    named = {edge["data"] for edge in drawing["edges"] if edge.get("conditional")}
+    assert named
+    assert None not in named
+    if graph == "sdp":
+        assert named == {"planned", "gave_up", "certified", "retry", "stuck", "exhausted", "advance", "goal"}
+
+
+@pytest.mark.parametrize("graph", CONFIG["graphs"])
+def test_a_graph_has_its_context_form_and_asks_for_a_task_alone(graph: str, server: httpx.Client):
+    schemas = got(server.get(f"/assistants/{assistant(server, graph)}/schemas"))
+    form = schemas["context_schema"]["properties"]
+    assert {"model", "roles", "data", "budget"} <= set(form)
+    assert not {"benchmark", "environment", "chat"} & set(form)
+    assert form["model"]["default"] == "scripted:expert"
+    assert set(schemas["input_schema"]["properties"]) == {"task"}
+
+
+@pytest.mark.parametrize("graph", CONFIG["graphs"])
+def test_a_graph_runs_to_its_end_and_once_more_on_the_same_thread(graph: str, server: httpx.Client):
+    thread = new_thread(server)
+    first = finished(server, thread, assistant_id=graph)
+    again = finished(server, thread, assistant_id=graph)
+    assert first["certificates"]
+    assert again["certificates"] == first["certificates"]
+    kept = got(server.get(f"/threads/{thread}/state"))["values"]
+    assert kept["certificates"] == first["certificates"]
+
+
+def test_the_context_form_takes_hold(server: httpx.Client):
+    context = {"model": "scripted:first", "budget": {"calls": 7}}
+    state = finished(server, new_thread(server), assistant_id="sdp", context=context)
+    assert state["certificates"] == []
+    body = {"input": TASK, "assistant_id": "sdp", "context": {"budget": {"calls": 2}}}
+    spent = got(server.post(f"/threads/{new_thread(server)}/runs/wait", json=body))
+    assert spent["__error__"]["error"] == "LimitReached"
+
+
+def test_updates_are_streamed_node_by_node(server: httpx.Client):
+    body = {"input": TASK, "assistant_id": "sdp", "stream_mode": ["updates"]}
+    with server.stream("POST", f"/threads/{new_thread(server)}/runs/stream", json=body) as response:
+        chunks = [json.loads(line[6:]) for line in response.iter_lines() if line.startswith("data: {")]
+    nodes = [name for chunk in chunks for name in chunk if name in ("reset", "propose", "realize", "act", "validate")]
+    assert nodes[:5] == ["reset", "propose", "realize", "act", "validate"]
+
+
+@pytest.mark.parametrize("task", [{"benchmark": "blocksworld", "id": "5-0"}, {"benchmark": "travelplanner", "id": "1"}])
+def test_no_node_blocks_the_servers_event_loop(task: dict[str, str], server: httpx.Client, log: Path):
+    before = len(log.read_text(encoding="utf-8"))
+    assert finished(server, new_thread(server), assistant_id="sdp", input={"task": task})["certificates"]
+    said = log.read_text(encoding="utf-8")[before:]
+    assert "BlockingError" not in said
+    assert "Traceback" not in said
