@@ -86,7 +86,8 @@ class Trajectory(Record):
         """The graph state that the events add up to."""
         folded: dict[str, Any] = {"task": self.header.task.as_json(), "plan": [], **{log: [] for log in LOGS}}
         for event in self.events:
-            _apply(folded, {**(event.update or {}), "usage": [event.usage.as_json()]})
+            if event.update is not None:
+                _apply(folded, {**event.update, "usage": [event.usage.as_json()]})
         state = _STATE.validate_python(folded)
         return {**state, "spent": sum((u.spent() for u in state["usage"]), Spent())}
 

@@ -15,7 +15,7 @@ def test_python_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
-        exec(compile(block, "README.md", "exec"), names)  # noqa: S102
+        exec(compile(block, "README.md", "exec"), names)
     result = names["result"]
     assert result.ending in ("goal", "gave_up", "limit:steps", "world_ended")  # type: ignore[attr-defined]
 
@@ -23,7 +23,7 @@ def test_python_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_first_example_is_as_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    exec(re.findall(r"```python\n(.*?)```", README, re.DOTALL)[0], names)  # noqa: S102
+    exec(re.findall(r"```python\n(.*?)```", README, re.DOTALL)[0], names)
     result = names["result"]
     assert (result.ending, result.terminated, result.credit) == ("goal", True, [1, 1, 1, 1])  # type: ignore[attr-defined]
 

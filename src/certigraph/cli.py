@@ -45,14 +45,14 @@ def run_command(
     as_json: AsJson = False,
 ) -> None:
     """Run a graph on one task and watch predicates turn certified."""
-    from certigraph.cli_support import context_from, finish, live_view, said_source
+    from certigraph.cli_support import context_from, finish, said_source, watching
     from certigraph.evaluation.run import run
     from certigraph.evaluation.settings import build_graph, parse_swap
 
     compiled = build_graph(graph, dict(map(parse_swap, swap or [])))
     context = context_from(model, role, data, budget, benchmark)
     said_source(benchmark, data)
-    with live_view(context.limits, silent=as_json) as listener:
+    with watching(out, context.limits, silent=as_json) as listener:
         result = run(compiled, benchmark, task, context=context, out=out, listener=listener)
     finish(result, as_json=as_json)
 
@@ -64,11 +64,11 @@ def resume_command(
     as_json: AsJson = False,
 ) -> None:
     """Go on with a run that was killed, interrupted or stopped by its budget."""
-    from certigraph.cli_support import enlarged, finish, live_view
+    from certigraph.cli_support import enlarged, finish, watching
     from certigraph.evaluation.run import resume
 
     budget_now, limits = enlarged(folder, budget)
-    with live_view(limits, silent=as_json) as listener:
+    with watching(folder.parent, limits, silent=as_json) as listener:
         result = resume(folder, budget=budget_now, limits=limits, listener=listener)
     finish(result, as_json=as_json)
 
@@ -181,7 +181,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (UnknownName, Fault) as error:
         _stop(str(error), 2)
     except (KeyboardInterrupt, typer.Abort) as interrupt:
-        _stop(str(interrupt) or "interrupted; go on with: certigraph resume RUN (the newest folder in --out)", 130)
+        _stop(str(interrupt) or "interrupted", 130)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise

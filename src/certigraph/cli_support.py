@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from certigraph.evaluation.report import write_report
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.settings import GRAPHS, OPERATORS, build_graph, load_local, operators_of
 from certigraph.state.endings import UnknownName
-from certigraph.state.trajectory import read_trajectory
+from certigraph.state.trajectory import Line, read_trajectory
 
 R = TypeVar("R", Budget, Limits)
 
@@ -43,15 +43,28 @@ def enlarged(folder: Path, budget: Sequence[str] | None) -> tuple[Budget, Limits
 
 
 @contextmanager
-def live_view(limits: Limits | None, *, silent: bool) -> Iterator[Listener | None]:
-    """The live view as a listener; None when nothing but JSON may be printed."""
-    if silent:
-        yield None
-        return
+def watching(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[Listener]:
+    """A listener that shows the run, unless nothing but JSON may be printed.
+
+    Raises:
+        KeyboardInterrupt: the run was interrupted; the message is the command that goes on with it.
+    """
     from certigraph.evaluation.live import LiveView
 
-    with LiveView(steps=limits.steps if limits else None) as view:
-        yield view
+    view = LiveView(steps=limits.steps if limits else None)
+    runs: list[str] = []
+
+    def listener(line: Line) -> None:
+        if line.type == "header":
+            runs.append(line.run_id)
+        if not silent:
+            view(line)
+
+    try:
+        with nullcontext() if silent else view:
+            yield listener
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted; go on with: certigraph resume {out / ''.join(runs)}") from None
 
 
 def said_source(benchmark: str, data: str | None) -> None:
@@ -90,7 +103,8 @@ def print_evaluations(done: Sequence[Any], *, as_json: bool) -> None:
     first, *others = done
     if as_json:
         beside = {other.benchmark: other.figures for other in others}
-        typer.echo(json.dumps({**first.figures, **({"beside": beside} if beside else {})}))
+        figures = {**first.figures, "n": first.n}
+        typer.echo(json.dumps({**figures, **({"beside": beside} if beside else {})}))
         return
     table = Table("figure", *(evaluation.benchmark for evaluation in done), box=None)
     for name in first.figures:

@@ -256,7 +256,7 @@ def assert_usable(result: Result, ending: str, said: str) -> None:
     assert not result.terminated
     assert len(result.states) == len(result.certificates) + 1
     assert result.usage == result.trajectory.footer.usage  # type: ignore[union-attr]
-    assert Result(result.folder).state == result.state
+    assert Result(result.folder).state == result.state == checkpointed(result.folder)
     assert worlds_of(result.folder) == []
 
 

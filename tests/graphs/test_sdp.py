@@ -132,7 +132,9 @@ def test_an_operator_may_write_only_what_its_slot_lets_it():
     async def greedy(state: Any, runtime: Any) -> dict[str, Any]:
         return {"verdict": Verdict(depth=1), "certificates": []}
 
-    with pytest.raises(Fault, match=r"slot validate returned \['certificates', 'verdict'\]; it must return \['verdict'\]") as caught:
+    with pytest.raises(
+        Fault, match=r"slot validate returned \['certificates', 'verdict'\]; it must return \['verdict'\]"
+    ) as caught:
         invoked(Script(), validate=greedy)
     assert caught.value.ending == "error:operator"
 
@@ -203,6 +205,15 @@ def test_a_state_comes_back_from_sqlite_as_it_was(way: str, tmp_path: Path):
     assert [u.node for u in found["usage"]] == [u.node for u in straight["usage"]]
 
 
+def stored(path: Path) -> dict[str, Any]:
+    """Channels as the saver reads them, without a graph that would vouch for the types of its own state."""
+    with SqliteSaver.from_conn_string(str(path)) as saver:
+        saver.serde = serializer()
+        found = saver.get_tuple(thread())
+        assert found
+        return found.checkpoint["channel_values"]
+
+
 def test_strict_msgpack_restores_every_record(tmp_path: Path):
     """The switch is read when langgraph is imported, hence a process of its own."""
     code = (
@@ -210,9 +221,12 @@ def test_strict_msgpack_restores_every_record(tmp_path: Path):
         "import test_sdp as t\n"
         "sync = t.restored_sync(Path(sys.argv[1], 's.sqlite'), t.Script(verdicts=t.BUMPY))\n"
         "mixed = asyncio.run(t.restored_async(Path(sys.argv[1], 'a.sqlite'), t.Script(verdicts=t.BUMPY)))\n"
+        "raw = t.stored(Path(sys.argv[1], 's.sqlite'))\n"
         "straight = t.invoked(t.Script(verdicts=t.BUMPY))\n"
         "for key in ('task', 'plan', 'certificates', 'attempts', 'history', 'evidence', 'observation', 'verdict'):\n"
         "    assert sync[key] == mixed[key] == straight[key], key\n"
+        "    assert raw.get(key, straight[key]) == straight[key], key\n"
+        "assert {'task', 'evidence', 'observation', 'verdict'} <= set(raw)\n"
     )
     here = Path(__file__).parent
     folders = [str(here), str(here.parent), str(here.parent.parent / "src")]
