@@ -12,9 +12,9 @@ from time import perf_counter
 from typing import NamedTuple
 
 from certigraph.adapters.travelplanner import options
-from certigraph.adapters.travelplanner.generator import generate_store
-from certigraph.adapters.travelplanner.generator_world import DATES
-from certigraph.adapters.travelplanner.store import Store, load_store
+from certigraph.adapters.travelplanner.data.store import Store, load_store
+from certigraph.adapters.travelplanner.generated.generator import generate_store
+from certigraph.adapters.travelplanner.generated.world import DATES
 from certigraph.adapters.travelplanner.trip import Leg
 from certigraph.state.records import Record
 

@@ -8,12 +8,12 @@ from certigraph.adapters.protocols import Limits, Operator, Responder
 from certigraph.adapters.travelplanner import judging
 from certigraph.adapters.travelplanner.catalog import Catalog
 from certigraph.adapters.travelplanner.choosing import Chooser
-from certigraph.adapters.travelplanner.generator import generate_world
+from certigraph.adapters.travelplanner.data.queries import Query, read_queries, split_file
+from certigraph.adapters.travelplanner.data.store import Store, default_cache, open_store
+from certigraph.adapters.travelplanner.generated.generator import generate_world
+from certigraph.adapters.travelplanner.official.plans import PlanRow
+from certigraph.adapters.travelplanner.official.scoring import aggregate, score_file, score_plan
 from certigraph.adapters.travelplanner.operators import operators
-from certigraph.adapters.travelplanner.plans import PlanRow
-from certigraph.adapters.travelplanner.queries import Query, read_queries, split_file
-from certigraph.adapters.travelplanner.scoring import aggregate, score_file, score_plan
-from certigraph.adapters.travelplanner.store import Store, default_cache, open_store
 from certigraph.adapters.travelplanner.trip import Trip, trip_of
 from certigraph.adapters.travelplanner.world import TravelWorld
 from certigraph.state.endings import UnknownName

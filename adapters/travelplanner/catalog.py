@@ -4,9 +4,9 @@ from functools import cache
 from math import inf
 
 from certigraph.adapters.travelplanner import options
+from certigraph.adapters.travelplanner.data.queries import LocalConstraint
+from certigraph.adapters.travelplanner.data.sandbox import Sandbox
 from certigraph.adapters.travelplanner.options import Option
-from certigraph.adapters.travelplanner.queries import LocalConstraint
-from certigraph.adapters.travelplanner.sandbox import Sandbox
 from certigraph.adapters.travelplanner.trip import Leg, Trip
 
 

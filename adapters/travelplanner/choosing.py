@@ -7,8 +7,8 @@ from certigraph.adapters.travelplanner import options
 from certigraph.adapters.travelplanner.catalog import Catalog
 from certigraph.adapters.travelplanner.draft import NOTHING, Draft, Slot
 from certigraph.adapters.travelplanner.lookahead import Lookahead
+from certigraph.adapters.travelplanner.official.plans import MEALS
 from certigraph.adapters.travelplanner.options import Filter, Offer, Option, offer
-from certigraph.adapters.travelplanner.plans import MEALS
 from certigraph.state.records import Predicate
 
 SKIP = Option(NOTHING, "no meal", 0.0)

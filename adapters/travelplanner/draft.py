@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from certigraph.adapters.travelplanner.costs import match_restaurant, total_cost
-from certigraph.adapters.travelplanner.parsing import Kind, booked_kind, item
-from certigraph.adapters.travelplanner.plans import MEALS
-from certigraph.adapters.travelplanner.sandbox import Sandbox
+from certigraph.adapters.travelplanner.data.sandbox import Sandbox
+from certigraph.adapters.travelplanner.official.costs import match_restaurant, total_cost
+from certigraph.adapters.travelplanner.official.parsing import Kind, booked_kind, item
+from certigraph.adapters.travelplanner.official.plans import MEALS
 from certigraph.adapters.travelplanner.trip import Trip
 from certigraph.state.records import Action
 

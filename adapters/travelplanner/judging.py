@@ -4,17 +4,17 @@ from collections.abc import Iterator, Mapping
 
 from certigraph.adapters.travelplanner.catalog import Catalog
 from certigraph.adapters.travelplanner.choosing import choices
-from certigraph.adapters.travelplanner.costs import (
+from certigraph.adapters.travelplanner.data.sandbox import Sandbox
+from certigraph.adapters.travelplanner.draft import NOTHING, Draft, Slot
+from certigraph.adapters.travelplanner.official.costs import (
     known_transport,
     match_accommodation,
     match_attraction,
     match_restaurant,
 )
-from certigraph.adapters.travelplanner.draft import NOTHING, Draft, Slot
+from certigraph.adapters.travelplanner.official.parsing import from_to, item
+from certigraph.adapters.travelplanner.official.plans import MEALS
 from certigraph.adapters.travelplanner.options import FORBIDS, stay_violation
-from certigraph.adapters.travelplanner.parsing import from_to, item
-from certigraph.adapters.travelplanner.plans import MEALS
-from certigraph.adapters.travelplanner.sandbox import Sandbox
 from certigraph.adapters.travelplanner.trip import BUDGET, Trip
 from certigraph.state.records import RESTORE, Observation, Predicate
 

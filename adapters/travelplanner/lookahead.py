@@ -11,9 +11,9 @@ from typing import NamedTuple
 from certigraph.adapters.travelplanner.catalog import Catalog
 from certigraph.adapters.travelplanner.draft import Draft, Slot
 from certigraph.adapters.travelplanner.menus import Dish, Menu, both, menu_of
+from certigraph.adapters.travelplanner.official.parsing import Kind
+from certigraph.adapters.travelplanner.official.plans import MEALS
 from certigraph.adapters.travelplanner.options import Option, allowed_transport
-from certigraph.adapters.travelplanner.parsing import Kind
-from certigraph.adapters.travelplanner.plans import MEALS
 from certigraph.adapters.travelplanner.trip import Leg
 
 

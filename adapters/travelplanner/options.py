@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 from typing import NamedTuple
 
-from certigraph.adapters.travelplanner.costs import (
+from certigraph.adapters.travelplanner.data.queries import LocalConstraint
+from certigraph.adapters.travelplanner.data.sandbox import Accommodation, Flight, Sandbox
+from certigraph.adapters.travelplanner.official.costs import (
     SEATS,
     match_accommodation,
     match_attraction,
     match_restaurant,
 )
-from certigraph.adapters.travelplanner.hard import ALLOWED_ROOMS
-from certigraph.adapters.travelplanner.parsing import Kind, distance_cost, item
-from certigraph.adapters.travelplanner.queries import LocalConstraint
-from certigraph.adapters.travelplanner.sandbox import Accommodation, Flight, Sandbox
+from certigraph.adapters.travelplanner.official.hard import ALLOWED_ROOMS
+from certigraph.adapters.travelplanner.official.parsing import Kind, distance_cost, item
 from certigraph.adapters.travelplanner.trip import Leg
 
 FORBIDS: dict[str, Kind] = {"no flight": "flight", "no self-driving": "self-driving"}

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from certigraph.adapters.travelplanner.legs import legs, visited_cities
-from certigraph.adapters.travelplanner.plans import MEALS
-from certigraph.adapters.travelplanner.queries import Query
+from certigraph.adapters.travelplanner.data.legs import legs, visited_cities
+from certigraph.adapters.travelplanner.data.queries import Query
+from certigraph.adapters.travelplanner.official.plans import MEALS
 from certigraph.state.records import Arguments, Predicate
 
 TRANSPORT, STAY, MEAL_DAY, SIGHT_DAY, BUDGET, RENDER = "transport", "stay", "meals", "attraction", "budget", "render"

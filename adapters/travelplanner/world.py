@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from certigraph.adapters.travelplanner.catalog import Catalog
+from certigraph.adapters.travelplanner.data.queries import Query
 from certigraph.adapters.travelplanner.draft import NOTHING, Draft, draft_of
 from certigraph.adapters.travelplanner.judging import open_slots, repeats, unknown_entries
-from certigraph.adapters.travelplanner.queries import Query
-from certigraph.adapters.travelplanner.scoring import score_plan
+from certigraph.adapters.travelplanner.official.scoring import score_plan
 from certigraph.adapters.travelplanner.trip import BUDGET, RENDER
 from certigraph.state.records import RESTORE, Action, Arguments, Observation, Scores
 

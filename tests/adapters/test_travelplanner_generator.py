@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certigraph.adapters.travelplanner.catalog import Catalog
-from certigraph.adapters.travelplanner.generator import generate_world
+from certigraph.adapters.travelplanner.data.queries import LocalConstraint, Query, Transportation
+from certigraph.adapters.travelplanner.data.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
+from certigraph.adapters.travelplanner.data.store import Store, open_store
+from certigraph.adapters.travelplanner.generated.generator import generate_world
 from certigraph.adapters.travelplanner.lookahead import cheapest_cost
-from certigraph.adapters.travelplanner.queries import LocalConstraint, Query, Transportation
-from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
-from certigraph.adapters.travelplanner.store import Store, open_store
 from certigraph.adapters.travelplanner.trip import Leg, Trip, trip_of
 
 World = tuple[Path, Store, list[dict[str, Any]]]

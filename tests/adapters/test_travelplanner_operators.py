@@ -19,15 +19,22 @@ from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.travelplanner.benchmark import TravelPlanner
 from certigraph.adapters.travelplanner.catalog import Catalog
 from certigraph.adapters.travelplanner.choosing import Chooser, choices, taken
-from certigraph.adapters.travelplanner.costs import match_accommodation, match_restaurant
+from certigraph.adapters.travelplanner.data.queries import LocalConstraint, Query
+from certigraph.adapters.travelplanner.data.sandbox import (
+    Accommodation,
+    Attraction,
+    Distance,
+    Flight,
+    Restaurant,
+    Sandbox,
+)
 from certigraph.adapters.travelplanner.draft import NOTHING, Draft, Slot, draft_of
-from certigraph.adapters.travelplanner.generator import generate_world
+from certigraph.adapters.travelplanner.generated.generator import generate_world
 from certigraph.adapters.travelplanner.lookahead import Lookahead
+from certigraph.adapters.travelplanner.official.costs import match_accommodation, match_restaurant
+from certigraph.adapters.travelplanner.official.plans import MEALS
+from certigraph.adapters.travelplanner.official.scoring import score_plan
 from certigraph.adapters.travelplanner.options import Option
-from certigraph.adapters.travelplanner.plans import MEALS
-from certigraph.adapters.travelplanner.queries import LocalConstraint, Query
-from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant, Sandbox
-from certigraph.adapters.travelplanner.scoring import score_plan
 from certigraph.adapters.travelplanner.trip import Trip, plan_of, trip_of
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import run

@@ -5,8 +5,8 @@ import json
 import pytest
 from travelplanner_sandbox import DATA, needs_data
 
-from certigraph.adapters.travelplanner.legs import Leg, legs, visited_cities
-from certigraph.adapters.travelplanner.queries import Query, read_queries, split_file
+from certigraph.adapters.travelplanner.data.legs import Leg, legs, visited_cities
+from certigraph.adapters.travelplanner.data.queries import Query, read_queries, split_file
 from certigraph.state.endings import Fault
 
 ROW = {

@@ -6,20 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from travelplanner_sandbox import DATA, TableSandbox, needs_data, read_sandbox
 
-from certigraph.adapters.travelplanner.commonsense import COMMONSENSE
-from certigraph.adapters.travelplanner.costs import (
+from certigraph.adapters.travelplanner.data.queries import LocalConstraint, Query, read_queries, split_file
+from certigraph.adapters.travelplanner.data.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
+from certigraph.adapters.travelplanner.official.commonsense import COMMONSENSE
+from certigraph.adapters.travelplanner.official.costs import (
     accommodation_cost,
     match_restaurant,
     meal_cost,
     total_cost,
     transport_cost,
 )
-from certigraph.adapters.travelplanner.hard import HARD
-from certigraph.adapters.travelplanner.parsing import item
-from certigraph.adapters.travelplanner.plans import read_plans
-from certigraph.adapters.travelplanner.queries import LocalConstraint, Query, read_queries, split_file
-from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
-from certigraph.adapters.travelplanner.scoring import aggregate, score_plan
+from certigraph.adapters.travelplanner.official.hard import HARD
+from certigraph.adapters.travelplanner.official.parsing import item
+from certigraph.adapters.travelplanner.official.plans import read_plans
+from certigraph.adapters.travelplanner.official.scoring import aggregate, score_plan
 from certigraph.state.endings import Fault
 
 GPT_4O = "gpt-4o-2024-05-13_direct_with_insights_code_with_eval_plan"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from certigraph.adapters.travelplanner.generator import generate_store, generate_world
-from certigraph.adapters.travelplanner.sandbox import Distance
-from certigraph.adapters.travelplanner.store import Store, load_store, open_store
-from certigraph.adapters.travelplanner.tables import find_sources, read_tables
+from certigraph.adapters.travelplanner.data.sandbox import Distance
+from certigraph.adapters.travelplanner.data.store import Store, load_store, open_store
+from certigraph.adapters.travelplanner.data.tables import find_sources, read_tables
+from certigraph.adapters.travelplanner.generated.generator import generate_store, generate_world
 from certigraph.state.endings import Fault
 
 DATA = os.environ.get("CERTIGRAPH_DATA")

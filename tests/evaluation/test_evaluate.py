@@ -25,7 +25,7 @@ from inspect_ai.log import EvalLog, read_eval_log
 from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.travelplanner.generator import generate_world
+from certigraph.adapters.travelplanner.generated.generator import generate_world
 from certigraph.evaluation import evaluate as module
 from certigraph.evaluation.evaluate import Evaluation, evaluate, read_evaluation
 from certigraph.evaluation.inspect_dataset import stratified

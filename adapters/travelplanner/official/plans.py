@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import ConfigDict, JsonValue
 
-from certigraph.adapters.travelplanner.files import json_lines, parse
+from certigraph.adapters.travelplanner.data.files import json_lines, parse
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record
 

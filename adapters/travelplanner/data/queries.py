@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from certigraph.adapters.travelplanner.files import Line, json_lines, open_text, parse
+from certigraph.adapters.travelplanner.data.files import Line, json_lines, open_text, parse
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record
 

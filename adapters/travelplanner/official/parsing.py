@@ -3,8 +3,8 @@
 import re
 from typing import Literal, NamedTuple
 
-from certigraph.adapters.travelplanner.plans import Day, current_city, entry
-from certigraph.adapters.travelplanner.sandbox import Distance
+from certigraph.adapters.travelplanner.data.sandbox import Distance
+from certigraph.adapters.travelplanner.official.plans import Day, current_city, entry
 
 FROM_TO = re.compile(r"from\s+(?P<origin>.+?)\s+to\s+(?P<destination>[^,]+)")
 FLIGHT_NUMBER = "Flight Number: "

@@ -3,25 +3,25 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from certigraph.adapters.travelplanner.checks import Check
-from certigraph.adapters.travelplanner.complete import complete_information
-from certigraph.adapters.travelplanner.costs import (
+from certigraph.adapters.travelplanner.data.queries import Query
+from certigraph.adapters.travelplanner.data.sandbox import Sandbox
+from certigraph.adapters.travelplanner.official.checks import Check
+from certigraph.adapters.travelplanner.official.complete import complete_information
+from certigraph.adapters.travelplanner.official.costs import (
     known_transport,
     match_accommodation,
     match_attraction,
     match_restaurant,
 )
-from certigraph.adapters.travelplanner.parsing import (
+from certigraph.adapters.travelplanner.official.parsing import (
     attractions,
     booked_kind,
     cities_of,
     conflict_kind,
     item,
 )
-from certigraph.adapters.travelplanner.plans import Day, Plan, current_city, entry, meals
-from certigraph.adapters.travelplanner.queries import Query
-from certigraph.adapters.travelplanner.route import reasonable_city_route
-from certigraph.adapters.travelplanner.sandbox import Sandbox
+from certigraph.adapters.travelplanner.official.plans import Day, Plan, current_city, entry, meals
+from certigraph.adapters.travelplanner.official.route import reasonable_city_route
 
 CONFLICTS = ({"self-driving", "flight"}, {"taxi", "self-driving"})
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from certigraph.adapters.travelplanner.parsing import cities_of
-from certigraph.adapters.travelplanner.plans import Plan
-from certigraph.adapters.travelplanner.queries import Query
-from certigraph.adapters.travelplanner.sandbox import Sandbox
+from certigraph.adapters.travelplanner.data.queries import Query
+from certigraph.adapters.travelplanner.data.sandbox import Sandbox
+from certigraph.adapters.travelplanner.official.parsing import cities_of
+from certigraph.adapters.travelplanner.official.plans import Plan
 
 
 def reasonable_city_route(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:

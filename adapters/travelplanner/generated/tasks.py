@@ -8,11 +8,11 @@ from random import Random
 from typing import Any, NamedTuple
 
 from certigraph.adapters.travelplanner.catalog import Catalog
-from certigraph.adapters.travelplanner.generator_reference import reference_information
-from certigraph.adapters.travelplanner.generator_world import CUISINES, DATES, HOUSE_RULES, Sight
+from certigraph.adapters.travelplanner.data.queries import LocalConstraint
+from certigraph.adapters.travelplanner.data.sandbox import Sandbox
+from certigraph.adapters.travelplanner.generated.reference import reference_information
+from certigraph.adapters.travelplanner.generated.world import CUISINES, DATES, HOUSE_RULES, Sight
 from certigraph.adapters.travelplanner.lookahead import cheapest_cost
-from certigraph.adapters.travelplanner.queries import LocalConstraint
-from certigraph.adapters.travelplanner.sandbox import Sandbox
 from certigraph.adapters.travelplanner.trip import Trip
 
 _WISH_COUNT = {"easy": 0, "medium": 1, "hard": 3}

@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from certigraph.adapters.travelplanner.queries import Query, Reference
+from certigraph.adapters.travelplanner.data.queries import Query, Reference
 from certigraph.state.endings import Fault
 
 FLIGHT = re.compile(r"Flight from (?P<origin>.+) to (?P<destination>.+) on (?P<date>\d{4}-\d\d-\d\d)")

@@ -10,7 +10,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
 
-from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Flight, Restaurant
+from certigraph.adapters.travelplanner.data.sandbox import Accommodation, Attraction, Flight, Restaurant
 from certigraph.state.endings import Fault
 
 Row = TypeVar("Row")
@@ -105,7 +105,7 @@ def _find(folder: Path, subfolder: str, name: str, pattern: str = "") -> Path:
     raise Fault(
         "data",
         f"no {name} in {folder}: put the official table at {folder / subfolder / name}, or make a world with "
-        f"certigraph.adapters.travelplanner.generator.generate_world({str(folder.parent)!r})",
+        f"certigraph.adapters.travelplanner.generated.generator.generate_world({str(folder.parent)!r})",
     )
 
 

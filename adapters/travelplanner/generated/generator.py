@@ -9,9 +9,9 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
-from certigraph.adapters.travelplanner.generator_tasks import GeneratedTask, draw_tasks
-from certigraph.adapters.travelplanner.generator_world import World, draw_world
-from certigraph.adapters.travelplanner.store import Store, fill, write_store
+from certigraph.adapters.travelplanner.data.store import Store, fill, write_store
+from certigraph.adapters.travelplanner.generated.tasks import GeneratedTask, draw_tasks
+from certigraph.adapters.travelplanner.generated.world import World, draw_world
 
 _FLIGHTS_PER_PAIR = 30
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
-from certigraph.adapters.travelplanner.checks import Check
-from certigraph.adapters.travelplanner.costs import match_accommodation, match_restaurant, total_cost
-from certigraph.adapters.travelplanner.parsing import item
-from certigraph.adapters.travelplanner.plans import Day, Plan, entry, meals
-from certigraph.adapters.travelplanner.queries import Query, RoomType
-from certigraph.adapters.travelplanner.sandbox import Accommodation, Sandbox
+from certigraph.adapters.travelplanner.data.queries import Query, RoomType
+from certigraph.adapters.travelplanner.data.sandbox import Accommodation, Sandbox
+from certigraph.adapters.travelplanner.official.checks import Check
+from certigraph.adapters.travelplanner.official.costs import match_accommodation, match_restaurant, total_cost
+from certigraph.adapters.travelplanner.official.parsing import item
+from certigraph.adapters.travelplanner.official.plans import Day, Plan, entry, meals
 
 ALLOWED_ROOMS: Mapping[RoomType, tuple[str, ...]] = {
     "shared room": ("Shared room",),

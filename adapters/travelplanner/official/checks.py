@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator
 
-from certigraph.adapters.travelplanner.plans import Plan
-from certigraph.adapters.travelplanner.queries import Query
-from certigraph.adapters.travelplanner.sandbox import Sandbox
+from certigraph.adapters.travelplanner.data.queries import Query
+from certigraph.adapters.travelplanner.data.sandbox import Sandbox
+from certigraph.adapters.travelplanner.official.plans import Plan
 from certigraph.state.records import Record
 
 Check = Callable[[Query, Plan, Sandbox], Iterator[str]]

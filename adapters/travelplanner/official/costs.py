@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from math import ceil
 
-from certigraph.adapters.travelplanner.parsing import booked_kind, distance_cost, ends_of, flight_number, item
-from certigraph.adapters.travelplanner.plans import Day, Plan, current_city, entry, meals
-from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Restaurant, Sandbox
+from certigraph.adapters.travelplanner.data.sandbox import Accommodation, Attraction, Restaurant, Sandbox
+from certigraph.adapters.travelplanner.official.parsing import booked_kind, distance_cost, ends_of, flight_number, item
+from certigraph.adapters.travelplanner.official.plans import Day, Plan, current_city, entry, meals
 
 SEATS = {"self-driving": 5, "taxi": 4}
 

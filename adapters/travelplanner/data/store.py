@@ -10,8 +10,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar, get_type_hints
 
-from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
-from certigraph.adapters.travelplanner.tables import Road, Sources, Tables, Town, find_sources, read_tables
+from certigraph.adapters.travelplanner.data.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
+from certigraph.adapters.travelplanner.data.tables import Road, Sources, Tables, Town, find_sources, read_tables
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from certigraph.adapters.travelplanner.generator_world import Sight
-from certigraph.adapters.travelplanner.parsing import Kind, distance_cost
-from certigraph.adapters.travelplanner.sandbox import Accommodation, Flight, Restaurant, Sandbox
+from certigraph.adapters.travelplanner.data.sandbox import Accommodation, Flight, Restaurant, Sandbox
+from certigraph.adapters.travelplanner.generated.world import Sight
+from certigraph.adapters.travelplanner.official.parsing import Kind, distance_cost
 from certigraph.adapters.travelplanner.trip import Leg, Trip
 
 Item = dict[str, str]

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from certigraph.adapters.travelplanner.parsing import cities_of
-from certigraph.adapters.travelplanner.plans import MEALS, Day, Plan, current_city
-from certigraph.adapters.travelplanner.queries import Query
-from certigraph.adapters.travelplanner.sandbox import Sandbox
+from certigraph.adapters.travelplanner.data.queries import Query
+from certigraph.adapters.travelplanner.data.sandbox import Sandbox
+from certigraph.adapters.travelplanner.official.parsing import cities_of
+from certigraph.adapters.travelplanner.official.plans import MEALS, Day, Plan, current_city
 
 KEYS = ("transportation", *MEALS, "attraction", "accommodation")
 NO_DAY = "You don't need to fill in the information for this or later days."

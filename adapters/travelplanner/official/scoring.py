@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from certigraph.adapters.travelplanner.checks import Judgement, judge
-from certigraph.adapters.travelplanner.commonsense import COMMONSENSE
-from certigraph.adapters.travelplanner.costs import total_cost
-from certigraph.adapters.travelplanner.hard import HARD, requested
-from certigraph.adapters.travelplanner.plans import Plan, read_plans
-from certigraph.adapters.travelplanner.queries import Query
-from certigraph.adapters.travelplanner.sandbox import Sandbox
+from certigraph.adapters.travelplanner.data.queries import Query
+from certigraph.adapters.travelplanner.data.sandbox import Sandbox
+from certigraph.adapters.travelplanner.official.checks import Judgement, judge
+from certigraph.adapters.travelplanner.official.commonsense import COMMONSENSE
+from certigraph.adapters.travelplanner.official.costs import total_cost
+from certigraph.adapters.travelplanner.official.hard import HARD, requested
+from certigraph.adapters.travelplanner.official.plans import Plan, read_plans
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record
 

@@ -1,0 +1,1 @@
+"""A seeded world in the official layout, feasible by construction, with known cheapest costs."""

@@ -1,0 +1,1 @@
+"""The official scorer: eight commonsense and five hard constraints, quirks included."""
