@@ -5,7 +5,7 @@ import json
 import pytest
 from travelplanner_sandbox import DATA, needs_data
 
-from certigraph.adapters.travelplanner.data.legs import Leg, legs, visited_cities
+from certigraph.adapters.travelplanner.data.legs import ListedLeg, legs, visited_cities
 from certigraph.adapters.travelplanner.data.queries import Query, read_queries, split_file
 from certigraph.state.endings import Fault
 
@@ -98,9 +98,9 @@ def test_every_layout_reads_the_same_row(tmp_path):
 def test_legs_and_cities_come_in_the_order_given():
     query = Query.model_validate(ROW)
     assert legs(query) == (
-        Leg("Ames", "Tulsa", "2022-03-01", True),
-        Leg("Tulsa", "Enid", "2022-03-03", False),
-        Leg("Enid", "Ames", "2022-03-05", True),
+        ListedLeg("Ames", "Tulsa", "2022-03-01", True),
+        ListedLeg("Tulsa", "Enid", "2022-03-03", False),
+        ListedLeg("Enid", "Ames", "2022-03-05", True),
     )
     assert visited_cities(query) == ("Tulsa", "Enid")
 

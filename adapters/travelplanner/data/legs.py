@@ -11,7 +11,7 @@ FLIGHT = re.compile(r"Flight from (?P<origin>.+) to (?P<destination>.+) on (?P<d
 NO_FLIGHT = "There is no flight"
 
 
-class Leg(NamedTuple):
+class ListedLeg(NamedTuple):
     """One journey between two cities. Whether flights exist is known for the listed legs only."""
 
     origin: str
@@ -20,7 +20,7 @@ class Leg(NamedTuple):
     has_flights: bool
 
 
-def legs(query: Query) -> tuple[Leg, ...]:
+def legs(query: Query) -> tuple[ListedLeg, ...]:
     """The legs in the order given, a closed circle from `org`.
 
     Raises:
@@ -40,8 +40,8 @@ def visited_cities(query: Query) -> tuple[str, ...]:
     return tuple(before.destination for before, _ in pairwise(legs(query)))
 
 
-def _leg(item: Reference) -> Leg | None:
+def _leg(item: Reference) -> ListedLeg | None:
     match = FLIGHT.fullmatch(item.description)
     if match is None:
         return None
-    return Leg(match["origin"], match["destination"], match["date"], not item.content.startswith(NO_FLIGHT))
+    return ListedLeg(match["origin"], match["destination"], match["date"], not item.content.startswith(NO_FLIGHT))
