@@ -4,10 +4,12 @@ import asyncio
 import datetime
 import traceback
 import uuid
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
+
+import aiosqlite
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.context import Budget, Context
@@ -32,7 +34,7 @@ from certigraph.nodes.slots import wait_for
 from certigraph.state.endings import Fault, Stopped
 from certigraph.state.records import Scores, Task
 from certigraph.state.serializing import serializer
-from certigraph.state.trajectory import Event, Footer, Header, Resumed, read_trajectory
+from certigraph.state.trajectory import Footer, Header, Resumed, read_trajectory
 
 T = TypeVar("T")
 SUPERSTEPS_PER_STEP = 12
@@ -126,30 +128,25 @@ async def aresume(
             listener(header)
             for event in trajectory.events:
                 listener(event)
-        await _drive(compiled, {"task": header.task}, context, folder, recorder, logged=trajectory.events)
+        await _drive(compiled, {"task": header.task}, context, folder, recorder, resuming=True)
     return Result(folder)
 
 
 async def _drive(
-    graph: AnyGraph,
-    given: Any,
-    context: Context,
-    folder: Path,
-    recorder: Recorder,
-    *,
-    logged: Sequence[Event] | None = None,
+    graph: AnyGraph, given: Any, context: Context, folder: Path, recorder: Recorder, *, resuming: bool = False
 ) -> None:
     try:
-        async with Saver.from_conn_string(str(folder / "checkpoints.sqlite")) as saver:
-            saver.serde = serializer()
+        async with aiosqlite.connect(folder / "checkpoints.sqlite") as connection:
+            saver = Saver(connection, serde=serializer())
             graph = graph.copy({"checkpointer": saver})
             limits = context.limits or context.benchmark.limits
             config: Any = {
                 "configurable": {"thread_id": folder.name},
                 "recursion_limit": SUPERSTEPS_PER_STEP * limits.steps + SUPERSTEPS_PER_STEP,
             }
-            if logged is not None:
-                given = await _checkpointed(graph, config, given, recorder, logged)
+            if resuming:
+                await saver.forget_unfinished(folder.name)
+                given = await _checkpointed(graph, config, given, recorder)
             ending, message = await _stream(graph, given, config, context, recorder)
             state = (await graph.aget_state(config)).values
             ending = ending or graph_module(graph.name).ending(state)
@@ -181,13 +178,10 @@ def _where(error: Exception) -> str:
     return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
 
 
-async def _checkpointed(graph: AnyGraph, config: Any, given: Any, recorder: Recorder, logged: Sequence[Event]) -> Any:
+async def _checkpointed(graph: AnyGraph, config: Any, given: Any, recorder: Recorder) -> Any:
     """What to hand the graph to go on: nothing when there is a checkpoint, else the task again."""
     snapshot = await graph.aget_state(config)
     step = (snapshot.metadata or {}).get("step", -1)
-    # What a node wrote is saved before its checkpoint is: LangGraph then takes it up, and the node does not run again.
-    if any(task.result is not None for task in snapshot.tasks) and any(e.superstep == step + 1 for e in logged):
-        step += 1
     recorder.write(Resumed(superstep=step))
     return None if snapshot.values else given
 

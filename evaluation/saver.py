@@ -1,4 +1,4 @@
-"""The checkpoint saver of the driver."""
+"""The checkpoint saver of the driver: a run goes on from whole checkpoints, and an error's text stays out of them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,16 +9,24 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 
 class Saver(AsyncSqliteSaver):
-    """SQLite checkpoints in which a node that failed or was cancelled has written nothing.
-
-    LangGraph saves what such a node wrote on the way beside its error, and on resume takes that for all it had to
-    write: a run cancelled between a node and its router would end there. Of the error the kind is kept, for its text
-    may hold a key.
-    """
+    """Checkpoints in SQLite."""
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Save what a node wrote; of a failed one, that it failed."""
+        """Save what a node wrote; of one that failed only the kind of its error, whose text may hold a key."""
         failures = [(ERROR, type(value).__name__) for channel, value in writes if channel == ERROR]
         await super().aput_writes(config, failures or writes, task_id, task_path)
+
+    async def forget_unfinished(self, thread: str) -> None:
+        """Drop what nodes wrote after the latest checkpoint, so that they run again.
+
+        LangGraph would take it up instead, in two cases wrongly: a node cancelled before its router has written no
+        next node, so that the run would end there; and a line may be missing in the trajectory for what it wrote.
+        """
+        await self.setup()
+        latest = "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = ?"
+        async with self.lock:
+            statement = f"DELETE FROM writes WHERE thread_id = ? AND checkpoint_id = ({latest})"
+            await self.conn.execute(statement, (thread, thread))
+            await self.conn.commit()

@@ -326,24 +326,37 @@ def test_lines_ahead_of_the_checkpoint_are_superseded_and_stay_paid(lost: int, w
     """The newest checkpoints never reached the disk, their lines did."""
     stopped = interrupted(tmp_path)
     forget_checkpoints(stopped.folder, lost, writes=True)
-    result = resume(stopped.folder, budget=Budget())
-    assert (result.ending, earned(result)) == ("goal", earned(whole))
-    assert [e.node for e in result.trajectory.events] == [e.node for e in whole.trajectory.events]
-    redone = [e for e in result.trajectory.superseded if e.update is not None]
-    assert len(redone) == lost
-    assert result.usage.calls == whole.usage.calls + sum(e.usage.calls for e in redone)
-    assert result.state == checkpointed(result.folder)
+    assert_redone(resume(stopped.folder, budget=Budget()), lost, whole)
 
 
 @pytest.mark.parametrize("most", range(1, 9))
-def test_a_step_that_was_saved_before_its_checkpoint_is_not_lost(most: int, whole: Result, tmp_path: Path):
-    """LangGraph saves what a node wrote before the checkpoint that holds it, and does not run the node again."""
+def test_a_node_whose_checkpoint_is_missing_runs_again(most: int, whole: Result, tmp_path: Path):
+    """LangGraph saves what a node wrote before the checkpoint that holds it, and would not run the node again."""
     stopped = interrupted(tmp_path, most)
     forget_checkpoints(stopped.folder, 1, writes=False)
+    assert_redone(resume(stopped.folder, budget=Budget()), 1, whole)
+
+
+@pytest.mark.parametrize("most", range(1, 9))
+def test_a_node_whose_line_was_never_written_runs_again(most: int, whole: Result, tmp_path: Path):
+    """A cancelled run may have saved what its last node wrote, while the line says that the node was cut off."""
+    stopped = interrupted(tmp_path, most)
+    forget_checkpoints(stopped.folder, 1, writes=False)
+    path = trajectory_file(stopped)
+    *lines, last, _failed, _footer = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines, json.dumps({**json.loads(last), "update": None}) + "\n"]))
     result = resume(stopped.folder, budget=Budget())
     assert (result.ending, earned(result)) == ("goal", earned(whole))
     assert [e.node for e in result.trajectory.events] == [e.node for e in whole.trajectory.events]
-    assert result.usage.calls == whole.usage.calls
+    assert result.state == checkpointed(result.folder)
+
+
+def assert_redone(result: Result, count: int, whole: Result) -> None:
+    assert (result.ending, earned(result)) == ("goal", earned(whole))
+    assert [e.node for e in result.trajectory.events] == [e.node for e in whole.trajectory.events]
+    redone = [e for e in result.trajectory.superseded if e.update is not None]
+    assert len(redone) == count
+    assert result.usage.calls == whole.usage.calls + sum(e.usage.calls for e in redone)
     assert result.state == checkpointed(result.folder)
 
 
