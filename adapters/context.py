@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from certigraph.adapters.protocols import Limits
-from certigraph.state.records import Record
+from certigraph.state.records import Record, Spent
 
 
 class Budget(Record):
@@ -34,6 +34,7 @@ class Context(BaseModel):
     data: str | None = Field(None, description="data folder; unset: CERTIGRAPH_DATA, else a generated world")
     budget: Budget = Budget()
     limits: Limits | None = Field(None, description="unset: the benchmark's own")
+    lost: SkipJsonSchema[Spent] = Field(Spent(), exclude=True, description="spent, but in no checkpoint: by a crash")
     benchmark: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live benchmark instead of the named one")
     environment: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live environment to act in")
     chat: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live LangChain chat model for every role")

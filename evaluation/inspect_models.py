@@ -55,7 +55,7 @@ class Endpoint(ModelAPI):
             error.args, error.body = (error.message,), None
             raise
 
-    def should_retry(self, ex: BaseException) -> Any:
+    def should_retry(self, ex: Exception) -> Any:
         """Whether inspect should repeat a failed request."""
         return self._api.should_retry(ex)
 

@@ -14,6 +14,7 @@ import aiosqlite
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.episodes import EPISODES, close_episode
+from certigraph.adapters.loops import wait_for
 from certigraph.adapters.models.redact import redact
 from certigraph.adapters.protocols import Benchmark, Limits
 from certigraph.evaluation.recorder import Listener, Recorder
@@ -30,11 +31,10 @@ from certigraph.evaluation.settings import (
     shareable,
     versions,
 )
-from certigraph.nodes.slots import wait_for
 from certigraph.state.endings import Fault, Stopped
 from certigraph.state.records import Scores, Task
 from certigraph.state.serializing import serializer
-from certigraph.state.trajectory import Footer, Header, Resumed, read_trajectory
+from certigraph.state.trajectory import Footer, Header, Resumed, read_trajectory, total
 
 T = TypeVar("T")
 SUPERSTEPS_PER_STEP = 12
@@ -100,18 +100,35 @@ async def arun(
 
 
 def resume(
-    folder: Path | str, *, budget: Budget | None = None, limits: Limits | None = None, listener: Listener | None = None
+    folder: Path | str,
+    *,
+    budget: Budget | None = None,
+    limits: Limits | None = None,
+    benchmark: Benchmark | None = None,
+    listener: Listener | None = None,
 ) -> Result:
     """Go on with a run that was killed, interrupted or stopped by its budget, from its last checkpoint.
+
+    Args:
+        folder: the run's folder.
+        budget: a larger budget; the run's own otherwise.
+        limits: larger limits; the run's own otherwise.
+        benchmark: the live benchmark, for a run that was started with one.
+        listener: called with every trajectory line, those of the first part included.
 
     Raises:
         Fault: the folder holds no run, or its run has reached an ending of its own.
     """
-    return _blocking(aresume(folder, budget=budget, limits=limits, listener=listener))
+    return _blocking(aresume(folder, budget=budget, limits=limits, benchmark=benchmark, listener=listener))
 
 
 async def aresume(
-    folder: Path | str, *, budget: Budget | None = None, limits: Limits | None = None, listener: Listener | None = None
+    folder: Path | str,
+    *,
+    budget: Budget | None = None,
+    limits: Limits | None = None,
+    benchmark: Benchmark | None = None,
+    listener: Listener | None = None,
 ) -> Result:
     """The same as `resume`, to await."""
     folder = Path(folder)
@@ -120,8 +137,9 @@ async def aresume(
     if footer and not footer.ending.startswith(("limit:", "error:")):
         raise Fault("data", f"run {header.run_id} has ended: {footer.ending}; start a new one with `certigraph run`")
     context = load_local(folder)
-    changes = {"budget": budget or context.budget, "limits": limits or context.limits}
-    context = context.model_copy(update={**changes, "benchmark": load_benchmark(header.task.benchmark, context.data)})
+    live = benchmark or load_benchmark(header.task.benchmark, context.data)
+    changes = {"budget": budget or context.budget, "limits": limits or context.limits, "benchmark": live}
+    context = context.model_copy(update=changes)
     compiled = rebuilt_graph(header.graph, header.operators)
     with Recorder(folder / "trajectory.jsonl", listener) as recorder:
         if listener:
@@ -147,6 +165,8 @@ async def _drive(
             if resuming:
                 await saver.forget_unfinished(folder.name)
                 given = await _checkpointed(graph, config, given, recorder)
+                superseded = read_trajectory(folder / "trajectory.jsonl").superseded
+                context = context.model_copy(update={"lost": total(e.usage for e in superseded).spent()})
             ending, message = await _stream(graph, given, config, context, recorder)
             state = (await graph.aget_state(config)).values
             ending = ending or graph_module(graph.name).ending(state)

@@ -9,8 +9,8 @@ from langgraph.types import Overwrite
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import Episode, live_episode
+from certigraph.adapters.loops import off_loop
 from certigraph.adapters.models.meter import current_meter
-from certigraph.nodes.slots import off_loop
 from certigraph.state.endings import LimitReached
 from certigraph.state.records import Observation, Task, Verdict
 from certigraph.state.sdp import Evidence, SDPState

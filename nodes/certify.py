@@ -18,7 +18,7 @@ async def certify(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
         position=head,
         targets=targets,
         action=state["action"],
-        digest=history[-1].digest if history else "",
+        digest=state["attempts"][-1].digest,
         restores=_restored(targets),
     )
     returning = certificate.restores is not None

@@ -4,28 +4,25 @@ A slot names the channels it reads, narrows them to the operator's view, and tur
 state update with its bookkeeping. `as_node` makes a LangGraph node of a slot and an operator.
 """
 
-import asyncio
-import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
+from pydantic import ValidationError
 
 from certigraph.adapters.benchmarks import context_of, load_benchmark
 from certigraph.adapters.context import Context
+from certigraph.adapters.loops import wait_for
 from certigraph.adapters.models.meter import Meter, metering
 from certigraph.adapters.protocols import Operator
 from certigraph.state.endings import Fault
 from certigraph.state.records import Spent, Task, Usage
 
-P = ParamSpec("P")
-T = TypeVar("T")
 Update = dict[str, Any]
 
 
@@ -56,8 +53,9 @@ def as_node(slot: Slot, operator: Operator) -> RunnableCallable:
     """A node that narrows, meters, checks and records, and serves `invoke` and `ainvoke` alike."""
 
     async def node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update:
-        before = Spent() if slot.opens_books else state.get("spent", Spent())
-        meter = Meter(slot.name, context_of(runtime).budget, before)
+        context = context_of(runtime)
+        before = Spent() if slot.opens_books else state.get("spent", Spent()) + context.lost
+        meter = Meter(slot.name, context.budget, before)
         started = time.perf_counter()
         try:
             with metering(meter):
@@ -75,29 +73,21 @@ def as_node(slot: Slot, operator: Operator) -> RunnableCallable:
     return RunnableCallable(blocking_node, node, name=slot.name, trace=False)
 
 
-def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine from synchronous code: on the thread's own loop, or, where one runs already, on another's."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return _loop_of_thread().run_until_complete(coroutine)
-    return asyncio.run_coroutine_threadsafe(coroutine, _background_loop()).result()
-
-
 def at_home(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
     """The runtime with a context, defaults where the caller gave none, and the task's live benchmark in it."""
     context = context_of(runtime)
     if context.benchmark is not None:
         return runtime
-    benchmark = load_benchmark(Task.model_validate(state["task"]).benchmark, context.data)
+    benchmark = load_benchmark(_task(state).benchmark, context.data)
     return replace(runtime, context=context.model_copy(update={"benchmark": benchmark}))
 
 
-async def off_loop(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do blocking work without holding up the event loop: in a worker thread where others may be waiting on it."""
-    if asyncio.get_running_loop() is getattr(_OF_THREAD, "loop", None):
-        return call(*args, **kwargs)
-    return await asyncio.to_thread(call, *args, **kwargs)
+def _task(state: Any) -> Task:
+    try:
+        return Task.model_validate(state["task"])
+    except (KeyError, ValidationError) as error:
+        example = '{"task": {"benchmark": "blocksworld", "id": "4-0"}}'
+        raise Fault("data", f"the graph's input needs a task, for example {example}; got {dict(state)}") from error
 
 
 async def _answer(slot: Slot, operator: Operator, state: Any, runtime: Runtime[Context]) -> Update:
@@ -116,21 +106,3 @@ def _booked(slot: Slot, usage: Usage) -> Update:
     if slot.opens_books:
         return {"usage": Overwrite([usage]), "spent": Overwrite(usage.spent())}
     return {"usage": [usage], "spent": usage.spent()}
-
-
-_OF_THREAD = threading.local()
-
-
-def _loop_of_thread() -> asyncio.AbstractEventLoop:
-    # Kept for the thread's next call: opening a loop costs as much as a whole superstep.
-    if not hasattr(_OF_THREAD, "loop"):
-        _OF_THREAD.loop = asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = _OF_THREAD.loop
-    return loop
-
-
-@lru_cache(maxsize=1)
-def _background_loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="certigraph-loop", daemon=True).start()
-    return loop

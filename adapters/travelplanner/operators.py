@@ -1,15 +1,16 @@
 """TravelPlanner's Propose, Realize and Validate (SDP appendix A.2): deterministic but for one choice among options."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
+from certigraph.adapters.loops import off_loop
 from certigraph.adapters.models.ask import Prompt, choose
 from certigraph.adapters.protocols import Operator
-from certigraph.adapters.travelplanner.choosing import Choice, Chooser, choices, taken
+from certigraph.adapters.travelplanner.choosing import choices, taken
 from certigraph.adapters.travelplanner.draft import Draft, draft_of
 from certigraph.adapters.travelplanner.options import Option
 from certigraph.adapters.travelplanner.replanning import replanned
@@ -21,12 +22,21 @@ if TYPE_CHECKING:
     from certigraph.adapters.travelplanner.benchmark import TravelPlanner
 
 
+class Asking(NamedTuple):
+    """What a question about options says besides the options."""
+
+    query: str
+    what: str
+    budget: int
+    spent: float
+
+
 def operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
     """The four operators over one benchmark's data and configuration."""
 
     async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
         query = benchmark.query(state["task"])
-        return {"plan": plan_of(query, benchmark.trip(query))}
+        return {"plan": plan_of(query, await off_loop(benchmark.trip, query))}
 
     async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
         draft, target = draft_of(state["certified"].actions), state["target"]
@@ -35,11 +45,13 @@ def operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
 
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
         target, seen = state["tail"][0], state["observation"]
-        reasons = [seen.text] if not seen.accepted else benchmark.violations(state["task"], target, seen)
+        if not seen.accepted:
+            return {"verdict": Verdict(depth=0, reason=seen.text)}
+        reasons = await off_loop(benchmark.violations, state["task"], target, seen)
         return {"verdict": Verdict(depth=0 if reasons else 1, reason="; ".join(reasons))}
 
     async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
-        return {"plan": replanned(benchmark, state)}
+        return {"plan": await off_loop(replanned, benchmark, state)}
 
     return {"propose": propose, "realize": realize, "validate": validate, "replan": replan}
 
@@ -61,31 +73,24 @@ async def _chosen(benchmark: "TravelPlanner", state: RealizeView, draft: Draft, 
     target, chooser = state["target"], benchmark.chooser(state["task"], state["target"])
     most, book = limits_of(state["task"], runtime).options, dict[str, Any]()
     for choice in choices(chooser.catalog, target):
-        offered = chooser.offer(choice, draft, target)
+        offered = await off_loop(chooser.offer, choice, draft, target)
         if not offered.options:
             return Action(text=f"nothing to book: {offered.diagnosis}", kind="none", args={"blocked": offered.blocked})
-        option = await _pick(offered.options[:most], choice, chooser, state, draft, runtime)
+        left = await off_loop(chooser.money_left, draft)
+        asking = Asking(state["task"].goal, choice.what, chooser.budget, chooser.budget - left)
+        option = await _pick(offered.options[:most], asking, runtime)
         draft = taken(draft, choice, option)
         book |= {str(slot): option.text for slot in choice.slots}
     text = "; ".join(dict.fromkeys(book.values()))
     return Action(text=text, kind="book", args={"book": book, "route": target.args["route"]})
 
 
-async def _pick(
-    offered: list[Option],
-    choice: Choice,
-    chooser: Chooser,
-    state: RealizeView,
-    draft: Draft,
-    runtime: Runtime[Context],
-) -> Option:
+async def _pick(offered: list[Option], asking: Asking, runtime: Runtime[Context]) -> Option:
     if len(offered) == 1:
         return offered[0]
     labels = _distinct([option.label for option in offered])
-    spent = chooser.budget - chooser.money_left(draft)
     prompt = Prompt(
-        system=RULES.format(query=state["task"].goal),
-        user=QUESTION.format(options="\n".join(labels), spent=spent, budget=chooser.budget, what=choice.what),
+        system=RULES.format(query=asking.query), user=QUESTION.format(options="\n".join(labels), **asking._asdict())
     )
     return offered[labels.index(await choose(prompt, labels, role="executor", runtime=runtime))]
 

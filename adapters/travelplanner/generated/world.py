@@ -5,9 +5,9 @@ from itertools import permutations
 from random import Random
 from typing import NamedTuple
 
-from certigraph.adapters.travelplanner.generated import names
 from certigraph.adapters.travelplanner.data.sandbox import Accommodation, Attraction, Flight, Restaurant
 from certigraph.adapters.travelplanner.data.tables import Road, Tables, Town
+from certigraph.adapters.travelplanner.generated import names
 
 CUISINES = ("American", "Chinese", "French", "Indian", "Italian", "Mediterranean", "Mexican")
 HOUSE_RULES = ("smoking", "parties", "children under 10", "visitors", "pets")

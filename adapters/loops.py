@@ -1,0 +1,44 @@
+"""Where coroutines and blocking calls run: a graph serves `invoke` and `ainvoke` and never holds up a server."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from functools import lru_cache
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine from synchronous code: on the thread's own loop, or, where one runs already, on another's."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _loop_of_thread().run_until_complete(coroutine)
+    return asyncio.run_coroutine_threadsafe(coroutine, _background_loop()).result()
+
+
+async def off_loop(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Do blocking work without holding up the event loop: in a worker thread where others may be waiting on it."""
+    if asyncio.get_running_loop() is getattr(_OF_THREAD, "loop", None):
+        return call(*args, **kwargs)
+    return await asyncio.to_thread(call, *args, **kwargs)
+
+
+_OF_THREAD = threading.local()
+
+
+def _loop_of_thread() -> asyncio.AbstractEventLoop:
+    # Kept for the thread's next call: opening a loop costs as much as a whole superstep.
+    if not hasattr(_OF_THREAD, "loop"):
+        _OF_THREAD.loop = asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = _OF_THREAD.loop
+    return loop
+
+
+@lru_cache(maxsize=1)
+def _background_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="certigraph-loop", daemon=True).start()
+    return loop
