@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.evaluation.inspect_rows import ROW, Row
+from certigraph.evaluation.inspecting.rows import ROW, Row
 from certigraph.evaluation.settings import parse_swap
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record
@@ -83,7 +83,7 @@ def evaluate(
         raise Fault("data", "benchmarks run under inspect_ai, which is missing: pip install 'certigraph[eval]'")
     from inspect_ai import eval as inspect_eval
 
-    from certigraph.evaluation.inspect_registry import TASKS
+    from certigraph.evaluation.inspecting.registry import TASKS
 
     load_benchmark(benchmark, data)
     name, _, config = benchmark.partition(":")

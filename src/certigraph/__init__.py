@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from certigraph.adapters.context import Budget as Budget
     from certigraph.adapters.context import Context as Context
     from certigraph.adapters.protocols import Limits as Limits
-    from certigraph.evaluation.report import write_report as write_report
+    from certigraph.evaluation.report.report import write_report as write_report
     from certigraph.evaluation.result import Result as Result
     from certigraph.evaluation.run import aresume as aresume
     from certigraph.evaluation.run import arun as arun
@@ -36,7 +36,7 @@ _PUBLIC = {
     "adapters.benchmarks": ("load_benchmark",),
     "adapters.context": ("Budget", "Context"),
     "adapters.protocols": ("Limits",),
-    "evaluation.report": ("write_report",),
+    "evaluation.report.report": ("write_report",),
     "evaluation.result": ("Result",),
     "evaluation.run": ("aresume", "arun", "resume", "run"),
     "nodes.replan": ("give_up",),

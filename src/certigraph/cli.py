@@ -148,7 +148,7 @@ def graph_command(
 @app.command("report")
 def report_command(folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]) -> None:
     """Write the HTML report of a run anew."""
-    from certigraph.evaluation.report import write_report
+    from certigraph.evaluation.report.report import write_report
     from certigraph.state.trajectory import read_trajectory
 
     typer.echo(write_report(read_trajectory(folder / "trajectory.jsonl"), folder / "report.html"))
@@ -169,7 +169,7 @@ def bench_command(
     as_json: AsJson = False,
 ) -> None:
     """Measure certigraph's own machinery beside a bare LangGraph loop and a plain Python loop."""
-    from certigraph.evaluation.bench import bench, print_bench
+    from certigraph.evaluation.bench.bench import bench, print_bench
 
     print_bench(bench(supersteps, big=big), as_json=as_json)
 

@@ -16,7 +16,7 @@ from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.models.chat import FORMS, check_model
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.recorder import Listener
-from certigraph.evaluation.report import write_report
+from certigraph.evaluation.report.report import write_report
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.settings import GRAPHS, OPERATORS, build_graph, load_local, operators_of
 from certigraph.state.endings import UnknownName
@@ -49,7 +49,7 @@ def watching(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[List
     Raises:
         KeyboardInterrupt: the run was interrupted; the message is the command that goes on with it.
     """
-    from certigraph.evaluation.live import LiveView
+    from certigraph.evaluation.live.view import LiveView
 
     view = LiveView(steps=limits.steps if limits else None)
     runs: list[str] = []

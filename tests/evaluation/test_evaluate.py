@@ -28,8 +28,8 @@ from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.travelplanner.generated.generator import generate_world
 from certigraph.evaluation import evaluate as module
 from certigraph.evaluation.evaluate import Evaluation, evaluate, read_evaluation
-from certigraph.evaluation.inspect_dataset import stratified
-from certigraph.evaluation.inspect_registry import TASKS
+from certigraph.evaluation.inspecting.dataset import stratified
+from certigraph.evaluation.inspecting.registry import TASKS
 from certigraph.evaluation.run import run
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task, Usage

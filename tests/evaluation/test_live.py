@@ -2,8 +2,8 @@ import io
 
 from rich.console import Console
 
-from certigraph.evaluation.live import LiveView
-from certigraph.evaluation.live_frame import clean
+from certigraph.evaluation.live.frame import clean
+from certigraph.evaluation.live.view import LiveView
 from certigraph.evaluation.run import run
 from certigraph.state.records import Action, Attempt, Certificate, Observation, Predicate, Step, Task, Usage, Verdict
 from certigraph.state.trajectory import Event, Footer, Header, Resumed

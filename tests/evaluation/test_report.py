@@ -2,11 +2,11 @@ import re
 
 import pytest
 
-from certigraph.evaluation.report import write_report
-from certigraph.evaluation.report_html import Markup, tag
-from certigraph.evaluation.report_parts import clock, compact
-from certigraph.evaluation.report_standing import standing
-from certigraph.evaluation.report_story import read_story
+from certigraph.evaluation.report.html import Markup, tag
+from certigraph.evaluation.report.parts import clock, compact
+from certigraph.evaluation.report.report import write_report
+from certigraph.evaluation.report.standing import standing
+from certigraph.evaluation.report.story import read_story
 from certigraph.evaluation.run import run
 from certigraph.state.certified import certified_state
 from certigraph.state.records import (

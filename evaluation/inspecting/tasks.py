@@ -6,10 +6,10 @@ from inspect_ai import Task, task
 from inspect_ai.model import GenerateConfig
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.evaluation.inspect_dataset import dataset, stratified
-from certigraph.evaluation.inspect_models import inspect_model
-from certigraph.evaluation.inspect_scorer import official, verdict
-from certigraph.evaluation.inspect_solver import certified_run
+from certigraph.evaluation.inspecting.dataset import dataset, stratified
+from certigraph.evaluation.inspecting.models import inspect_model
+from certigraph.evaluation.inspecting.scorer import official, verdict
+from certigraph.evaluation.inspecting.solver import certified_run
 from certigraph.evaluation.settings import build_graph, operators_of, parse_swap
 
 OneOrMore = str | int | list[str]

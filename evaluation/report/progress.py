@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from certigraph.evaluation.report_html import Markup, joined, tag
-from certigraph.evaluation.report_story import Replanned, Story, Try
+from certigraph.evaluation.report.html import Markup, joined, tag
+from certigraph.evaluation.report.story import Replanned, Story, Try
 
 WIDTH, HEIGHT = 400, 170
 LEFT, RIGHT, TOP, BOTTOM = 26, 6, 12, 30

@@ -16,8 +16,8 @@ import typer
 from rich.console import Console, Group
 from rich.table import Table
 
-from certigraph.evaluation.bench_laps import PER_RUNG, Lap, Loop, Setting, lap, saved_lap
-from certigraph.evaluation.bench_store import BIG, USUAL, Latency, store_latencies
+from certigraph.evaluation.bench.laps import PER_RUNG, Lap, Loop, Setting, lap, saved_lap
+from certigraph.evaluation.bench.store import BIG, USUAL, Latency, store_latencies
 from certigraph.state.records import Record
 
 SETTINGS = (

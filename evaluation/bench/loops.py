@@ -8,7 +8,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
 
-from certigraph.evaluation.bench_world import climbed, order, view
+from certigraph.evaluation.bench.world import climbed, order, view
 
 
 class Climb(TypedDict):

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 
 from pydantic import JsonValue
 
-from certigraph.evaluation.report_html import Markup, counted, joined, shortened, tag
-from certigraph.evaluation.report_story import Story
+from certigraph.evaluation.report.html import Markup, counted, joined, shortened, tag
+from certigraph.evaluation.report.story import Story
 from certigraph.state.records import Scores, Usage
 from certigraph.state.trajectory import Event, Trajectory, total
 

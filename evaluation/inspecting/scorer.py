@@ -6,7 +6,7 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value,
 from inspect_ai.solver import TaskState
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.evaluation.inspect_rows import ROW, Row, unfinished
+from certigraph.evaluation.inspecting.rows import ROW, Row, unfinished
 
 
 @metric(scores="unreduced")

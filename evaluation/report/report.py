@@ -3,12 +3,12 @@
 from pathlib import Path
 from string import Template
 
-from certigraph.evaluation.report_html import Markup, joined, tag
-from certigraph.evaluation.report_page import PAGE, STYLE
-from certigraph.evaluation.report_parts import answer_block, figures, node_table, score_chips
-from certigraph.evaluation.report_plan import plan_column
-from certigraph.evaluation.report_progress import progress_drawing
-from certigraph.evaluation.report_story import read_story
+from certigraph.evaluation.report.html import Markup, joined, tag
+from certigraph.evaluation.report.page import PAGE, STYLE
+from certigraph.evaluation.report.parts import answer_block, figures, node_table, score_chips
+from certigraph.evaluation.report.plan import plan_column
+from certigraph.evaluation.report.progress import progress_drawing
+from certigraph.evaluation.report.story import read_story
 from certigraph.nodes.specs import Spec
 from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
 from certigraph.state.trajectory import Footer, Header, Trajectory

@@ -7,7 +7,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from certigraph.evaluation.live_fold import Watched
+from certigraph.evaluation.live.fold import Watched
 from certigraph.state.endings import GOAL
 
 AROUND = 10

@@ -8,8 +8,8 @@ from typing import Self
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from certigraph.evaluation.live_fold import Watched
-from certigraph.evaluation.live_frame import clean, frame
+from certigraph.evaluation.live.fold import Watched
+from certigraph.evaluation.live.frame import clean, frame
 from certigraph.state.records import Certificate
 from certigraph.state.trajectory import Event, Footer, Line
 

@@ -1,8 +1,8 @@
 """What inspect loads for the name `certigraph` (entry point `inspect_ai`): a task per benchmark, and the models."""
 
 from certigraph.adapters.benchmarks import BENCHMARKS
-from certigraph.evaluation.inspect_models import certigraph
-from certigraph.evaluation.inspect_tasks import task_of
+from certigraph.evaluation.inspecting.models import certigraph
+from certigraph.evaluation.inspecting.tasks import task_of
 
 __all__ = ["TASKS", "certigraph"]
 

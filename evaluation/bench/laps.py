@@ -11,8 +11,8 @@ from langgraph.types import Checkpointer
 
 from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import close_episode
-from certigraph.evaluation.bench_loops import NODES, bare_graph, ground, plain_loop
-from certigraph.evaluation.bench_world import Ladder, LadderWorld
+from certigraph.evaluation.bench.loops import NODES, bare_graph, ground, plain_loop
+from certigraph.evaluation.bench.world import Ladder, LadderWorld
 from certigraph.graphs import sdp
 from certigraph.state.endings import Fault
 from certigraph.state.serializing import serializer

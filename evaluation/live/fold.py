@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from certigraph.evaluation.report_standing import standing
+from certigraph.evaluation.report.standing import standing
 from certigraph.state.records import Certificate
 from certigraph.state.trajectory import Event, Footer, Header, Line, Resumed, assembled
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-from certigraph.evaluation.report_standing import held, reached, standing
+from certigraph.evaluation.report.standing import held, reached, standing
 from certigraph.state.endings import GOAL
 from certigraph.state.records import Attempt, Certificate, Predicate
 from certigraph.state.sdp import SDPState

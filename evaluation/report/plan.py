@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from certigraph.evaluation.report_html import Markup, counted, joined, shortened, tag
-from certigraph.evaluation.report_story import Replanned, Row, Status, Story, Try
+from certigraph.evaluation.report.html import Markup, counted, joined, shortened, tag
+from certigraph.evaluation.report.story import Replanned, Row, Status, Story, Try
 
 OPEN_UP_TO = 2
 """So many rejected attempts are shown at once; more are folded away."""

@@ -15,8 +15,8 @@ from tenacity import RetryError
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.redact import redact
-from certigraph.evaluation.inspect_models import NO_MODEL
-from certigraph.evaluation.inspect_rows import ROW, Row, row_of
+from certigraph.evaluation.inspecting.models import NO_MODEL
+from certigraph.evaluation.inspecting.rows import ROW, Row, row_of
 from certigraph.evaluation.run import arun
 from certigraph.evaluation.settings import build_graph, parse_swap
 from certigraph.state.endings import Fault, LimitKind, LimitReached

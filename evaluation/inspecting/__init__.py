@@ -1,0 +1,1 @@
+"""Benchmarks as inspect_ai tasks."""
