@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Benchmark, Limits
-from certigraph.state.endings import UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
 
 BENCHMARKS = {
@@ -41,9 +41,11 @@ def data_folder(name: str, data: str | None = None) -> Path | None:
     if not given:
         return None
     root = Path(given).expanduser()
+    if not root.is_dir():
+        raise Fault("data", f"{root}: no such folder: correct --data DIR or CERTIGRAPH_DATA")
     if (root / name).is_dir():
         return root / name
-    return root if data else None
+    return root if data or root.name == name else None
 
 
 def benchmark_of(task: Task, runtime: Runtime[Context]) -> Benchmark:

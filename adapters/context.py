@@ -8,6 +8,9 @@ from pydantic.json_schema import SkipJsonSchema
 from certigraph.adapters.protocols import Limits
 from certigraph.state.records import Record, Spent
 
+ROLES = ("planner", "executor", "validator")
+"""The roles in which operators ask models."""
+
 
 class Budget(Record):
     """What a run may spend before it ends `limit:<kind>`; checked before every model call and world step."""

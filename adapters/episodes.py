@@ -26,8 +26,10 @@ MOST_EPISODES = 64
 class Episode:
     """One live environment and the log of what was done in it. Its methods block."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, *, owned: bool = True) -> None:
         self.environment = environment
+        self.owned = owned
+        """Whether it was opened here, and so is closed here; a caller's own live environment is not."""
         self.log: list[Step] = []
         self.first = _guarded(environment.reset)
         self.ended = self.first.done
@@ -71,14 +73,16 @@ def live_episode(key: str, task: Task, history: Sequence[Step], runtime: Runtime
     # An action cut off after stepping leaves the live episode ahead of the log; that too is rebuilt.
     if episode is None or episode.log != history:
         close_episode(key)
-        environment = context_of(runtime).environment or _guarded(benchmark_of(task, runtime).open, task)
-        episode = Episode(environment)
+        given = context_of(runtime).environment
+        episode = Episode(given or _guarded(benchmark_of(task, runtime).open, task), owned=given is None)
         episode.replay(history)
         with _LOCK:
             EPISODES[key] = episode
             surplus = list(EPISODES)[:-MOST_EPISODES]
         for old in surplus:
             close_episode(old)
+    with _LOCK:
+        EPISODES[key] = EPISODES.pop(key, episode)  # the latest used is the last to go
     # The state's own records in place of equal ones: lists of the same objects compare without looking into them.
     episode.log[:] = history
     return episode
@@ -88,7 +92,7 @@ def close_episode(key: str) -> None:
     """Close and forget the episode of a thread, if there is one."""
     with _LOCK:
         episode = EPISODES.pop(key, None)
-    if episode is not None:
+    if episode is not None and episode.owned:
         episode.environment.close()
 
 

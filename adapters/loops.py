@@ -3,7 +3,8 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from functools import lru_cache
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -11,12 +12,13 @@ T = TypeVar("T")
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine from synchronous code: on the thread's own loop, or, where one runs already, on another's."""
+    """Run a coroutine from synchronous code: on the thread's own loop, or, where one runs already, in a new thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return _loop_of_thread().run_until_complete(coroutine)
-    return asyncio.run_coroutine_threadsafe(coroutine, _background_loop()).result()
+        return _on_own_loop(coroutine)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(copy_context().run, asyncio.run, coroutine).result()
 
 
 async def off_loop(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -37,8 +39,14 @@ def _loop_of_thread() -> asyncio.AbstractEventLoop:
     return loop
 
 
-@lru_cache(maxsize=1)
-def _background_loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="certigraph-loop", daemon=True).start()
-    return loop
+def _on_own_loop(coroutine: Coroutine[Any, Any, T]) -> T:
+    loop = _loop_of_thread()
+    try:
+        return loop.run_until_complete(coroutine)
+    except BaseException:
+        # Interrupted, the work must not go on when the loop next runs.
+        if unfinished := asyncio.all_tasks(loop):
+            for task in unfinished:
+                task.cancel()
+            loop.run_until_complete(asyncio.wait(unfinished))
+        raise

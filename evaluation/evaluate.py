@@ -1,15 +1,17 @@
 """Runs a graph over a benchmark's tasks under inspect_ai and gives the official figures."""
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.models.chat import ready
 from certigraph.evaluation.inspecting.rows import ROW, Row
 from certigraph.evaluation.settings import parse_swap
-from certigraph.state.endings import Fault
+from certigraph.state.endings import Fault, Interrupted
 from certigraph.state.records import Record
 
 if TYPE_CHECKING:
@@ -36,6 +38,11 @@ class Evaluation(Record):
     def n(self) -> int:
         """Number of runs."""
         return len(self.rows)
+
+    @property
+    def endings(self) -> dict[str, int]:
+        """How many runs ended how."""
+        return dict(Counter(row.ending for row in self.rows))
 
     @property
     def failed(self) -> tuple[Row, ...]:
@@ -77,7 +84,7 @@ def evaluate(
     Raises:
         UnknownName: a name is unknown; the message lists the known ones.
         Fault: inspect_ai is missing, or the evaluation could not be carried through.
-        KeyboardInterrupt: it was interrupted; the message has the command that finishes it.
+        Interrupted: it was interrupted; the message has the command that finishes it.
     """
     if find_spec("inspect_ai") is None:
         raise Fault("data", "benchmarks run under inspect_ai, which is missing: pip install 'certigraph[eval]'")
@@ -86,6 +93,8 @@ def evaluate(
     from certigraph.evaluation.inspecting.registry import TASKS
 
     load_benchmark(benchmark, data)
+    if model.startswith(("openai:", "local")):
+        ready(model)
     name, _, config = benchmark.partition(":")
     operators = {slot: str(spec) for slot, spec in map(parse_swap, swaps)}
     task = TASKS[name](
@@ -109,7 +118,7 @@ def evaluate(
         display="rich" if sys.stdout.isatty() and not quiet else "none",
     )
     if not logs or logs[0].status == "cancelled":
-        raise KeyboardInterrupt(f"interrupted; finish it with: {_retry(Path(out))}")
+        raise Interrupted(f"interrupted; finish it with: {_retry(Path(out))}")
     return _evaluation(logs[0])
 
 

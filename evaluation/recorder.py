@@ -1,16 +1,18 @@
 """Writes a trajectory while its run goes on, from the graph's own stream: no node knows about it."""
 
+import fcntl
 import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from langgraph.types import Overwrite
 
 from certigraph.adapters.models.redact import redact
-from certigraph.state.records import Record
+from certigraph.state.endings import Fault
+from certigraph.state.records import Record, Usage
 from certigraph.state.trajectory import Event, Line
 
 BOOKS = ("usage", "spent")
@@ -26,8 +28,9 @@ class Recorder:
     """
 
     def __init__(self, path: Path, listener: Listener | None = None) -> None:
-        _drop_torn_line(path)
         self._file = path.open("a", encoding="utf-8")
+        _lock(self._file, path)
+        _drop_torn_line(path)
         self._listener = listener
         self._began = time.monotonic()
         self._metered: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -42,7 +45,7 @@ class Recorder:
     def take(self, mode: str, chunk: Any) -> None:
         """One chunk of `astream(stream_mode=["updates", "custom"])`."""
         if mode == "custom":
-            if "metered" in chunk:
+            if isinstance(chunk, dict) and isinstance(chunk.get("metered"), Usage):  # an operator may stream its own
                 self._metered[chunk["metered"].node].append(dict(chunk))
             return
         for node, update in chunk.items():
@@ -89,6 +92,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Record):
         return value.as_json()
     return [_plain(v) for v in value] if isinstance(value, list) else value
+
+
+def _lock(file: IO[str], path: Path) -> None:
+    """One process writes a trajectory; the lock goes with the process, however it ends."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Fault("data", f"{path.parent} is being written by another process: wait for it or stop it") from None
 
 
 def _drop_torn_line(path: Path) -> None:

@@ -17,6 +17,11 @@ class Result:
         self.folder = folder
         self.trajectory: Trajectory = read_trajectory(folder / "trajectory.jsonl")
 
+    def __repr__(self) -> str:
+        """The outcome at a glance."""
+        certified, planned = len(self.states[-1].predicates), len(self.state.get("plan", []))
+        return f"Result({self.ending}, {certified} of {planned} certified, {str(self.folder)!r})"
+
     @cached_property
     def state(self) -> SDPState:
         """The graph state that the trajectory adds up to."""

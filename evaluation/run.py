@@ -10,17 +10,21 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import aiosqlite
+from langchain_core.language_models import BaseChatModel
+from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.episodes import EPISODES, close_episode
+from certigraph.adapters.episodes import EPISODES, close_episode, live_episode
 from certigraph.adapters.loops import wait_for
+from certigraph.adapters.models.chat import check_model
 from certigraph.adapters.models.redact import redact
 from certigraph.adapters.protocols import Benchmark, Limits
 from certigraph.evaluation.recorder import Listener, Recorder
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.saver import Saver
 from certigraph.evaluation.settings import (
+    LIVE,
     AnyGraph,
     build_graph,
     graph_module,
@@ -81,6 +85,8 @@ async def arun(
     context = context.model_copy(update={"benchmark": live})
     chosen = task if isinstance(task, Task) else live.task(task) if task else live.tasks()[0]
     compiled = build_graph(graph) if isinstance(graph, str) else graph
+    for name in (context.model, *context.roles.values()) if context.chat is None else ():
+        check_model(name)
     folder = Path(out) / _run_id(compiled.name, chosen)
     await asyncio.to_thread(folder.mkdir, parents=True)
     save_local(folder, context)
@@ -105,6 +111,7 @@ def resume(
     budget: Budget | None = None,
     limits: Limits | None = None,
     benchmark: Benchmark | None = None,
+    chat: BaseChatModel | None = None,
     listener: Listener | None = None,
 ) -> Result:
     """Go on with a run that was killed, interrupted or stopped by its budget, from its last checkpoint.
@@ -114,12 +121,13 @@ def resume(
         budget: a larger budget; the run's own otherwise.
         limits: larger limits; the run's own otherwise.
         benchmark: the live benchmark, for a run that was started with one.
+        chat: the live chat model, for a run that was started with one.
         listener: called with every trajectory line, those of the first part included.
 
     Raises:
         Fault: the folder holds no run, or its run has reached an ending of its own.
     """
-    return _blocking(aresume(folder, budget=budget, limits=limits, benchmark=benchmark, listener=listener))
+    return _blocking(aresume(folder, budget=budget, limits=limits, benchmark=benchmark, chat=chat, listener=listener))
 
 
 async def aresume(
@@ -128,6 +136,7 @@ async def aresume(
     budget: Budget | None = None,
     limits: Limits | None = None,
     benchmark: Benchmark | None = None,
+    chat: BaseChatModel | None = None,
     listener: Listener | None = None,
 ) -> Result:
     """The same as `resume`, to await."""
@@ -136,7 +145,7 @@ async def aresume(
     header, footer = trajectory.header, trajectory.footer
     if footer and not footer.ending.startswith(("limit:", "error:")):
         raise Fault("data", f"run {header.run_id} has ended: {footer.ending}; start a new one with `certigraph run`")
-    context = load_local(folder)
+    context = _with_mind(load_local(folder), header, chat)
     live = benchmark or load_benchmark(header.task.benchmark, context.data)
     changes = {"budget": budget or context.budget, "limits": limits or context.limits, "benchmark": live}
     context = context.model_copy(update=changes)
@@ -148,6 +157,13 @@ async def aresume(
                 listener(event)
         await _drive(compiled, {"task": header.task}, context, folder, recorder, resuming=True)
     return Result(folder)
+
+
+def _with_mind(context: Context, header: Header, chat: BaseChatModel | None) -> Context:
+    model = str(header.context.get("model"))
+    if model.startswith(LIVE) and chat is None:
+        raise Fault("data", f"run {header.run_id} asked the live model {model}: resume it with resume(..., chat=...)")
+    return context.model_copy(update={"chat": chat})
 
 
 async def _drive(
@@ -168,9 +184,12 @@ async def _drive(
                 superseded = read_trajectory(folder / "trajectory.jsonl").superseded
                 context = context.model_copy(update={"lost": total(e.usage for e in superseded).spent()})
             ending, message = await _stream(graph, given, config, context, recorder)
-            state = (await graph.aget_state(config)).values
-            ending = ending or graph_module(graph.name).ending(state)
-        scores = await _scores(state.get("episode", ""))
+            snapshot = await graph.aget_state(config)
+        if snapshot.next and not ending:
+            return  # an operator waits for an answer: the run has not ended
+        state = snapshot.values
+        ending = ending or graph_module(graph.name).ending(state)
+        scores = await _scores(state, context)
         usage = read_trajectory(folder / "trajectory.jsonl").usage
         recorder.write(Footer(ending=ending, message=redact(message), scores=scores, usage=usage))
     finally:
@@ -206,10 +225,14 @@ async def _checkpointed(graph: AnyGraph, config: Any, given: Any, recorder: Reco
     return None if snapshot.values else given
 
 
-async def _scores(key: str) -> Scores | None:
-    episode = EPISODES.get(key)
+async def _scores(state: Any, context: Context) -> Scores | None:
+    """The verdict on the world as the log left it, which is rebuilt where it is no longer live."""
+    if "episode" not in state:
+        return None
     try:
-        return await asyncio.to_thread(episode.score) if episode else None
+        past = (state["episode"], state["task"], state["history"], Runtime(context=context))
+        episode = await asyncio.to_thread(live_episode, *past)
+        return await asyncio.to_thread(episode.score)
     except Fault:
         return None
 

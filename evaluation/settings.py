@@ -14,10 +14,14 @@ from langgraph.graph.state import CompiledStateGraph
 from pydantic import JsonValue
 
 from certigraph.adapters.context import Context
+from certigraph.adapters.models.chat import model_label
 from certigraph.nodes.replan import give_up, replan
 from certigraph.nodes.specs import Spec, operator_from
 from certigraph.nodes.validate import always_pass, capped, validate
-from certigraph.state.endings import UnknownName
+from certigraph.state.endings import Fault, UnknownName
+
+LIVE = "live:"
+"""Marks in a header a model that was handed over as an object and cannot be made from its name."""
 
 GRAPHS = {"sdp": "certigraph.graphs.sdp"}
 
@@ -67,11 +71,18 @@ def parse_swap(text: str) -> tuple[str, Spec]:
     slot, equals, rest = text.partition("=")
     if not equals:
         raise UnknownName(f"{text!r} is no swap; write SLOT=OPERATOR, for example validate=always_pass")
-    name, _, arguments = rest.partition(":")
-    if arguments and "=" not in arguments:
-        return slot, Spec(name=rest)
+    name, _, arguments = _split_arguments(rest)
     pairs = (pair.partition("=") for pair in arguments.split(",") if pair)
     return slot, Spec(name=name, args={key: _value(value) for key, _, value in pairs})
+
+
+def _split_arguments(text: str) -> tuple[str, str, str]:
+    """`module:make:depth=2` at the last colon before its first argument."""
+    if "=" not in text:
+        return text, "", ""
+    before, _, after = text.partition("=")
+    name, colon, key = before.rpartition(":")
+    return name, colon, f"{key}={after}"
 
 
 def operators_of(graph: AnyGraph) -> dict[str, JsonValue]:
@@ -82,26 +93,39 @@ def operators_of(graph: AnyGraph) -> dict[str, JsonValue]:
 def shareable(context: Context) -> dict[str, JsonValue]:
     """The context without paths: what a header may hold."""
     plain: dict[str, JsonValue] = context.model_dump(mode="json", exclude={"data"})
+    return {**plain, "model": _mind(context), "data": Path(context.data).name if context.data else ""}
+
+
+def _mind(context: Context) -> str:
+    if context.chat is not None:
+        return f"{LIVE}{model_label(context.chat)}"
     kind, _, name = context.model.partition(":")
-    return {**plain, "model": f"{kind}:{Path(name).name}" if kind == "local" and name else context.model}
+    return f"{kind}:{Path(name).name}" if kind == "local" and name else context.model
 
 
 def versions() -> dict[str, str]:
     """Versions of the packages that decide how a run behaves."""
-    return {name: version(name) for name in ("langgraph", "langchain-core", "pydantic")}
+    return {name: version(name) for name in ("certigraph", "langgraph", "langchain-core", "pydantic")}
 
 
 def save_local(folder: Path, context: Context) -> None:
     """Keep the whole context beside the trajectory, for `resume` on this machine."""
-    (folder / "local.json").write_text(context.model_dump_json(), encoding="utf-8")
+    data = str(Path(context.data).resolve()) if context.data else None
+    plain = context.model_copy(update={"data": data}).model_dump_json()
+    (folder / "local.json").write_text(plain, encoding="utf-8")
 
 
 def load_local(folder: Path) -> Context:
     """The context that a run was started with."""
-    return Context.model_validate(json.loads((folder / "local.json").read_text(encoding="utf-8")))
+    path = folder / "local.json"
+    if not path.is_file():
+        raise Fault("data", f"{path} is missing: a run is resumed on the machine, and in the folder, it began in")
+    return Context.model_validate(json.loads(path.read_text(encoding="utf-8")))
 
 
-def _value(text: str) -> JsonValue:
+def _value(text: str) -> "Spec | JsonValue":
+    if text in OPERATORS:
+        return Spec(name=text)
     try:
         value: JsonValue = json.loads(text)
     except json.JSONDecodeError:

@@ -1,5 +1,6 @@
 """Putting operators into slots: the swap by keyword that every graph offers."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -23,14 +24,24 @@ def assemble(
     The operator's name and arguments go into the node's metadata.
 
     Raises:
-        TypeError: a swap names no slot; the message lists the slots.
+        TypeError: a swap names no slot, or is no operator; the message says what would do.
     """
     unknown = set(swaps) - set(defaults)
     if unknown:
         raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}; this graph has: {', '.join(defaults)}")
     builder = StateGraph(state, context_schema=Context, input_schema=given)
     for slot in slots:
-        operator = cast(Operator, swaps.get(slot.name, defaults[slot.name]))
+        operator = _checked(slot.name, swaps.get(slot.name, defaults[slot.name]))
         spec = spec_of(operator).model_dump(mode="json")
         builder.add_node(slot.name, as_node(slot, operator), metadata={"operator": spec}, input_schema=state)
     return builder
+
+
+def _checked(slot: str, operator: object) -> Operator:
+    if getattr(operator, "makes_operator", False):
+        name = getattr(operator, "__name__", operator)
+        raise TypeError(f"{name} makes operators and is none: call it, {slot}={name}(...)")
+    call = operator if inspect.isfunction(operator) else getattr(operator, "__call__", None)  # noqa: B004 - the method
+    if not inspect.iscoroutinefunction(call):
+        raise TypeError(f"{slot}={operator!r} is no operator; give an `async def operator(state, runtime)`")
+    return cast(Operator, operator)

@@ -38,7 +38,8 @@ def after_planning(state: SDPState) -> str:
 
 def after_validate(state: SDPState, runtime: Runtime[Context]) -> str:
     """`certified`, `retry` the target, `stuck` (tries used up) or `exhausted` (no try can help any more)."""
-    if state["verdict"].depth > 0:
+    refused_for_good = state["observation"].done and not state["observation"].accepted
+    if state["verdict"].depth > 0 and not refused_for_good:
         return "certified"
     if state["verdict"].exhausted or state["observation"].done:
         return "exhausted"

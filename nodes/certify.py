@@ -1,10 +1,12 @@
 """Certify: turn a verdict into a certificate and move the cursor. The one writer of certified state."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.context import Context
+from certigraph.state.certified import certified_states
 from certigraph.state.records import RESTORE, Certificate, Predicate
 from certigraph.state.sdp import SDPState
 
@@ -21,10 +23,17 @@ async def certify(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
         digest=state["attempts"][-1].digest,
         restores=_restored(targets),
     )
-    returning = certificate.restores is not None
-    # A return is no progress: it must not refill the replan budget, or a run could return for ever.
-    replans = state["replans"] if returning else 0
+    # Neither a return nor what is done again after it refills the replan budget: a run could return for ever.
+    replans = 0 if _gains([*state["certificates"], certificate]) else state["replans"]
     return {"certificates": [certificate], "head": head + len(targets), "tried": 0, "replans": replans}
+
+
+def _gains(certificates: Sequence[Certificate]) -> bool:
+    """Whether the latest certificate goes beyond everything that was certified before."""
+    if all(c.restores is None for c in certificates):
+        return True
+    *before, after = (len(s.predicates) for s in certified_states(certificates))
+    return after > max(before)
 
 
 def _restored(targets: tuple[Predicate, ...]) -> int | None:

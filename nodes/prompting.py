@@ -1,9 +1,12 @@
 """The wording that the prompted operators share: one fixed opening, so that prefix caches hit, and quoted data."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from certigraph.adapters.models.ask import Prompt
 from certigraph.state.records import Attempt, Task
+
+TAG = re.compile(r"<\s*/?\s*world\s*>", re.IGNORECASE)
 
 OPENING = """\
 You steer an agent that works towards a goal by conditions. A condition is one short statement about the world that
@@ -23,8 +26,7 @@ def prompt(task: Task, instruction: str) -> Prompt:
 
 def quoted(text: str) -> str:
     """Text of the world between its delimiters, which cannot be closed from inside."""
-    closed = text.replace("</world", "< /world")
-    return f"<world>\n{closed}\n</world>"
+    return f"<world>\n{TAG.sub('[tag]', text)}\n</world>"
 
 
 def numbered(texts: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from certigraph.adapters.benchmarks import benchmark_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.nodes.prompting import numbered, prompt
-from certigraph.state.records import Predicate
+from certigraph.state.records import Predicate, Task
 from certigraph.state.sdp import ProposeView
 
 
@@ -24,15 +24,22 @@ async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, An
     special = benchmark_of(state["task"], runtime).operators().get("propose")
     if special is not None:
         return await special(state, runtime)
-    instruction = INSTRUCTION.format(certified=numbered(p.text for p in state["certified"].predicates))
+    goal = state["task"].condition or state["task"].goal
+    instruction = INSTRUCTION.format(certified=numbered(p.text for p in state["certified"].predicates), goal=goal)
     answer = await ask(prompt(state["task"], instruction), Conditions, role="planner", runtime=runtime)
-    return {"plan": as_plan(answer)}
+    return {"plan": as_plan(answer, state["task"])}
 
 
-def as_plan(answer: Conditions) -> list[Predicate]:
-    """The non-empty conditions as predicates; the last one is the goal."""
-    texts = [text.strip() for text in answer.conditions if text.strip()]
-    return [Predicate(text=text, kind="goal" if n == len(texts) else "condition") for n, text in enumerate(texts, 1)]
+def as_plan(answer: Conditions, task: Task) -> list[Predicate]:
+    """The non-empty conditions as predicates, and the task's own goal at the end; no condition, no plan.
+
+    The goal is given with the task (Definition 1): a model that words it too weakly must not decide what is reached.
+    """
+    goal = task.condition or task.goal
+    texts = [stripped for text in answer.conditions if (stripped := text.strip()) and stripped != goal]
+    if not any(text.strip() for text in answer.conditions):
+        return []
+    return [*(Predicate(text=text) for text in texts), Predicate(text=goal, kind="goal")]
 
 
 INSTRUCTION = """\
@@ -40,5 +47,6 @@ Certified so far:
 {certified}
 
 List the conditions that lead from here to the goal, in the order in which they should come true. Make each one an
-observable change that a single action can bring about. The last condition is the goal itself.
+observable change that a single action can bring about. The last condition is the goal itself:
+{goal}
 """

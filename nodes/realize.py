@@ -29,7 +29,8 @@ async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, An
         INSTRUCTION.format(
             certified=numbered(p.text for p in state["certified"].predicates[-5:]),
             view=quoted(state["evidence"].view),
-            tried=tried(state["attempts"]),
+            actions=quoted(numbered(state["evidence"].admissible)),
+            tried=quoted(tried(state["attempts"])),
             target=state["target"].text,
         ),
     )
@@ -46,6 +47,9 @@ Certified last:
 
 The world now:
 {view}
+
+Actions that the world lists:
+{actions}
 
 Tried for this condition without success:
 {tried}

@@ -22,11 +22,11 @@ async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]
     instruction = INSTRUCTION.format(
         certified=numbered(p.text for p in state["certified"].predicates),
         view=quoted(state["evidence"].view),
-        tried=tried(state["attempts"][-MOST_ATTEMPTS_SHOWN:]),
+        tried=quoted(tried(state["attempts"][-MOST_ATTEMPTS_SHOWN:])),
         tail=numbered(p.text for p in state["plan"][state["head"] :]),
     )
     answer = await ask(prompt(state["task"], instruction), Conditions, role="planner", runtime=runtime)
-    return {"plan": as_plan(answer)}
+    return {"plan": as_plan(answer, state["task"])}
 
 
 async def give_up(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:

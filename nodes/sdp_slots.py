@@ -1,17 +1,19 @@
 """The slots of SDP's graph: which view each operator gets, and the bookkeeping around its answer."""
 
+from collections.abc import Sequence
+
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.nodes.slots import Slot, Update
-from certigraph.state.records import Attempt
+from certigraph.state.records import RESTORE, Attempt, Predicate
 from certigraph.state.sdp import SDPState, propose_view, realize_view, replan_view, validate_view
 
 
 def _attempted(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
-    tail = len(state["plan"]) - state["head"]
-    verdict = update["verdict"].model_copy(update={"depth": min(update["verdict"].depth, tail)})
+    most = _certifiable(state["plan"][state["head"] :])
+    verdict = update["verdict"].model_copy(update={"depth": min(update["verdict"].depth, most)})
     attempt = Attempt(
         position=state["head"],
         target=state["plan"][state["head"]],
@@ -20,6 +22,13 @@ def _attempted(state: SDPState, update: Update, runtime: Runtime[Context]) -> Up
         verdict=verdict,
     )
     return {"verdict": verdict, "attempts": [attempt], "tried": state["tried"] + 1}
+
+
+def _certifiable(tail: Sequence[Predicate]) -> int:
+    """How many predicates one verdict may discharge: a return to an earlier state is certified on its own."""
+    if tail[0].kind == RESTORE:
+        return 1
+    return next((n for n, predicate in enumerate(tail) if predicate.kind == RESTORE), len(tail))
 
 
 def _replanned(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:

@@ -66,7 +66,11 @@ def _imported(name: str, shipped: Mapping[str, object]) -> Callable[..., Any]:
     if not attribute:
         known = ", ".join(sorted(shipped))
         raise UnknownName(f"unknown operator {name!r}; known: {known}, or module:attribute for your own")
-    found: Callable[..., Any] = getattr(import_module(module), attribute)
+    try:
+        found: Callable[..., Any] = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        told = "put it at the top of a module that Python can import from here"
+        raise UnknownName(f"operator {name!r} cannot be imported ({error}): {told}") from error
     return found
 
 

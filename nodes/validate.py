@@ -22,7 +22,7 @@ class Holds(BaseModel):
     """The model's answer: a short reason first, then the count it supports."""
 
     reason: str = Field(max_length=300)
-    holds: int = Field(ge=0, le=MOST_SHOWN)
+    holds: int = Field(ge=0, le=MOST_SHOWN, strict=True)
 
 
 async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:

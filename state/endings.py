@@ -19,6 +19,10 @@ class UnknownName(KeyError):
         return str(self.args[0])
 
 
+class Interrupted(Exception):
+    """Ctrl-C, with the command that goes on; the command line library would swallow a KeyboardInterrupt's words."""
+
+
 class Stopped(Exception):
     """A run was stopped from outside its graph; `ending` is the name that goes into the trajectory's footer."""
 
@@ -31,7 +35,9 @@ class LimitReached(Stopped):
     def __init__(self, kind: LimitKind, limit: float, spent: float) -> None:
         self.kind, self.limit, self.spent = kind, limit, spent
         self.ending = f"limit:{kind}"
-        super().__init__(f"{spent:g} of {limit:g} {kind} are spent; resume with more: --budget {kind}={2 * limit:g}")
+        super().__init__(
+            f"{spent:g} of {limit:g} {kind} are spent; resume with more: --budget {kind}={2 * limit or 1:g}"
+        )
 
 
 class Fault(Stopped):

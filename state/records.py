@@ -27,6 +27,8 @@ class Task(Record):
     benchmark: str
     id: str
     goal: str = ""
+    condition: str = ""
+    """The goal as a condition to check; empty where the goal's own text is one."""
     constants: Arguments = Field(default_factory=dict)
 
 

@@ -127,10 +127,10 @@ def replan_view(state: SDPState) -> ReplanView:
     return {
         "task": state["task"],
         "certified": certified_state(state["certificates"]),
-        "plan": state["plan"],
+        "plan": tuple(state["plan"]),
         "head": state["head"],
-        "certificates": state["certificates"],
-        "attempts": state["attempts"],
+        "certificates": tuple(state["certificates"]),
+        "attempts": tuple(state["attempts"]),
         "evidence": state["evidence"],
         "replans": state["replans"],
     }

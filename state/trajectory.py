@@ -92,12 +92,14 @@ class Trajectory(Record):
         return {**state, "spent": sum((u.spent() for u in state["usage"]), Spent())}
 
 
-def read_trajectory(path: Path) -> Trajectory:
-    """Read a trajectory file.
+def read_trajectory(path: Path | str) -> Trajectory:
+    """Read a trajectory from its file, or from the folder of its run.
 
     Raises:
         Fault: the file is missing, or a line other than the last is not a trajectory line.
     """
+    path = Path(path)
+    path = path / "trajectory.jsonl" if path.is_dir() else path
     if not path.is_file():
         raise Fault("data", f"no trajectory at {path}: give the folder of a run, as `certigraph run` printed it")
     return assembled(_lines(path))

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from certigraph.adapters.blocksworld.instances import Instance, random_instance, tower_instance
 from certigraph.adapters.blocksworld.pddl import read_problems
 from certigraph.adapters.blocksworld.responder import respond
-from certigraph.adapters.blocksworld.wording import statement
+from certigraph.adapters.blocksworld.wording import list_facts, statement
 from certigraph.adapters.blocksworld.world import BlocksWorldEnvironment
 from certigraph.adapters.protocols import Limits, Operator, Responder
 from certigraph.state.endings import GOAL, Fault, UnknownName
@@ -20,6 +20,7 @@ from certigraph.state.records import Task
 from certigraph.state.trajectory import Footer
 
 ARCHIVE = "instances.tar.gz"
+USUAL_SET = "generated_basic"
 
 
 class BlocksWorld:
@@ -39,12 +40,14 @@ class BlocksWorld:
         self.data = data
 
     def tasks(self, split: str = "") -> list[Task]:
-        """Twenty generated tasks of 3 to 6 blocks by default; a set of instances by its name: `hard`.
+        """A set of instances by its name: `hard`. By default PlanBench's basic set, without data twenty generated ones.
 
         Raises:
             UnknownName: for an unknown split, naming the known ones.
             Fault: ("data") when the data folder holds no readable instances.
         """
+        if not split and self.data:
+            return self.tasks(USUAL_SET)
         if not split:
             return [self.task(f"{blocks}-{seed}") for blocks in range(3, 7) for seed in range(5)]
         tasks = [self._task(id_, instance) for id_, instance in self._instances.items() if _set(id_) == split]
@@ -94,7 +97,8 @@ class BlocksWorld:
 
     def _task(self, task_id: str, instance: Instance) -> Task:
         goal = statement(instance.init, instance.goal)
-        return Task(benchmark=self.name, id=task_id, goal=goal, constants=instance.as_json())
+        wanted = list_facts(instance.goal)
+        return Task(benchmark=self.name, id=task_id, goal=goal, condition=wanted, constants=instance.as_json())
 
     def _offer(self, known: Iterable[str]) -> str:
         more = "" if self.data else f"; PlanBench's need BlocksWorld(Path to the folder with {ARCHIVE})"

@@ -49,6 +49,17 @@ def check_model(name: str) -> str:
     raise UnknownName(f"no model is called {name!r}; the forms are {FORMS}")
 
 
+def ready(name: str) -> None:
+    """Make sure that a model can be asked at all: its form is known, its key or weights are there.
+
+    Raises:
+        UnknownName: the name has none of the forms.
+        Fault: the key, the local runtime or its weights are missing.
+    """
+    if check_model(name).startswith(("openai:", "local")):
+        chat_model(name)
+
+
 def model_label(model: BaseChatModel) -> str:
     """The name under which a model's calls are recorded."""
     return str(getattr(model, "model_name", None) or model._llm_type)

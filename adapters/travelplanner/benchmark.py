@@ -42,6 +42,7 @@ CONFIGS = {
 """Named configurations: `travelplanner:paper` is the paper's own behaviour."""
 
 SPLIT = "validation"
+SPLITS = (SPLIT, "train")
 
 
 class TravelPlanner:
@@ -57,7 +58,8 @@ class TravelPlanner:
         self.name = f"travelplanner:{config}" if config else "travelplanner"
         self.config = CONFIGS[config]
         self._given = folder
-        self.catalog = cache(self._catalog)
+        # By identity, for a query holds dicts; it is kept beside its catalog, so that no other takes its identity.
+        self._catalogs: dict[tuple[int, tuple[str, ...]], tuple[Query, Catalog]] = {}
         self._queries = cache(self._read)
 
     @cached_property
@@ -72,6 +74,8 @@ class TravelPlanner:
 
     def tasks(self, split: str = "") -> Sequence[Task]:
         """The tasks of a split: validation (the default) or train."""
+        if split and split not in SPLITS:
+            raise UnknownName(f"travelplanner has no split {split!r}; known: {', '.join(SPLITS)}")
         return [self.task(task_id) for task_id in self._queries(split or SPLIT)]
 
     def task(self, task_id: str) -> Task:
@@ -121,6 +125,14 @@ class TravelPlanner:
         query = self.query(task)
         return judging.violations(self.catalog(query, _route(target)), query.budget, target, seen)
 
+    def catalog(self, query: Query, route: tuple[str, ...]) -> Catalog:
+        """What a query's trip on a route can choose from; made once."""
+        key = (id(query), route)
+        if key not in self._catalogs:
+            catalog = Catalog(query.people_number, query.local_constraint, trip_of(query, route), self.sandbox)
+            self._catalogs[key] = (query, catalog)
+        return self._catalogs[key][1]
+
     @cached_property
     def _operators(self) -> Mapping[str, Operator]:
         return operators(self)
@@ -136,10 +148,6 @@ class TravelPlanner:
             some = ", ".join(list(queries)[:5])
             raise UnknownName(f"travelplanner has no task {task_id!r}; {len(queries)} there, for example {some}")
         return queries[task_id]
-
-    def _catalog(self, query: Query, route: tuple[str, ...]) -> Catalog:
-        trip = trip_of(query, route)
-        return Catalog(query.people_number, query.local_constraint, trip, self.sandbox)
 
 
 ASKED = {"org", "dest", "days", "people_number", "date", "local_constraint", "budget", "level"}

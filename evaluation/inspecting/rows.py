@@ -48,7 +48,9 @@ def row_of(task_id: str, result: Result) -> Row:
     """The row of a finished run."""
     footer = result.trajectory.footer or unfinished()
     planned = len(result.state.get("plan", []))
-    return Row(id=task_id, run=result.folder.name, certified=sum(result.credit), planned=planned, footer=footer)
+    return Row(
+        id=task_id, run=result.folder.name, certified=len(result.states[-1].predicates), planned=planned, footer=footer
+    )
 
 
 def unfinished() -> Footer:

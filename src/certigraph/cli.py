@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.endings import Fault, Interrupted, UnknownName
 
 app = typer.Typer(
     help="Long-horizon language agents whose progress is certified.",
@@ -109,6 +109,7 @@ def eval_command(
         for name in names
     ]
     print_evaluations(done, as_json=as_json)
+    raise typer.Exit(1 if any(evaluation.failed for evaluation in done) else 0)
 
 
 @app.command("score")
@@ -176,16 +177,21 @@ def bench_command(
 
 def main(arguments: list[str] | None = None) -> None:
     """The `certigraph` command."""
+    sys.path.insert(0, "")  # operators of your own, as `python -m` would find them
     try:
         sys.exit(app(arguments, standalone_mode=False) or 0)
     except (UnknownName, Fault) as error:
         _stop(str(error), 2)
-    except (KeyboardInterrupt, typer.Abort) as interrupt:
-        _stop(str(interrupt) or "interrupted", 130)
+    except Interrupted as interrupt:
+        _stop(str(interrupt), 130)
+    except (KeyboardInterrupt, typer.Abort):
+        _stop("interrupted", 130)
+    except OSError as error:
+        _stop(f"{error.filename or 'a file'}: {error.strerror or error}: name another with --out, --data or --plans", 2)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
-        _stop(str(error.format_message()), 2)
+        _stop(str(error.format_message()) or "name a command, for example: certigraph list", 2)
 
 
 def _stop(message: str, status: int) -> None:

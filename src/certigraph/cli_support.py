@@ -12,14 +12,14 @@ from rich.console import Console
 from rich.table import Table
 
 from certigraph.adapters.benchmarks import BENCHMARKS, data_folder, load_benchmark
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.models.chat import FORMS, check_model
+from certigraph.adapters.context import ROLES, Budget, Context
+from certigraph.adapters.models.chat import FORMS, check_model, ready
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.recorder import Listener
 from certigraph.evaluation.report.report import write_report
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.settings import GRAPHS, OPERATORS, build_graph, load_local, operators_of
-from certigraph.state.endings import UnknownName
+from certigraph.state.endings import Interrupted, UnknownName
 from certigraph.state.trajectory import Line, read_trajectory
 
 R = TypeVar("R", Budget, Limits)
@@ -30,6 +30,10 @@ def context_from(
 ) -> Context:
     """The context of a run from the command line's options."""
     named = {role: check_model(name) for role, name in _pairs(roles, "--role executor=local").items()}
+    if unknown := sorted(set(named) - set(ROLES)):
+        raise UnknownName(f"no role {unknown[0]!r}; known: {', '.join(ROLES)}")
+    for name in {model, *named.values()}:
+        ready(name)
     amounts = _amounts(budget)
     limits = _changed(load_benchmark(benchmark, data).limits, amounts)
     return Context(model=check_model(model), roles=named, data=data, budget=_changed(Budget(), amounts), limits=limits)
@@ -47,7 +51,7 @@ def watching(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[List
     """A listener that shows the run, unless nothing but JSON may be printed.
 
     Raises:
-        KeyboardInterrupt: the run was interrupted; the message is the command that goes on with it.
+        Interrupted: by Ctrl-C; the message is the command that goes on with it.
     """
     from certigraph.evaluation.live.view import LiveView
 
@@ -64,7 +68,7 @@ def watching(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[List
         with nullcontext() if silent else view:
             yield listener
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted; go on with: certigraph resume {out / ''.join(runs)}") from None
+        raise Interrupted(f"interrupted; go on with: certigraph resume {out / ''.join(runs)}") from None
 
 
 def said_source(benchmark: str, data: str | None) -> None:
@@ -82,7 +86,8 @@ def finish(result: Result, *, as_json: bool) -> None:
         typer.echo(json.dumps(_summary(result), ensure_ascii=False))
     else:
         console = Console(highlight=False, soft_wrap=True)
-        console.print(f"{result.ending}{': ' + result.message if result.message else ''}", markup=False)
+        if result.message:
+            console.print(result.message, markup=False)
         console.print(f"report: {report}", style="dim", markup=False)
     raise typer.Exit(0 if result.terminated else 1)
 
@@ -103,7 +108,7 @@ def print_evaluations(done: Sequence[Any], *, as_json: bool) -> None:
     first, *others = done
     if as_json:
         beside = {other.benchmark: other.figures for other in others}
-        figures = {**first.figures, "n": first.n}
+        figures = {**first.figures, "n": first.n, "endings": first.endings}
         typer.echo(json.dumps({**figures, **({"beside": beside} if beside else {})}))
         return
     table = Table("figure", *(evaluation.benchmark for evaluation in done), box=None)
@@ -111,6 +116,8 @@ def print_evaluations(done: Sequence[Any], *, as_json: bool) -> None:
         table.add_row(name, *(_shown(name, evaluation.figures[name]) for evaluation in done))
     Console().print(table)
     for evaluation in done:
+        endings = ", ".join(f"{count} {ending}" for ending, count in evaluation.endings.items())
+        typer.echo(f"{evaluation.benchmark}, {evaluation.model}: {endings}")
         Console(highlight=False, soft_wrap=True).print(f"log: {evaluation.log}", style="dim", markup=False)
 
 
@@ -143,7 +150,7 @@ def _summary(result: Result) -> dict[str, Any]:
         "terminated": result.terminated,
         "message": result.message,
         "run": str(result.folder),
-        "certified": sum(result.credit),
+        "certified": len(result.states[-1].predicates),
         "plan": len(state.get("plan", [])),
         "steps": len(state.get("history", [])),
         "scores": result.scores.model_dump() if result.scores else None,

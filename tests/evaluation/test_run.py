@@ -87,16 +87,17 @@ def test_a_run_that_reached_an_ending_of_its_own_is_not_resumed(whole: Result):
 
 def test_the_header_says_what_it_takes_to_build_the_run_again(tmp_path: Path):
     graph = sdp.build(validate=capped(always_pass, depth=1), replan=give_up)
-    result = run(
-        graph, "blocksworld", "4-0", out=tmp_path, context=Context(data="/nowhere/private", roles={"judge": "local"})
-    )
+    data = tmp_path / "private" / "blocks"
+    data.mkdir(parents=True)
+    context = Context(data=str(data), roles={"judge": "local"})
+    result = run(graph, "blocksworld", "4-0", out=tmp_path, context=context)
     operators = result.trajectory.header.operators
     assert operators["validate"] == {
         "name": "capped",
         "args": {"validate": {"name": "always_pass", "args": {}}, "depth": 1},
     }
     assert operators["replan"] == {"name": "give_up", "args": {}}
-    assert "/nowhere" not in trajectory_file(result).read_text()
+    assert "private" not in trajectory_file(result).read_text()
 
 
 # --- budgets

@@ -103,8 +103,9 @@ def _csv_rows(path: Path) -> Iterator[Line]:
     csv.field_size_limit(LARGEST_CELL)
     with open_text(path) as file:
         reader = csv.DictReader(file)
-        for idx, row in enumerate(reader, start=1):
+        for idx, cells in enumerate(reader, start=1):
             where = f"{path}:{reader.line_num}"
+            row = {column: cell for column, cell in cells.items() if column and not column.startswith("Unnamed")}
             literals = {column: _literal(row[column], column, where) for column in LITERAL_COLUMNS if column in row}
             yield Line(where, {"idx": idx} | row | literals)
 
