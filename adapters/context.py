@@ -8,7 +8,7 @@ from pydantic.json_schema import SkipJsonSchema
 from certigraph.adapters.protocols import Limits
 from certigraph.state.records import Record, Spent
 
-ROLES = ("planner", "executor", "validator")
+ROLES = ("planner", "executor", "validator", "memory")
 """The roles in which operators ask models."""
 
 
@@ -32,12 +32,14 @@ class Context(BaseModel):
         json_schema_extra={"langgraph_type": "model"},
     )
     roles: dict[str, str] = Field(
-        default_factory=dict, description="other models for some roles: planner, executor, validator"
+        default_factory=dict, description="other models for some roles: planner, executor, validator, memory"
     )
     data: str | None = Field(None, description="data folder; unset: CERTIGRAPH_DATA, else a generated world")
     budget: Budget = Budget()
     limits: Limits | None = Field(None, description="unset: the benchmark's own")
+    memory: str = Field("", description="a memory of lessons shared by runs on one store; unset: each run its own")
     lost: SkipJsonSchema[Spent] = Field(Spent(), exclude=True, description="spent, but in no checkpoint: by a crash")
     benchmark: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live benchmark instead of the named one")
     environment: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live environment to act in")
     chat: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live LangChain chat model for every role")
+    admissible: SkipJsonSchema[Any] = Field(None, exclude=True, description="lists what the live world admits now")

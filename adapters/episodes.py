@@ -1,6 +1,6 @@
 """Live episodes, kept out of graph state and rebuilt from the logged actions when the two disagree.
 
-The table is keyed by the thread (`SDPState.episode`). An episode whose past is not the logged prefix (a crash, a
+The table is keyed by the thread (`RunState.episode`). An episode whose past is not the logged prefix (a crash, a
 fork from an old checkpoint) is opened anew and the log replayed, each answer compared with the logged digest.
 """
 
@@ -53,6 +53,10 @@ class Episode:
                     f"replay differs at step {number} ({step.action.text!r}): logged {step.digest}, now {found}; "
                     "the world or its data changed since the run began: start a new run",
                 )
+
+    def view(self) -> str:
+        """What the world shows now."""
+        return _guarded(self.environment.view)
 
     def admissible(self) -> list[str] | None:
         """The actions that the world admits now, where it lists them."""

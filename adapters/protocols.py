@@ -22,6 +22,12 @@ class Limits(Record):
     replans: int = Field(5, ge=0, description="replans at one predicate before giving up")
     steps: int = Field(60, ge=1, description="world steps per episode")
     options: int = Field(30, ge=1, description="options shown to the model in one question")
+    trials: int = Field(5, ge=1, description="episodes of an agent that learns between them")
+    repeats: int = Field(5, ge=0, description="equal actions in a row that end an episode; 0: no number does")
+    substeps: int = Field(8, ge=1, description="actions for one of STEP's subtasks before it is refined")
+    subtasks: int = Field(16, ge=1, description="completed subtasks after which STEP's episode is a loop")
+    failures: int = Field(8, ge=1, description="failed subtasks after which STEP's episode is a loop")
+    gold: float = Field(0, ge=0, description="ends STEP's episodes at this many gold lengths, a leak; 0: off")
 
 
 class Environment(Protocol):
@@ -34,7 +40,13 @@ class Environment(Protocol):
 
     def step(self, action: Action) -> Observation: ...
 
-    def admissible(self) -> list[str] | None: ...
+    def view(self) -> str:
+        """What the world shows now, whatever the last action answered; looking changes nothing."""
+        ...
+
+    def admissible(self) -> list[str] | None:
+        """The actions that it would accept now; None where they cannot be listed. Asked for only when needed."""
+        ...
 
     def score(self) -> Scores: ...
 
@@ -45,6 +57,8 @@ class Benchmark(Protocol):
     """A family of tasks with its world, scorer and specialised operators."""
 
     name: str
+    briefing: str
+    """What an agent must know of this world, its tasks aside: rules and forms of actions. Opens every prompt."""
     configurations: Sequence[str]
     """Named variants of its operators, asked for as BENCHMARK:CONFIGURATION."""
     limits: Limits
@@ -60,7 +74,7 @@ class Benchmark(Protocol):
     def open(self, task: Task) -> Environment: ...
 
     def operators(self) -> Mapping[str, Operator]:
-        """Operators that replace the generic, prompted ones, by slot: propose, realize, validate, replan."""
+        """Operators that replace the generic, prompted ones, by name: propose, realize, validate, decide, ..."""
         ...
 
     def expert(self) -> Responder | None:

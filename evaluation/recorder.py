@@ -28,6 +28,7 @@ class Recorder:
     """
 
     def __init__(self, path: Path, listener: Listener | None = None) -> None:
+        self.path = path
         self._file = path.open("a", encoding="utf-8")
         _lock(self._file, path)
         _drop_torn_line(path)
@@ -69,7 +70,8 @@ class Recorder:
         self._metered.clear()
 
     def _event(self, metered: Mapping[str, Any], update: Mapping[str, Any] | None) -> None:
-        plain = None if update is None else {k: _plain(v) for k, v in update.items() if k not in BOOKS}
+        kept = {k: v for k, v in (update or {}).items() if k not in BOOKS}
+        plain = None if update is None else {k: _plain(v) for k, v in kept.items()}
         self.write(
             Event(
                 t=round(time.monotonic() - self._began, 6),
@@ -78,6 +80,7 @@ class Recorder:
                 usage=metered["metered"],
                 calls=metered["calls"],
                 update=plain,
+                replaced=sorted(k for k, v in kept.items() if isinstance(v, Overwrite)),
             )
         )
 
@@ -87,11 +90,11 @@ class Recorder:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Overwrite):  # a run begins on an empty thread: to replace is to append
+    if isinstance(value, Overwrite):
         return _plain(value.value)
     if isinstance(value, Record):
         return value.as_json()
-    return [_plain(v) for v in value] if isinstance(value, list) else value
+    return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
 def _lock(file: IO[str], path: Path) -> None:

@@ -2,11 +2,11 @@
 
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from certigraph.state.certified import CertifiedState, Transition, certified_states, transitions
 from certigraph.state.endings import GOAL
 from certigraph.state.records import Certificate, Scores, Usage
-from certigraph.state.sdp import SDPState
 from certigraph.state.trajectory import Trajectory, read_trajectory
 
 
@@ -20,17 +20,19 @@ class Result:
     def __repr__(self) -> str:
         """The outcome at a glance."""
         certified, planned = len(self.states[-1].predicates), len(self.state.get("plan", []))
-        return f"Result({self.ending}, {certified} of {planned} certified, {str(self.folder)!r})"
+        told = f", {certified} of {planned} certified" if planned else ""
+        return f"Result({self.ending}{told}, {str(self.folder)!r})"
 
     @cached_property
-    def state(self) -> SDPState:
+    def state(self) -> Any:
         """The graph state that the trajectory adds up to."""
         return self.trajectory.state()
 
     @property
     def certificates(self) -> list[Certificate]:
         """The certified transitions as they were issued."""
-        return self.state.get("certificates", [])
+        certificates: list[Certificate] = self.state.get("certificates", [])
+        return certificates
 
     @property
     def states(self) -> list[CertifiedState]:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import aiosqlite
 from langchain_core.language_models import BaseChatModel
@@ -20,6 +20,7 @@ from certigraph.adapters.loops import wait_for
 from certigraph.adapters.models.chat import check_model
 from certigraph.adapters.models.redact import redact
 from certigraph.adapters.protocols import Benchmark, Limits
+from certigraph.evaluation.memory import memory_of
 from certigraph.evaluation.recorder import Listener, Recorder
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.saver import Saver
@@ -36,6 +37,7 @@ from certigraph.evaluation.settings import (
     versions,
 )
 from certigraph.state.endings import Fault, Stopped
+from certigraph.state.lessons import best_of
 from certigraph.state.records import Scores, Task
 from certigraph.state.serializing import serializer
 from certigraph.state.trajectory import Footer, Header, Resumed, read_trajectory, total
@@ -166,34 +168,51 @@ def _with_mind(context: Context, header: Header, chat: BaseChatModel | None) -> 
     return context.model_copy(update={"chat": chat})
 
 
+class _Outcome(NamedTuple):
+    """Where a graph came to: its state, its ending and what that said; no ending while it waits for an answer."""
+
+    state: Any
+    ending: str
+    message: str
+
+
 async def _drive(
     graph: AnyGraph, given: Any, context: Context, folder: Path, recorder: Recorder, *, resuming: bool = False
 ) -> None:
     try:
-        async with aiosqlite.connect(folder / "checkpoints.sqlite") as connection:
-            saver = Saver(connection, serde=serializer())
-            graph = graph.copy({"checkpointer": saver})
-            limits = context.limits or context.benchmark.limits
-            config: Any = {
-                "configurable": {"thread_id": folder.name},
-                "recursion_limit": SUPERSTEPS_PER_STEP * limits.steps + SUPERSTEPS_PER_STEP,
-            }
-            if resuming:
-                await saver.forget_unfinished(folder.name)
-                given = await _checkpointed(graph, config, given, recorder)
-                superseded = read_trajectory(folder / "trajectory.jsonl").superseded
-                context = context.model_copy(update={"lost": total(e.usage for e in superseded).spent()})
-            ending, message = await _stream(graph, given, config, context, recorder)
-            snapshot = await graph.aget_state(config)
-        if snapshot.next and not ending:
-            return  # an operator waits for an answer: the run has not ended
-        state = snapshot.values
-        ending = ending or graph_module(graph.name).ending(state)
-        scores = await _scores(state, context)
-        usage = read_trajectory(folder / "trajectory.jsonl").usage
-        recorder.write(Footer(ending=ending, message=redact(message), scores=scores, usage=usage))
+        with memory_of(graph, folder) as store:
+            async with aiosqlite.connect(folder / "checkpoints.sqlite") as connection:
+                saver = Saver(connection, serde=serializer())
+                ready = graph.copy({"checkpointer": saver, "store": store})
+                outcome = await _outcome(ready, given, context, folder.name, recorder, resuming=resuming)
+        if outcome.ending:
+            scores = best_of(outcome.state, await _scores(outcome.state, context))
+            usage = read_trajectory(folder / "trajectory.jsonl").usage
+            message = redact(outcome.message)
+            recorder.write(Footer(ending=outcome.ending, message=message, scores=scores, usage=usage))
     finally:
         await asyncio.to_thread(_close_worlds, folder.name)
+
+
+async def _outcome(
+    graph: AnyGraph, given: Any, context: Context, thread: str, recorder: Recorder, *, resuming: bool
+) -> _Outcome:
+    limits = context.limits or context.benchmark.limits
+    config: Any = {
+        "configurable": {"thread_id": thread},
+        "recursion_limit": SUPERSTEPS_PER_STEP * (limits.steps + 1) * limits.trials,
+    }
+    if resuming:
+        saver: Any = graph.checkpointer
+        await saver.forget_unfinished(thread)
+        given = await _checkpointed(graph, config, given, recorder)
+        superseded = read_trajectory(recorder.path).superseded
+        context = context.model_copy(update={"lost": total(e.usage for e in superseded).spent()})
+    ending, message = await _stream(graph, given, config, context, recorder)
+    snapshot = await graph.aget_state(config)
+    if not snapshot.next:
+        ending = ending or graph_module(graph.name).ending(snapshot.values)
+    return _Outcome(snapshot.values, ending, message)
 
 
 async def _stream(graph: AnyGraph, given: Any, config: Any, context: Context, recorder: Recorder) -> tuple[str, str]:

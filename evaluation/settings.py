@@ -15,6 +15,9 @@ from pydantic import JsonValue
 
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.chat import model_label
+from certigraph.nodes.decide import decide, decide_freely
+from certigraph.nodes.planner import none, planner
+from certigraph.nodes.reflect import gain_insights, memorise, reflect
 from certigraph.nodes.replan import give_up, replan
 from certigraph.nodes.specs import Spec, operator_from
 from certigraph.nodes.validate import always_pass, capped, validate
@@ -23,12 +26,19 @@ from certigraph.state.endings import Fault, UnknownName
 LIVE = "live:"
 """Marks in a header a model that was handed over as an object and cannot be made from its name."""
 
-GRAPHS = {"sdp": "certigraph.graphs.sdp"}
+GRAPHS = {name: f"certigraph.graphs.{name}" for name in ("sdp", "step", "react", "reflexion", "clin", "plan_and_solve")}
 
 OPERATORS: dict[str, Callable[..., Any]] = {
     "always_pass": always_pass,
     "capped": capped,
+    "decide": decide,
+    "decide_freely": decide_freely,
+    "gain_insights": gain_insights,
     "give_up": give_up,
+    "memorise": memorise,
+    "none": none,
+    "planner": planner,
+    "reflect": reflect,
     "replan": replan,
     "validate": validate,
 }

@@ -22,21 +22,23 @@ from certigraph.nodes.propose import propose
 from certigraph.nodes.realize import realize
 from certigraph.nodes.replan import replan
 from certigraph.nodes.validate import validate
-from certigraph.state.sdp import SDPInput, SDPState, ending
+from certigraph.state.run import RunInput
+from certigraph.state.sdp import SDPState as State
+from certigraph.state.sdp import ending
 
-__all__ = ["build", "ending", "graph"]
+__all__ = ["State", "build", "ending", "graph"]
 
-SDPGraph = CompiledStateGraph[SDPState, Context, SDPInput, SDPState]
+SDPGraph = CompiledStateGraph[State, Context, RunInput, State]
 
 SLOTS = (slots.RESET, slots.PROPOSE, slots.REALIZE, slots.ACT, slots.VALIDATE, slots.CERTIFY, slots.REPLAN)
 
 
-def after_planning(state: SDPState) -> str:
+def after_planning(state: State) -> str:
     """`planned` when there is a target with all its tries left, else `gave_up`."""
     return "planned" if state["head"] < len(state["plan"]) and not state["tried"] else "gave_up"
 
 
-def after_validate(state: SDPState, runtime: Runtime[Context]) -> str:
+def after_validate(state: State, runtime: Runtime[Context]) -> str:
     """`certified`, `retry` the target, `stuck` (tries used up) or `exhausted` (no try can help any more)."""
     refused_for_good = state["observation"].done and not state["observation"].accepted
     if state["verdict"].depth > 0 and not refused_for_good:
@@ -46,7 +48,7 @@ def after_validate(state: SDPState, runtime: Runtime[Context]) -> str:
     return "retry" if state["tried"] < limits_of(state["task"], runtime).attempts else "stuck"
 
 
-def after_certify(state: SDPState) -> str:
+def after_certify(state: State) -> str:
     """`goal` when the last predicate of the plan is certified, else `advance`."""
     return "goal" if state["head"] >= len(state["plan"]) else "advance"
 
@@ -82,7 +84,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
         certify=certify,
         replan=replan,
     )
-    builder = assemble(SDPState, SDPInput, SLOTS, defaults, operators)
+    builder = assemble(State, RunInput, SLOTS, defaults, operators)
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "propose")
     builder.add_conditional_edges("propose", after_planning, {"planned": "realize", "gave_up": END})

@@ -1,4 +1,4 @@
-"""The two operators that touch the world: `reset` opens an episode, `act` takes one action in it."""
+"""The operators that touch the world: `reset` opens an episode, `act` takes one action, `conclude` has it scored."""
 
 import uuid
 from typing import Any
@@ -8,27 +8,25 @@ from langgraph.types import Overwrite
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.context import Context
-from certigraph.adapters.episodes import Episode, live_episode
+from certigraph.adapters.episodes import close_episode, live_episode
 from certigraph.adapters.loops import off_loop
 from certigraph.adapters.models.meter import current_meter
 from certigraph.state.endings import LimitReached
-from certigraph.state.records import Observation, Task, Verdict
-from certigraph.state.sdp import Evidence, SDPState
+from certigraph.state.lessons import Trial, TrialState
+from certigraph.state.records import Scores, Task
+from certigraph.state.run import Evidence, RunState, world_ending
 
-MOST_ACTIONS_LISTED = 100
 
-
-async def reset(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Open a new episode of the task and begin with nothing certified, also on a thread that ran before."""
+async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Open a new episode of the task, also on a thread that ran before, whose last world is closed."""
     task = _whole(Task.model_validate(state["task"]), runtime)
     thread = runtime.execution_info.thread_id if runtime.execution_info else None
     key = f"{thread or 'run'}:{uuid.uuid4().hex[:8]}"
-    logs = {log: Overwrite([]) for log in ("certificates", "attempts", "history")}
-    books = {"plan": [], "head": 0, "tried": 0, "replans": 0, "verdict": Verdict(depth=0), **logs}
-    return {"task": task, "episode": key, **books, **await off_loop(_opened, key, task, runtime)}
+    opened = await off_loop(_opened, key, state.get("episode"), task, runtime)
+    return {"task": task, "episode": key, "history": Overwrite([]), **opened}
 
 
-async def act(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
+async def act(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     """Take the chosen action.
 
     Raises:
@@ -42,23 +40,35 @@ async def act(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
     return await off_loop(_stepped, state, runtime)
 
 
+async def conclude(state: TrialState, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Have the benchmark score the episode that just ended."""
+    trial = Trial(
+        number=state["trial"],
+        scores=await off_loop(_scored, state, runtime),
+        ending=world_ending(state),
+        steps=len(state["history"]),
+    )
+    return {"trials": [trial]}
+
+
 def _whole(task: Task, runtime: Runtime[Context]) -> Task:
     return task if task.goal else benchmark_of(task, runtime).task(task.id)
 
 
-def _opened(key: str, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
+def _opened(key: str, last: str | None, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
+    if last:
+        close_episode(last)
     episode = live_episode(key, task, [], runtime)
-    return {"observation": episode.first, "evidence": _evidence(episode, episode.first)}
+    return {"observation": episode.first, "evidence": Evidence(view=episode.view())}
 
 
-def _stepped(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
+def _stepped(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     history = state["history"]
     episode = live_episode(state["episode"], state["task"], history, runtime)
     observation = episode.step(state["action"])
-    evidence = _evidence(episode, observation)
+    evidence = Evidence(view=episode.view())
     return {"observation": observation, "evidence": evidence, "history": episode.log[len(history) :]}
 
 
-def _evidence(episode: Episode, observation: Observation) -> Evidence:
-    listed = episode.admissible() or []
-    return Evidence(view=observation.text, admissible=tuple(listed) if len(listed) <= MOST_ACTIONS_LISTED else ())
+def _scored(state: TrialState, runtime: Runtime[Context]) -> Scores:
+    return live_episode(state["episode"], state["task"], state["history"], runtime).score()

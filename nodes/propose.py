@@ -5,10 +5,10 @@ from typing import Any
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.benchmarks import benchmark_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
-from certigraph.nodes.prompting import numbered, prompt
+from certigraph.adapters.prompting import numbered, prompt
+from certigraph.nodes.special import specialised
 from certigraph.state.records import Predicate, Task
 from certigraph.state.sdp import ProposeView
 
@@ -19,14 +19,14 @@ class Conditions(BaseModel):
     conditions: list[str] = Field(max_length=40)
 
 
+@specialised
 async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the benchmark's own Propose, else the model, for the plan. An empty plan means giving up."""
-    special = benchmark_of(state["task"], runtime).operators().get("propose")
-    if special is not None:
-        return await special(state, runtime)
+    """Ask the model for the plan. An empty plan means giving up."""
     goal = state["task"].condition or state["task"].goal
-    instruction = INSTRUCTION.format(certified=numbered(p.text for p in state["certified"].predicates), goal=goal)
-    answer = await ask(prompt(state["task"], instruction), Conditions, role="planner", runtime=runtime)
+    instruction = INSTRUCTION.format(
+        task=state["task"].goal, certified=numbered(p.text for p in state["certified"].predicates), goal=goal
+    )
+    answer = await ask(prompt(runtime, instruction), Conditions, role="planner", runtime=runtime)
     return {"plan": as_plan(answer, state["task"])}
 
 
@@ -43,6 +43,8 @@ def as_plan(answer: Conditions, task: Task) -> list[Predicate]:
 
 
 INSTRUCTION = """\
+Task: {task}
+
 Certified so far:
 {certified}
 

@@ -5,10 +5,12 @@ from typing import Any
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.benchmarks import benchmark_of
+from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.candidates import candidates
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask, choose
-from certigraph.nodes.prompting import numbered, prompt, quoted, tried
+from certigraph.adapters.prompting import numbered, prompt, quoted, tried
+from certigraph.nodes.special import specialised
 from certigraph.state.records import Action
 from certigraph.state.sdp import RealizeView
 
@@ -19,36 +21,40 @@ class NextAction(BaseModel):
     action: str = Field(min_length=1, max_length=300)
 
 
+@specialised
 async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the benchmark's own Realize, else the model, for the next action."""
-    special = benchmark_of(state["task"], runtime).operators().get("realize")
-    if special is not None:
-        return await special(state, runtime)
+    """Ask the model for the next action."""
+    goal, target = state["task"].goal, state["target"].text
+    most = limits_of(state["task"], runtime).options
+    offered = await candidates([target, goal], runtime, most)
     question = prompt(
-        state["task"],
+        runtime,
         INSTRUCTION.format(
+            task=state["task"].goal,
             certified=numbered(p.text for p in state["certified"].predicates[-5:]),
             view=quoted(state["evidence"].view),
-            actions=quoted(numbered(state["evidence"].admissible)),
+            actions=quoted(numbered(offered)),
             tried=quoted(tried(state["attempts"])),
             target=state["target"].text,
         ),
     )
-    if state["evidence"].admissible:
-        text = await choose(question, state["evidence"].admissible, role="executor", runtime=runtime)
+    if offered:
+        text = await choose(question, offered, role="executor", runtime=runtime)
     else:
         text = (await ask(question, NextAction, role="executor", runtime=runtime)).action
     return {"action": Action(text=text)}
 
 
 INSTRUCTION = """\
+Task: {task}
+
 Certified last:
 {certified}
 
 The world now:
 {view}
 
-Actions that the world lists:
+Actions to choose from:
 {actions}
 
 Tried for this condition without success:

@@ -4,28 +4,27 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.benchmarks import benchmark_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
-from certigraph.nodes.prompting import numbered, prompt, quoted, tried
+from certigraph.adapters.prompting import numbered, prompt, quoted, tried
 from certigraph.nodes.propose import Conditions, as_plan
+from certigraph.nodes.special import specialised
 from certigraph.state.sdp import ReplanView
 
 MOST_ATTEMPTS_SHOWN = 10
 
 
+@specialised
 async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the benchmark's own Replan, else the model, for a new tail. An empty tail means giving up."""
-    special = benchmark_of(state["task"], runtime).operators().get("replan")
-    if special is not None:
-        return await special(state, runtime)
+    """Ask the model for a new tail. An empty tail means giving up."""
     instruction = INSTRUCTION.format(
+        task=state["task"].goal,
         certified=numbered(p.text for p in state["certified"].predicates),
         view=quoted(state["evidence"].view),
         tried=quoted(tried(state["attempts"][-MOST_ATTEMPTS_SHOWN:])),
         tail=numbered(p.text for p in state["plan"][state["head"] :]),
     )
-    answer = await ask(prompt(state["task"], instruction), Conditions, role="planner", runtime=runtime)
+    answer = await ask(prompt(runtime, instruction), Conditions, role="planner", runtime=runtime)
     return {"plan": as_plan(answer, state["task"])}
 
 
@@ -35,6 +34,8 @@ async def give_up(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any
 
 
 INSTRUCTION = """\
+Task: {task}
+
 Certified so far:
 {certified}
 

@@ -3,12 +3,18 @@
 from collections.abc import Sequence
 
 from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
-from certigraph.nodes.slots import Slot, Update
-from certigraph.state.records import RESTORE, Attempt, Predicate
+from certigraph.nodes.slots import ACTED, OPENED, Slot, Update
+from certigraph.state.records import RESTORE, Attempt, Predicate, Verdict
 from certigraph.state.sdp import SDPState, propose_view, realize_view, replan_view, validate_view
+
+
+def _nothing_certified(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
+    logs = {log: Overwrite([]) for log in ("certificates", "attempts")}
+    return {**update, **logs, "plan": [], "head": 0, "tried": 0, "replans": 0, "verdict": Verdict(depth=0)}
 
 
 def _attempted(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -43,10 +49,10 @@ def _replans_spent(state: SDPState, runtime: Runtime[Context]) -> Update | None:
     return {} if spent else None
 
 
-RESET = Slot("reset", frozenset(SDPState.__annotations__) - {"usage", "spent", "action"}, opens_books=True)
+RESET = Slot("reset", OPENED, record=_nothing_certified, opens_books=True)
 PROPOSE = Slot("propose", frozenset({"plan"}), propose_view)
 REALIZE = Slot("realize", frozenset({"action"}), realize_view)
-ACT = Slot("act", frozenset({"observation", "evidence", "history"}))
+ACT = Slot("act", ACTED)
 VALIDATE = Slot("validate", frozenset({"verdict"}), validate_view, _attempted)
 CERTIFY = Slot("certify", frozenset({"certificates", "head", "tried", "replans"}))
 REPLAN = Slot("replan", frozenset({"plan"}), replan_view, _replanned, _replans_spent)

@@ -7,6 +7,7 @@ state update with its bookkeeping. `as_node` makes a LangGraph node of a slot an
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
@@ -17,6 +18,7 @@ from pydantic import ValidationError
 
 from certigraph.adapters.benchmarks import context_of, load_benchmark
 from certigraph.adapters.context import Context
+from certigraph.adapters.episodes import live_episode
 from certigraph.adapters.loops import wait_for
 from certigraph.adapters.models.meter import Meter, metering
 from certigraph.adapters.protocols import Operator
@@ -24,6 +26,12 @@ from certigraph.state.endings import Fault
 from certigraph.state.records import Spent, Task, Usage
 
 Update = dict[str, Any]
+
+OPENED = frozenset({"task", "episode", "observation", "evidence", "history"})
+"""What an operator that opens an episode returns."""
+
+ACTED = frozenset({"observation", "evidence", "history"})
+"""What an operator that acts in the world returns."""
 
 
 def _unchanged(state: Mapping[str, Any], update: Update, runtime: Runtime[Context]) -> Update:
@@ -74,12 +82,17 @@ def as_node(slot: Slot, operator: Operator) -> RunnableCallable:
 
 
 def at_home(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
-    """The runtime with a context, defaults where the caller gave none, and the task's live benchmark in it."""
+    """The runtime with a context, defaults where none was given; in it the live benchmark and the world's list."""
     context = context_of(runtime)
-    if context.benchmark is not None:
-        return runtime
-    benchmark = load_benchmark(_task(state).benchmark, context.data)
-    return replace(runtime, context=context.model_copy(update={"benchmark": benchmark}))
+    benchmark = context.benchmark or load_benchmark(_task(state).benchmark, context.data)
+    home = replace(runtime, context=context.model_copy(update={"benchmark": benchmark}))
+    home.context.admissible = partial(_admissible, state, home) if state.get("episode") else None
+    return home
+
+
+def _admissible(state: Any, runtime: Runtime[Context]) -> list[str] | None:
+    # Bound here, to the whole state, because an operator's view holds no log to rebuild a lost world from.
+    return live_episode(state["episode"], state["task"], state["history"], runtime).admissible()
 
 
 def _task(state: Any) -> Task:

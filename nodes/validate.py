@@ -5,11 +5,11 @@ from typing import Any
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.benchmarks import benchmark_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
+from certigraph.adapters.prompting import numbered, prompt, quoted
 from certigraph.adapters.protocols import Operator
-from certigraph.nodes.prompting import numbered, prompt, quoted
+from certigraph.nodes.special import specialised
 from certigraph.nodes.specs import factory
 from certigraph.state.records import Verdict
 from certigraph.state.sdp import ValidateView
@@ -25,16 +25,16 @@ class Holds(BaseModel):
     holds: int = Field(ge=0, le=MOST_SHOWN, strict=True)
 
 
+@specialised
 async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the benchmark's own Validate, else the model, for the verdict."""
-    special = benchmark_of(state["task"], runtime).operators().get("validate")
-    if special is not None:
-        return await special(state, runtime)
+    """Ask the model for the verdict."""
     tail = state["tail"][:MOST_SHOWN]
     instruction = INSTRUCTION.format(
-        observation=quoted(state["observation"].text), conditions=numbered(p.text for p in tail)
+        task=state["task"].goal,
+        observation=quoted(state["observation"].text),
+        conditions=numbered(p.text for p in tail),
     )
-    answer = await ask(prompt(state["task"], instruction), Holds, role="validator", runtime=runtime)
+    answer = await ask(prompt(runtime, instruction), Holds, role="validator", runtime=runtime)
     return {"verdict": Verdict(depth=min(answer.holds, len(tail)), reason=answer.reason)}
 
 
@@ -56,6 +56,8 @@ def capped(validate: Operator = validate, *, depth: int = 1) -> Operator:
 
 
 INSTRUCTION = """\
+Task: {task}
+
 After the last action the world shows:
 {observation}
 

@@ -49,12 +49,16 @@ class Action(Record):
 
 
 class Observation(Record):
-    """What the world answered. `accepted` is False when the world refused the action and did not change."""
+    """What the world answered. `accepted` is False when the world refused the action and did not change.
+
+    `done`: the world takes no further action; `solved`: it says itself that the task's goal is reached.
+    """
 
     text: str
     accepted: bool = True
     reward: float = 0.0
     done: bool = False
+    solved: bool = False
     sources: tuple[str, ...] = ()
     data: Arguments = Field(default_factory=dict)
 

@@ -6,8 +6,6 @@ Kept apart: what is certified (`certificates`, written by `certify` alone), what
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from operator import add
-from typing import Annotated
 
 from typing_extensions import TypedDict
 
@@ -15,51 +13,26 @@ from certigraph.state.certified import CertifiedState, certified_state
 from certigraph.state.channels import Log, Plan
 from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
 from certigraph.state.records import (
-    Action,
     Attempt,
     Certificate,
     Observation,
     Predicate,
-    Record,
-    Spent,
-    Step,
     Task,
-    Usage,
     Verdict,
 )
+from certigraph.state.run import Evidence, RunState
 
 
-class Evidence(Record):
-    """What the world showed last: its text, and the actions it admits where it lists a few. Not certified."""
-
-    view: str = ""
-    admissible: tuple[str, ...] = ()
-
-
-class SDPInput(TypedDict):
-    """What a caller gives: a task, or just its benchmark and id."""
-
-    task: Task
-
-
-class SDPState(TypedDict, total=False):
+class SDPState(RunState, total=False):
     """Everything a run of SDP knows. `head` is the cursor: `plan[head]` is the target."""
 
-    task: Task
-    episode: str
     plan: Plan
     head: int
     certificates: Log[Certificate]
     attempts: Log[Attempt]
-    history: Log[Step]
-    evidence: Evidence
-    action: Action
-    observation: Observation
     verdict: Verdict
     tried: int
     replans: int
-    usage: Log[Usage]
-    spent: Annotated[Spent, add]
 
 
 class ProposeView(TypedDict):

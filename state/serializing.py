@@ -12,7 +12,7 @@ def serializer() -> JsonPlusSerializer:
 
     Give it to a saver of your own: `SqliteSaver(connection, serde=serializer())`.
     """
-    from certigraph.state import sdp, trajectory  # noqa: F401 - a record type exists once its module is imported
+    from certigraph.state import trajectory  # noqa: F401 - a record type exists once its module is imported
 
     return JsonPlusSerializer(allowed_msgpack_modules=[(kind.__module__, kind.__name__) for kind in _kinds(Record)])
 

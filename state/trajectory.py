@@ -11,13 +11,12 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter
 
+from certigraph.state.channels import growth_of
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record, Scores, Spent, Task, Usage
-from certigraph.state.sdp import SDPState
+from certigraph.state.states import state_type
 
-SCHEMA = 1
-LOGS = frozenset({"certificates", "attempts", "history", "usage"})
-"""Channels whose updates append; of the others the last one wins."""
+SCHEMA = 2
 
 
 class Header(Record):
@@ -45,6 +44,8 @@ class Event(Record):
     calls: list[dict[str, JsonValue]] = Field(default_factory=list)
     update: dict[str, JsonValue] | None = None
     """None when the node raised: it changed nothing but what it spent."""
+    replaced: list[str] = Field(default_factory=list)
+    """Logs that the update begins anew instead of adding to: a new episode's."""
 
 
 class Resumed(Record):
@@ -66,7 +67,6 @@ class Footer(Record):
 
 Line = Header | Event | Resumed | Footer
 _LINE: TypeAdapter[Line] = TypeAdapter(Line)
-_STATE: TypeAdapter[SDPState] = TypeAdapter(SDPState)
 
 
 class Trajectory(Record):
@@ -82,13 +82,15 @@ class Trajectory(Record):
         """Everything the run cost, superseded work included: it was paid."""
         return total(e.usage for e in [*self.events, *self.superseded])
 
-    def state(self) -> SDPState:
-        """The graph state that the events add up to."""
-        folded: dict[str, Any] = {"task": self.header.task.as_json(), "plan": [], **{log: [] for log in LOGS}}
+    def state(self) -> Any:
+        """The graph state that the events add up to, of the type that the graph's name stands for."""
+        kind = state_type(self.header.graph)
+        growth = growth_of(kind)
+        folded: dict[str, Any] = {"task": self.header.task.as_json(), **{name: [] for name in growth.lists}}
         for event in self.events:
             if event.update is not None:
-                _apply(folded, {**event.update, "usage": [event.usage.as_json()]})
-        state = _STATE.validate_python(folded)
+                _apply(folded, {**event.update, "usage": [event.usage.as_json()]}, growth.logs - {*event.replaced})
+        state = TypeAdapter(kind).validate_python(folded)
         return {**state, "spent": sum((u.spent() for u in state["usage"]), Spent())}
 
 
@@ -135,9 +137,9 @@ def total(usages: Iterable[Usage], node: str = "all") -> Usage:
     return Usage.model_validate({"node": node, **sums})
 
 
-def _apply(folded: dict[str, Any], update: dict[str, Any]) -> None:
+def _apply(folded: dict[str, Any], update: dict[str, Any], growing: frozenset[str]) -> None:
     for key, value in update.items():
-        folded[key] = [*folded[key], *value] if key in LOGS else value
+        folded[key] = [*folded[key], *value] if key in growing else value
 
 
 def _lines(path: Path) -> Iterator[Line]:

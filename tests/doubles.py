@@ -27,7 +27,7 @@ class Script:
         verdicts: a cascade depth, or a whole verdict, for each world step; 1 for every step after them.
         replans: whether Replan has a new tail; without one it gives up.
         done_at: the world step at which the world ends.
-        fails: what to raise in `open`, `reset`, `step`, `admissible`, `score` or `close` of the world.
+        fails: what to raise in `open`, `reset`, `step`, `view`, `score` or `close` of the world.
         echo: what the world answers besides the number of the step.
         pause: seconds that a world step takes.
     """
@@ -117,8 +117,11 @@ class World:
         text = f"step {number} {self.script.echo}"
         return Observation(text=text, data={"step": number}, done=number == self.script.done_at)
 
+    def view(self) -> str:
+        self.script.fail("view")
+        return f"step {len(self.actions)} {self.script.echo}"
+
     def admissible(self) -> list[str] | None:
-        self.script.fail("admissible")
         return None
 
     def score(self) -> Scores:

@@ -31,6 +31,7 @@ class BlocksWorld:
     """
 
     name = "blocksworld"
+    briefing = ""
     configurations: tuple[str, ...] = ()
     limits = Limits()
 

@@ -30,6 +30,10 @@ class BlocksWorldEnvironment:
         self.state = apply(self.state, move)
         return self._observation()
 
+    def view(self) -> str:
+        """The whole state in words."""
+        return describe(self.state)
+
     def admissible(self) -> list[str]:
         """All applicable actions, in words."""
         return [move_text(move) for move in applicable(self.state)]
@@ -47,7 +51,7 @@ class BlocksWorldEnvironment:
     def _observation(self, refusal: str = "") -> Observation:
         done = self.instance.solved_by(self.state)
         text = f"{refusal} {describe(self.state)}".lstrip()
-        return Observation(text=text, accepted=not refusal, reward=float(done), done=done)
+        return Observation(text=text, accepted=not refusal, reward=float(done), done=done, solved=done)
 
 
 _TEMPLATES = ", ".join(text.format("X", "Y") for text in MOVES.values())

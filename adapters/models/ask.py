@@ -24,6 +24,9 @@ T = TypeVar("T", bound=BaseModel)
 A = TypeVar("A")
 
 TRIES = 3
+MAX_THOUGHT = 160
+"""Characters of the thought before a choice."""
+
 LAST_TRY_SHOWN = 2_000
 """Characters of a failed answer that the model sees again."""
 
@@ -33,6 +36,13 @@ class Prompt(NamedTuple):
 
     system: str
     user: str
+
+
+class Choice(NamedTuple):
+    """A chosen text and the thought that led to it."""
+
+    thought: str
+    choice: str
 
 
 class _Form(NamedTuple, Generic[A]):
@@ -70,23 +80,30 @@ async def ask_text(prompt: Prompt, *, role: str, runtime: Runtime[Context]) -> s
 
 async def choose(prompt: Prompt, options: Sequence[str], *, role: str, runtime: Runtime[Context]) -> str:
     """Ask the model of a role for one of some texts, which the prompt should show. Raises as `ask` does."""
-    if not options:
-        raise ValueError("choose() needs at least one option; an empty choice is the operator's to handle")
     texts = list(dict.fromkeys(options))
-    shape = {
-        "type": "object",
-        "properties": {"choice": {"type": "string", "enum": texts}},
-        "required": ["choice"],
-        "additionalProperties": False,
-    }
-    return await _answer(prompt, _Form("choice", shape, lambda text: _chosen(parse(text, shape), texts)), role, runtime)
+    return (await _answer(prompt, _choice_form(texts, {}), role, runtime)).choice
 
 
-def _chosen(value: dict[str, Any], options: list[str]) -> str:
+async def deliberate(prompt: Prompt, options: Sequence[str], *, role: str, runtime: Runtime[Context]) -> Choice:
+    """As `choose`, with a short thought before the choice."""
+    thought = {"thought": {"type": "string", "maxLength": MAX_THOUGHT}}
+    texts = list(dict.fromkeys(options))
+    return await _answer(prompt, _choice_form(texts, thought), role, runtime)
+
+
+def _choice_form(texts: list[str], before: dict[str, Any]) -> "_Form[Choice]":
+    if not texts:
+        raise ValueError("a choice needs at least one option; an empty one is the operator's to handle")
+    parts = {**before, "choice": {"type": "string", "enum": texts}}
+    shape = {"type": "object", "properties": parts, "required": [*parts], "additionalProperties": False}
+    return _Form("choice", shape, lambda text: _chosen(parse(text, shape), texts))
+
+
+def _chosen(value: dict[str, Any], options: list[str]) -> Choice:
     choice = value.get("choice")
     if choice not in options:
         raise ParseError(f"{choice!r} is not one of the {len(options)} options")
-    return str(choice)
+    return Choice(str(value.get("thought", "")), str(choice))
 
 
 async def _answer(prompt: Prompt, form: _Form[A], role: str, runtime: Runtime[Context]) -> A:

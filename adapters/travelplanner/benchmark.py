@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 
+from certigraph.adapters.caching import cache_folder
 from certigraph.adapters.protocols import Limits, Operator, Responder
 from certigraph.adapters.travelplanner import judging
 from certigraph.adapters.travelplanner.catalog import Catalog
 from certigraph.adapters.travelplanner.choosing import Chooser
 from certigraph.adapters.travelplanner.data.queries import Query, read_queries, split_file
-from certigraph.adapters.travelplanner.data.store import Store, default_cache, open_store
+from certigraph.adapters.travelplanner.data.store import Store, open_store
 from certigraph.adapters.travelplanner.generated.generator import generate_world
 from certigraph.adapters.travelplanner.official.plans import PlanRow
 from certigraph.adapters.travelplanner.official.scoring import aggregate, score_file, score_plan
@@ -49,6 +50,7 @@ class TravelPlanner:
     """TravelPlanner in sole-planning mode: the query's reference information names the cities and their order."""
 
     configurations = tuple(filter(None, CONFIGS))
+    briefing = ""
     limits = Limits(attempts=3, replans=5, steps=60, options=30)
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
@@ -155,7 +157,7 @@ ASKED = {"org", "dest", "days", "people_number", "date", "local_constraint", "bu
 
 def generated_folder() -> Path:
     """The generated world that stands in where no data is given: same seed, same bytes, written once."""
-    folder = default_cache() / "travelplanner-generated-0"
+    folder = cache_folder() / "travelplanner-generated-0"
     if not (folder / f"{SPLIT}.jsonl").is_file():
         generate_world(folder, seed=0)
     return folder

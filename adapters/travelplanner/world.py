@@ -43,6 +43,10 @@ class TravelWorld:
             return Observation(text=f"Itinerary of {self._catalog.trip.days} days written.", done=True)
         return Observation(text=action.text, accepted=False)
 
+    def view(self) -> str:
+        """The draft's totals."""
+        return self._summary()
+
     def admissible(self) -> None:
         """Bookings are too many to list; Realize offers those that keep the constraints."""
 

@@ -48,6 +48,10 @@ class LadderWorld:
             self.height = climbed(self.height, action.text)
             return Observation(text=view(self.height), done=self.height == self.rungs)
 
+    def view(self) -> str:
+        """Where the climber is."""
+        return view(self.height)
+
     def admissible(self) -> list[str] | None:
         """None: there is nothing to choose."""
         return None

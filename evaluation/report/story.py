@@ -1,13 +1,12 @@
 """What a report tells of a run, folded from its events: the plan's rows and what happened at each."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from certigraph.evaluation.report.standing import held, reached, standing
 from certigraph.state.endings import GOAL
 from certigraph.state.records import Attempt, Certificate, Predicate
-from certigraph.state.sdp import SDPState
 from certigraph.state.trajectory import Event, Trajectory
 
 Status = Literal["certified", "undone", "restored", "failed", "target", "waiting"]
@@ -74,7 +73,7 @@ def read_story(trajectory: Trajectory) -> Story:
     )
 
 
-def _rows(state: SDPState, moments: Sequence[Moment], ending: str) -> Iterator[Row]:
+def _rows(state: Mapping[str, Any], moments: Sequence[Moment], ending: str) -> Iterator[Row]:
     certificates, at = state.get("certificates", []), _by_position(moments)
     by_position = {c.position + n: i for i, c in enumerate(certificates) for n in range(c.depth)}
     kept, plan = standing(certificates), _plan(state)
@@ -86,7 +85,7 @@ def _rows(state: SDPState, moments: Sequence[Moment], ending: str) -> Iterator[R
         yield Row(position, predicate, status, certificate, tuple(at[position]))
 
 
-def _plan(state: SDPState) -> dict[int, Predicate]:
+def _plan(state: Mapping[str, Any]) -> dict[int, Predicate]:
     certified = {c.position + n: t for c in state.get("certificates", []) for n, t in enumerate(c.targets)}
     attempted = {a.position: a.target for a in state.get("attempts", [])}
     return {**attempted, **certified, **dict(enumerate(state.get("plan", [])))}

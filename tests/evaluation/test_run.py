@@ -190,7 +190,7 @@ async def greedy(state: Any, runtime: Any) -> dict[str, Any]:
     return {"head": 4}
 
 
-@pytest.mark.parametrize("method", ["open", "reset", "step", "admissible"])
+@pytest.mark.parametrize("method", ["open", "reset", "step", "view"])
 def test_a_fault_of_the_world_is_an_ending(method: str, tmp_path: Path):
     result = run("sdp", Script(fails={method: Lost("power cut")}), out=tmp_path)  # type: ignore[arg-type]
     assert_usable(result, "error:environment", "power cut")

@@ -35,7 +35,8 @@ from certigraph.state.records import (
     Usage,
     Verdict,
 )
-from certigraph.state.sdp import Evidence, SDPState, propose_view, realize_view, replan_view, validate_view
+from certigraph.state.run import Evidence
+from certigraph.state.sdp import SDPState, propose_view, realize_view, replan_view, validate_view
 from certigraph.state.serializing import serializer
 from certigraph.state.trajectory import Event, read_trajectory
 
@@ -46,7 +47,7 @@ texts = st.text(max_size=8)
 actions = st.builds(Action, text=texts)
 verdicts = st.builds(Verdict, depth=st.integers(0, 9), reason=texts, exhausted=st.booleans())
 observations = st.builds(Observation, text=texts, accepted=st.booleans(), reward=st.floats(0, 1), done=st.booleans())
-evidences = st.builds(Evidence, view=texts, admissible=st.lists(texts, max_size=3).map(tuple))
+evidences = st.builds(Evidence, view=texts)
 steps = st.builds(Step, action=actions, digest=texts)
 usages = st.builds(Usage, node=texts, calls=st.integers(0, 9), usd=st.floats(0, 1))
 

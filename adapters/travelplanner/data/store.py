@@ -1,15 +1,14 @@
 """TravelPlanner's database: the official tables in one indexed SQLite file, built once, opened in milliseconds."""
 
 import hashlib
-import os
 import sqlite3
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar, get_type_hints
 
+from certigraph.adapters.caching import cache_folder, whole_file
 from certigraph.adapters.travelplanner.data.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
 from certigraph.adapters.travelplanner.data.tables import Road, Sources, Tables, Town, find_sources, read_tables
 
@@ -107,7 +106,7 @@ def open_store(folder: Path, cache: Path | None = None) -> Store:
         Fault: a table is missing or has a malformed row; names the path and the line.
     """
     sources = find_sources(folder.resolve())
-    path = (cache or default_cache()) / f"travelplanner-{_fingerprint(sources)}.sqlite"
+    path = (cache or cache_folder()) / f"travelplanner-{_fingerprint(sources)}.sqlite"
     if not path.exists():
         write_store(path, read_tables(sources))
     return load_store(path)
@@ -121,11 +120,8 @@ def load_store(path: Path) -> Store:
 
 def write_store(path: Path, tables: Tables) -> None:
     """Write tables to an SQLite file; it appears at `path` complete or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _temporary_sibling(path) as unfinished:
-        with closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
-            fill(connection, tables)
-        unfinished.replace(path)
+    with whole_file(path) as unfinished, closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
+        fill(connection, tables)
 
 
 def fill(connection: sqlite3.Connection, tables: Tables) -> None:
@@ -139,21 +135,6 @@ def fill(connection: sqlite3.Connection, tables: Tables) -> None:
     for number, columns_of in enumerate(_INDEXES):
         connection.execute(f"CREATE INDEX index_{number} ON {columns_of}")
     connection.execute("COMMIT")
-
-
-@contextmanager
-def _temporary_sibling(path: Path) -> Iterator[Path]:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".unfinished")
-    os.close(handle)
-    try:
-        yield Path(name)
-    finally:
-        Path(name).unlink(missing_ok=True)
-
-
-def default_cache() -> Path:
-    """The folder of what can be built again: certigraph in the user's cache folder."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "certigraph"
 
 
 def _fingerprint(sources: Sources) -> str:

@@ -1,0 +1,53 @@
+"""Plan-and-solve: write the whole plan first, then act along it, never replanning (Wang et al., arXiv 2305.04091)."""
+
+from typing import TypedDict, Unpack
+
+from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Checkpointer
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Operator
+from certigraph.graphs.assembly import assemble
+from certigraph.graphs.react import after_act
+from certigraph.nodes import acting_slots as slots
+from certigraph.nodes.act import act, reset
+from certigraph.nodes.decide import decide
+from certigraph.nodes.outline import outline
+from certigraph.state.acting import OutlineState as State
+from certigraph.state.run import RunInput
+from certigraph.state.run import world_ending as ending
+
+__all__ = ["State", "build", "ending", "graph"]
+
+PlanAndSolveGraph = CompiledStateGraph[State, Context, RunInput, State]
+
+SLOTS = (slots.RESET, slots.OUTLINE, slots.DECIDE_OUTLINED, slots.ACT)
+
+
+class Operators(TypedDict, total=False):
+    """The keywords of `build`."""
+
+    reset: Operator
+    outline: Operator
+    decide: Operator
+    act: Operator
+
+
+def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> PlanAndSolveGraph:
+    """Plan-and-solve's graph, with operators of your own where a keyword names a slot.
+
+    Raises:
+        TypeError: a keyword names no slot.
+    """
+    defaults = Operators(reset=reset, outline=outline, decide=decide, act=act)
+    builder = assemble(State, RunInput, SLOTS, defaults, operators)
+    builder.add_edge(START, "reset")
+    builder.add_edge("reset", "outline")
+    builder.add_edge("outline", "decide")
+    builder.add_edge("decide", "act")
+    builder.add_conditional_edges("act", after_act, {"continue": "decide", "over": END})
+    return builder.compile(checkpointer=checkpointer, name="plan_and_solve")
+
+
+graph = build()

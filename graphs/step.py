@@ -1,0 +1,115 @@
+"""STEP, stepwise planning (STEP paper, section 3, Algorithm 1).
+
+The Planner gives one subtask at a time; the Executor acts for it; the Evaluator holds each action against the rules of
+earlier episodes before it is taken, and says after it whether the subtask is completed; Memory writes down what an
+episode taught. Episodes 1..K, until one reaches the goal.
+"""
+
+from typing import TypedDict, Unpack
+
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+from langgraph.types import Checkpointer
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Operator
+from certigraph.graphs.assembly import assemble
+from certigraph.graphs.trials import frame_episodes
+from certigraph.nodes import acting_slots, step_slots
+from certigraph.nodes.act import act, conclude, reset
+from certigraph.nodes.align import align
+from certigraph.nodes.assess import assess
+from certigraph.nodes.begin import begin
+from certigraph.nodes.decide import decide
+from certigraph.nodes.planner import planner
+from certigraph.nodes.recall import recall
+from certigraph.nodes.reflect import memorise
+from certigraph.state.lessons import trials_ending as ending
+from certigraph.state.run import RunInput
+from certigraph.state.step import StepState as State
+
+__all__ = ["State", "build", "ending", "graph"]
+
+StepGraph = CompiledStateGraph[State, Context, RunInput, State]
+
+SLOTS = (
+    acting_slots.BEGIN,
+    step_slots.RESET,
+    acting_slots.RECALL,
+    step_slots.PLANNER,
+    step_slots.EXECUTOR,
+    step_slots.ALIGN,
+    step_slots.ACT,
+    step_slots.ASSESS,
+    acting_slots.CONCLUDE,
+    acting_slots.MEMORY,
+)
+
+
+def after_align(state: State) -> str:
+    """`approved`, or `refused`: the Executor is asked again, with the reason."""
+    return "approved" if state["approval"].approved else "refused"
+
+
+def after_assess(state: State, runtime: Runtime[Context]) -> str:
+    """`over` when the episode is, `next` when the subtask is completed or failed, else `continue`."""
+    if step_slots.over(state, runtime):
+        return "over"
+    return "continue" if state["subtask"].status == "open" else "next"
+
+
+class Operators(TypedDict, total=False):
+    """The keywords of `build`."""
+
+    begin: Operator
+    reset: Operator
+    recall: Operator
+    planner: Operator
+    executor: Operator
+    align: Operator
+    act: Operator
+    assess: Operator
+    conclude: Operator
+    memory: Operator
+
+
+def build(
+    checkpointer: Checkpointer = None, store: BaseStore | None = None, **operators: Unpack[Operators]
+) -> StepGraph:
+    """STEP's graph, with operators of your own where a keyword names a slot.
+
+    Args:
+        checkpointer: a LangGraph saver; without one a run cannot be resumed.
+        store: a LangGraph store for what episodes teach; one in memory otherwise.
+        **operators: what takes the place of an operator, by slot: `build(planner=none)`.
+
+    Raises:
+        TypeError: a keyword names no slot.
+    """
+    defaults = Operators(
+        begin=begin,
+        reset=reset,
+        recall=recall,
+        planner=planner,
+        executor=decide,
+        align=align,
+        act=act,
+        assess=assess,
+        conclude=conclude,
+        memory=memorise,
+    )
+    builder = assemble(State, RunInput, SLOTS, defaults, operators)
+    frame_episodes(builder, first="planner", learn="memory")
+    builder.add_edge("planner", "executor")
+    builder.add_edge("executor", "align")
+    builder.add_conditional_edges("align", after_align, {"approved": "act", "refused": "executor"})
+    builder.add_edge("act", "assess")
+    builder.add_conditional_edges(
+        "assess", after_assess, {"continue": "executor", "next": "planner", "over": "conclude"}
+    )
+    return builder.compile(checkpointer=checkpointer, store=store or InMemoryStore(), name="step")
+
+
+graph = build()

@@ -1,0 +1,47 @@
+"""The slots of the graphs that act without predicates, and the bookkeeping around their operators' answers."""
+
+from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
+
+from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.context import Context
+from certigraph.nodes.slots import ACTED, OPENED, Slot, Update
+from certigraph.state.acting import ActingState, decide_view, outline_view, outlined_view, turn_of
+from certigraph.state.lessons import TrialState, advised_view, recall_view, reflect_view
+
+
+def _no_turns(state: ActingState, update: Update, runtime: Runtime[Context]) -> Update:
+    return {**update, "turns": Overwrite([]), "thought": ""}
+
+
+def _turned(state: ActingState, update: Update, runtime: Runtime[Context]) -> Update:
+    return {**update, "turns": [turn_of(state["thought"], state["action"], update["observation"])]}
+
+
+def _next_trial(state: TrialState, update: Update, runtime: Runtime[Context]) -> Update:
+    return {**_no_turns(state, update, runtime), "trial": state["trial"] + 1}
+
+
+def over(state: ActingState, runtime: Runtime[Context]) -> bool:
+    """Whether the episode is over: the world ended, its steps are used up, or the agent goes round in circles."""
+    limits = limits_of(state["task"], runtime)
+    return state["observation"].done or len(state["history"]) >= limits.steps or _repeats(state, limits.repeats)
+
+
+def _repeats(state: ActingState, most: int) -> bool:
+    latest = [turn.action for turn in state["turns"][-most:]] if most else []
+    return len(latest) == most > 0 and len(set(latest)) == 1
+
+
+BEGIN = Slot("begin", frozenset({"trial", "trials", "lessons"}), opens_books=True)
+RESET = Slot("reset", OPENED, record=_no_turns, opens_books=True)
+RESET_TRIAL = Slot("reset", OPENED, record=_next_trial)
+RECALL = Slot("recall", frozenset({"lessons"}), recall_view)
+OUTLINE = Slot("outline", frozenset({"outline"}), outline_view)
+DECIDE = Slot("decide", frozenset({"action", "thought"}), decide_view)
+DECIDE_OUTLINED = DECIDE._replace(view=outlined_view)
+DECIDE_ADVISED = DECIDE._replace(view=advised_view)
+ACT = Slot("act", ACTED, record=_turned)
+CONCLUDE = Slot("conclude", frozenset({"trials"}))
+REFLECT = Slot("reflect", frozenset({"lessons"}), reflect_view)
+MEMORY = REFLECT._replace(name="memory")

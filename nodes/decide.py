@@ -1,0 +1,109 @@
+"""Decide: a thought and the action that follows from it (ReAct, and the Executor of STEP, which sees a subtask)."""
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, Field
+
+from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.candidates import admissible, candidates
+from certigraph.adapters.context import Context
+from certigraph.adapters.embeddings import encoder
+from certigraph.adapters.loops import off_loop
+from certigraph.adapters.matching import ranked
+from certigraph.adapters.models.ask import ask, choose, deliberate
+from certigraph.adapters.prompting import listed, prompt, quoted, shown
+from certigraph.adapters.protocols import Operator
+from certigraph.nodes.special import specialised
+from certigraph.nodes.specs import factory
+from certigraph.state.acting import DecideView
+from certigraph.state.records import Action
+
+MOST_VIEW = 900
+"""Characters of the world's view in a prompt; with them a prompt stays near 600 tokens beyond its shared opening."""
+
+
+class Thought(BaseModel):
+    """The model's answer where it writes its action freely."""
+
+    thought: str = Field(max_length=160)
+    action: str = Field(min_length=1, max_length=300)
+
+
+@specialised
+async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the model for a thought and one of the actions that are relevant to its assignment and its last thought."""
+    most = limits_of(state["task"], runtime).options
+    offered = await candidates(_queries(state), runtime, most)
+    if not offered:
+        return _decided(*await _written(state, runtime))
+    question = _question(state, f"Actions to choose from:\n{quoted(listed(offered))}")
+    answer = await deliberate(prompt(runtime, question), offered, role="executor", runtime=runtime)
+    return _decided(answer.thought, answer.choice)
+
+
+@factory
+def decide_freely(*, accept: float = 0.9, most: int = 5) -> Operator:
+    """The model writes its action and it is matched to the admissible ones, as CLIN and STEP do for large models.
+
+    Args:
+        accept: similarity from which the best match is taken at once.
+        most: best matches that the model chooses among otherwise.
+    """
+
+    async def decide_freely(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
+        thought, written = await _written(state, runtime)
+        actions = await admissible(runtime)
+        if not actions:
+            return _decided(thought, written)
+        matches = await off_loop(lambda: ranked(written, actions, encoder=encoder(), most=most))
+        if not matches or matches[0].score >= accept:
+            return _decided(thought, matches[0].action if matches else written)
+        options = [match.action for match in matches]
+        question = _question(state, f"You meant: {written}\nThe world knows:\n{quoted(listed(options))}")
+        return _decided(thought, await choose(prompt(runtime, question), options, role="executor", runtime=runtime))
+
+    return decide_freely
+
+
+async def _written(state: DecideView, runtime: Runtime[Context]) -> tuple[str, str]:
+    question = prompt(runtime, _question(state, "Write the action as the world's rules say."))
+    answer = await ask(question, Thought, role="executor", runtime=runtime)
+    return answer.thought, answer.action
+
+
+def _queries(state: DecideView) -> list[str]:
+    thoughts = [turn.thought for turn in state["turns"][-1:] if turn.thought]
+    return [state["assignment"], *thoughts, *state["advice"]][:6]
+
+
+def _question(state: DecideView, choice: str) -> str:
+    return QUESTION.format(
+        assignment=state["assignment"],
+        advice=listed(state["advice"]),
+        turns=quoted(shown(state["turns"])),
+        view=quoted(state["evidence"].view, MOST_VIEW),
+        choice=choice,
+    )
+
+
+def _decided(thought: str, action: str) -> dict[str, Any]:
+    return {"thought": thought, "action": Action(text=action)}
+
+
+# What only grows comes first, what changes with every action last: the cached part of the prompt is the longer.
+QUESTION = """\
+Assignment: {assignment}
+
+To keep in mind:
+{advice}
+
+Done so far, with the world's answers:
+{turns}
+
+The world now:
+{view}
+
+{choice}
+Think in one short sentence, then give the one action to take next. Do not repeat what had no effect.
+"""

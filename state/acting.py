@@ -1,0 +1,83 @@
+"""State of the agents that act without predicates: ReAct, and what plan-and-solve adds to it."""
+
+from collections.abc import Sequence
+
+from typing_extensions import TypedDict
+
+from certigraph.state.channels import Log
+from certigraph.state.records import Action, Observation, Record, Task
+from certigraph.state.run import Evidence, RunState
+
+
+class Turn(Record):
+    """One turn of an episode: what the agent thought and did, and what the world answered."""
+
+    thought: str = ""
+    action: str
+    observation: str
+    accepted: bool = True
+    reward: float = 0.0
+
+
+class ActingState(RunState, total=False):
+    """Everything a run of ReAct knows; `turns` are this episode's."""
+
+    turns: Log[Turn]
+    thought: str
+    """The thought behind `action`."""
+
+
+class OutlineState(ActingState, total=False):
+    """ReAct's state with a plan that is written once, before the first action."""
+
+    outline: tuple[str, ...]
+
+
+class DecideView(TypedDict):
+    """What the agent that acts sees: its assignment, what it did so far, the world now, and advice if it has any."""
+
+    task: Task
+    assignment: str
+    """What it works on: the task's goal, or a subtask whose executor must not see the task."""
+    turns: Sequence[Turn]
+    evidence: Evidence
+    advice: Sequence[str]
+
+
+class OutlineView(TypedDict):
+    """What the writer of an outline sees."""
+
+    task: Task
+    evidence: Evidence
+
+
+def decide_view(state: ActingState) -> DecideView:
+    """The part of the state that ReAct's agent may read."""
+    return {
+        "task": state["task"],
+        "assignment": state["task"].goal,
+        "turns": tuple(state["turns"]),
+        "evidence": state["evidence"],
+        "advice": (),
+    }
+
+
+def outlined_view(state: OutlineState) -> DecideView:
+    """The same, with the steps of the plan as advice."""
+    return {**decide_view(state), "advice": state["outline"]}
+
+
+def outline_view(state: OutlineState) -> OutlineView:
+    """The part of the state that the writer of an outline may read."""
+    return {"task": state["task"], "evidence": state["evidence"]}
+
+
+def turn_of(thought: str, action: Action, observation: Observation) -> Turn:
+    """The turn that an action and its answer make."""
+    return Turn(
+        thought=thought,
+        action=action.text,
+        observation=observation.text,
+        accepted=observation.accepted,
+        reward=observation.reward,
+    )

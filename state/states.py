@@ -1,0 +1,23 @@
+"""The state of every graph by the graph's name, for those who read a trajectory without the graph."""
+
+from typing import Any
+
+from certigraph.state.acting import ActingState, OutlineState
+from certigraph.state.lessons import TrialState
+from certigraph.state.run import RunState
+from certigraph.state.sdp import SDPState
+from certigraph.state.step import StepState
+
+STATES: dict[str, Any] = {
+    "sdp": SDPState,
+    "step": StepState,
+    "react": ActingState,
+    "plan_and_solve": OutlineState,
+    "reflexion": TrialState,
+    "clin": TrialState,
+}
+
+
+def state_type(graph: str) -> Any:
+    """The TypedDict of a graph's state; of an unknown graph, what all have."""
+    return STATES.get(graph, RunState)
