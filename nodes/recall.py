@@ -7,6 +7,7 @@ from langgraph.store.base import BaseStore
 
 from certigraph.adapters.benchmarks import context_of
 from certigraph.adapters.context import Context
+from certigraph.adapters.loops import off_loop
 from certigraph.state.endings import Fault
 from certigraph.state.lessons import KEPT, Lesson, RecallView
 from certigraph.state.records import Task
@@ -16,14 +17,15 @@ Namespace = tuple[str, ...]
 
 async def recall(state: RecallView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Read the latest lessons about the task, oldest first."""
-    items = await store_of(runtime).asearch(namespace(state["task"], runtime), limit=1000)
+    # The blocking half of the interface: a store of either kind answers it from a worker thread.
+    items = await off_loop(store_of(runtime).search, namespace(state["task"], runtime), limit=1000)
     lessons = [Lesson.model_validate(item.value) for item in sorted(items, key=lambda item: item.key)]
     return {"lessons": tuple(lessons[-KEPT:])}
 
 
 async def keep(lesson: Lesson, task: Task, runtime: Runtime[Context]) -> None:
     """Write a lesson. The same episode's lesson written again, after a crash, takes its own place."""
-    await store_of(runtime).aput(namespace(task, runtime), f"{lesson.trial:04d}", lesson.as_json(), index=False)
+    await off_loop(store_of(runtime).put, namespace(task, runtime), f"{lesson.trial:04d}", lesson.as_json(), False)
 
 
 def namespace(task: Task, runtime: Runtime[Context]) -> Namespace:

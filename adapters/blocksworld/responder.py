@@ -19,20 +19,58 @@ from certigraph.adapters.blocksworld.wording import (
     parse_observed,
 )
 
-TARGET = re.compile(r"Condition to make true next: (.+)")
+TARGET = re.compile(r"(?:Condition to make true next|Assignment|Subtask): (.+)")
 START = re.compile(r"At the start, ([^.]+)\.")
 CONDITION = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
 
+Answer = dict[str, Any]
 
-def respond(prompt: str, form: dict[str, Any]) -> dict[str, Any]:
-    """The right answer to a question of Propose, Realize, Validate or Replan, told apart by the answer's schema."""
-    fields = set(form["properties"])
-    if "conditions" in fields:
-        return {"conditions": _conditions(prompt)}
-    if "holds" in fields:
-        return {"reason": "read off the observation", "holds": _held(prompt)}
-    (field,) = fields
-    return {field: move_text(_next_move(prompt, form["properties"][field].get("enum", ())))}
+
+def respond(prompt: str, form: dict[str, Any]) -> Any:
+    """The right answer to a question of any graph's operators, told apart by the answer's schema."""
+    fields = frozenset(form.get("properties", ()))
+    if not fields:
+        return "Nothing to add."
+    if fields == {"choice"} or "thought" in fields:
+        return _choice(prompt, form["properties"])
+    return next(answer(prompt) for name, answer in _ANSWERS.items() if name in fields)
+
+
+def _choice(prompt: str, parts: dict[str, Any]) -> Answer:
+    field = "choice" if "choice" in parts else "action"
+    move = move_text(_next_move(prompt, parts[field].get("enum", ())))
+    return {"thought": "it leads to the goal", field: move} if "thought" in parts else {field: move}
+
+
+def _plan(prompt: str) -> Answer:
+    return {"conditions": _conditions(prompt)}
+
+
+def _verdict(prompt: str) -> Answer:
+    return {"reason": "read off the observation", "holds": _held(prompt)}
+
+
+def _subtask(prompt: str) -> Answer:
+    moves = plan(_state(prompt), parse_goal(prompt))
+    text = fact_text(schema(moves[0]).adds[0]) if moves else list_facts(parse_goal(prompt))
+    return {"rationale": "it comes next", "subtask": text, "insights": []}
+
+
+def _completion(prompt: str) -> Answer:
+    return {"reason": "read off the world", "completed": parse_facts(TARGET.findall(prompt)[-1]) <= _state(prompt)}
+
+
+_ANSWERS = {
+    "conditions": _plan,
+    "holds": _verdict,
+    "subtask": _subtask,
+    "completed": _completion,
+    "steps": lambda prompt: {"steps": [move_text(move) for move in plan(_state(prompt), parse_goal(prompt))][:12]},
+    "forbidden": lambda prompt: {"reason": "no rule speaks of it", "forbidden": False},
+    "insights": lambda prompt: {"insights": []},
+    "subtasks": lambda prompt: {"subtasks": []},
+    "action": lambda prompt: {"action": move_text(_next_move(prompt, ()))},
+}
 
 
 def _conditions(prompt: str) -> list[str]:
@@ -53,7 +91,9 @@ def _held(prompt: str) -> int:
 
 def _next_move(prompt: str, listed: Sequence[str]) -> Move:
     """The move that makes the target true at once, else the first of a plan that gets there."""
-    state, target = _state(prompt), parse_facts(TARGET.findall(prompt)[-1])
+    state = _state(prompt)
+    wanted = TARGET.findall(prompt)[-1]
+    target = parse_goal(wanted) or parse_facts(wanted)
     moves = [move for text in listed if (move := parse_action(text)) and not unmet(state, move)]
     at_once = (move for move in moves if target <= apply(state, move))
     return next(at_once, None) or (plan(state, target) or moves)[0]
