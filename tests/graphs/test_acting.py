@@ -1,0 +1,261 @@
+"""ReAct, plan-and-solve, Reflexion, CLIN and STEP: what their roles see, how they loop, learn, stop and resume."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.store.memory import InMemoryStore
+
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld
+from certigraph.adapters.blocksworld.responder import respond
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.protocols import Limits
+from certigraph.evaluation.result import Result
+from certigraph.evaluation.run import run
+from certigraph.graphs import clin, plan_and_solve, react, reflexion, step
+from certigraph.nodes.planner import none
+from certigraph.state.lessons import Lesson
+from certigraph.state.trajectory import read_trajectory
+
+ALL = {"react": react, "plan_and_solve": plan_and_solve, "reflexion": reflexion, "clin": clin, "step": step}
+LEARNING = {"reflexion": reflexion, "clin": clin, "step": step}
+
+Answers = Callable[[str, frozenset[str]], Any]
+
+
+class Mind:
+    """A scripted mind that writes down every prompt, and answers by default with the least instance of the schema."""
+
+    def __init__(self, answers: Answers | None = None) -> None:
+        self.answers = answers
+        self.asked: list[tuple[frozenset[str], str]] = []
+
+    def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
+        fields = frozenset(schema.get("properties", ()))
+        self.asked.append((fields, prompt))
+        given = self.answers(prompt, fields) if self.answers else None
+        return minimal(schema) if given is None else given
+
+    def prompts(self, field: str) -> list[str]:
+        return [prompt for fields, prompt in self.asked if field in fields]
+
+
+def played(graph: Any, tmp_path: Path, mind: Any = None, task: str = "4-0", **limits: Any) -> Result:
+    context = Context(chat=ScriptedChat(responder=mind or Mind()), limits=Limits(**limits))
+    return run(graph, BlocksWorld(), task, context=context, out=tmp_path)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_expert_reaches_the_goal_through_every_graph(name: str, tmp_path: Path):
+    result = played(ALL[name].build(), tmp_path, respond)
+    assert result.ending == "goal"
+    assert result.scores.value == 1.0  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_trajectory_adds_up_to_the_state_of_its_graph(name: str, tmp_path: Path):
+    result = played(ALL[name].build(), tmp_path, steps=7, trials=2, repeats=0)
+    state = read_trajectory(result.folder).state()
+    assert len(state["history"]) == len(state["turns"]) == 7
+    assert [turn.action for turn in state["turns"]] == [step.action.text for step in state["history"]]
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_episodes_are_repeated_up_to_their_number_and_each_is_scored(name: str, tmp_path: Path):
+    result = played(LEARNING[name].build(), tmp_path, steps=4, trials=3)
+    trials = result.state["trials"]
+    assert [trial.number for trial in trials] == [1, 2, 3]
+    assert [trial.ending for trial in trials] == ["gave_up"] * 3
+    assert [lesson.trial for lesson in result.state["lessons"]] == [1, 2, 3]
+    assert result.ending == "gave_up"
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_an_episode_that_reaches_the_goal_is_the_last(name: str, tmp_path: Path):
+    turns = 0
+
+    def late(prompt: str, schema: dict[str, Any]) -> Any:
+        nonlocal turns
+        turns += "thought" in schema.get("properties", ())
+        return (
+            respond(prompt, schema) if turns > 6 or "thought" not in schema.get("properties", ()) else minimal(schema)
+        )
+
+    result = played(LEARNING[name].build(), tmp_path, late, steps=6, trials=5, repeats=0)
+    assert result.ending == "goal"
+    assert [trial.ending for trial in result.state["trials"]] == ["gave_up", "goal"]
+    assert result.scores.value == 1.0  # type: ignore[union-attr]
+
+
+def test_the_same_action_over_and_over_ends_an_episode_unless_no_number_does(tmp_path: Path):
+    stuck = played(react.build(), tmp_path, repeats=5, steps=30)
+    assert len(stuck.state["turns"]) == 5 or len({t.action for t in stuck.state["turns"][-5:]}) > 1
+    free = played(react.build(), tmp_path, repeats=0, steps=30)
+    assert len(free.state["turns"]) == 30
+
+
+def test_the_plan_is_written_once_and_shown_at_every_turn(tmp_path: Path):
+    mind = Mind(lambda prompt, fields: {"steps": ["CANARY one", "CANARY two"]} if "steps" in fields else None)
+    played(plan_and_solve.build(), tmp_path, mind, steps=3, repeats=0)
+    assert len(mind.prompts("steps")) == 1
+    assert len(mind.prompts("thought")) == 3
+    assert all("CANARY one" in prompt and "CANARY two" in prompt for prompt in mind.prompts("thought"))
+
+
+def test_reflections_of_the_last_three_episodes_are_shown_in_the_next(tmp_path: Path):
+    written: list[str] = []
+
+    def reflecting(prompt: str, fields: frozenset[str]) -> Any:
+        if fields:
+            return None
+        written.append(f"REFLECTION-{len(written) + 1}")
+        return written[-1]
+
+    mind = Mind(reflecting)
+    played(reflexion.build(), tmp_path, mind, steps=1, trials=5)
+    turns = mind.prompts("thought")
+    assert "REFLECTION" not in turns[0]
+    assert "REFLECTION-1" in turns[1]
+    assert all(f"REFLECTION-{n}" in turns[4] for n in (2, 3, 4))
+    assert "REFLECTION-1" not in turns[4]
+
+
+def test_clin_shows_the_latest_insights_alone(tmp_path: Path):
+    def learning(prompt: str, fields: frozenset[str]) -> Any:
+        return {"insights": [f"INSIGHT-{len(mind.prompts('insights'))}"]} if "insights" in fields else None
+
+    mind = Mind(learning)
+    played(clin.build(), tmp_path, mind, steps=1, trials=3)
+    first, second, third = mind.prompts("thought")
+    assert "INSIGHT" not in first
+    assert "INSIGHT-1" in second
+    assert "INSIGHT-2" in third
+    assert "INSIGHT-1" not in third
+    assert "INSIGHT-1" in mind.prompts("insights")[1], "the next lesson is written with the one before in sight"
+
+
+def step_mind(insights: list[str], numbers: list[int], **more: Any) -> Mind:
+    """Plans the subtask CANARY-SUBTASK and learns the given insights; everything else is the least instance."""
+
+    def answering(prompt: str, fields: frozenset[str]) -> Any:
+        if "subtask" in fields:
+            return {"rationale": "WHY", "subtask": "CANARY-SUBTASK", "insights": numbers}
+        if fields == {"insights"}:
+            return {"insights": insights}
+        if fields == {"subtasks"}:
+            return {"subtasks": ["CANARY-STRATEGY"]}
+        return next((answer for field, answer in more.items() if field in fields), None)
+
+    return Mind(answering)
+
+
+def test_steps_executor_and_evaluator_never_see_the_main_task(tmp_path: Path):
+    mind = step_mind([], [], completed={"reason": "", "completed": False})
+    result = played(step.build(), tmp_path, mind, steps=4, trials=1)
+    goal = result.state["task"].goal
+    scoped = mind.prompts("thought") + mind.prompts("completed")
+    assert len(scoped) > 4
+    assert not [prompt for prompt in scoped if goal in prompt or "My goal" in prompt]
+    assert all("CANARY-SUBTASK" in prompt for prompt in scoped)
+    assert all(goal in prompt for prompt in mind.prompts("subtask"))
+
+
+def test_the_shared_opening_of_all_prompts_names_no_task(tmp_path: Path):
+    mind = step_mind(["X MAY CONTRIBUTE to Y"], [1])
+    result = played(step.build(), tmp_path, mind, steps=4, trials=2)
+    openings = {prompt.partition("Answer with JSON only.")[0] for _, prompt in mind.asked}
+    assert len(openings) == 1
+    assert result.state["task"].goal not in openings.pop()
+
+
+def test_steps_second_episode_uses_what_the_first_one_taught(tmp_path: Path):
+    insights = ["INSIGHT-A MAY BE NECESSARY to Y", "INSIGHT-B MAY CONTRIBUTE to Y"]
+    mind = step_mind(insights, [2, 7], completed={"reason": "", "completed": False})
+    played(step.build(), tmp_path, mind, steps=2, trials=2, substeps=9)
+    plans, turns = mind.prompts("subtask"), mind.prompts("thought")
+    assert "INSIGHT" not in plans[0]
+    assert "CANARY-STRATEGY" not in plans[0]
+    assert all(text in plans[1] for text in [*insights, "CANARY-STRATEGY"])
+    assert "INSIGHT" not in turns[0]
+    assert "INSIGHT-B" in turns[2], "the Planner named number 2"
+    assert "INSIGHT-A" not in turns[2], "only insights that the Planner named go to the Executor"
+
+
+def test_a_rule_learnt_in_one_episode_refuses_an_action_in_the_next(tmp_path: Path):
+    rule = "moving DOES NOT CONTRIBUTE to anything"
+    mind = step_mind([rule], [], forbidden={"reason": "RULED-OUT", "forbidden": True})
+    result = played(step.build(), tmp_path, mind, steps=1, trials=2)
+    assert len(mind.prompts("forbidden")) == 3, "none without rules, then three refusals before one action is taken"
+    assert all(rule in prompt for prompt in mind.prompts("forbidden"))
+    again = mind.prompts("thought")[1:]
+    assert ["RULED-OUT" in prompt for prompt in again] == [False, True, True, True]
+    assert len(result.state["history"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("insight", "is_rule"), [("A DOES NOT CONTRIBUTE to B", True), ("A MAY CONTRIBUTE to B", False)]
+)
+def test_only_an_insight_that_says_not_is_a_rule(insight: str, is_rule: bool):
+    assert bool(Lesson(trial=1, report="", insights=(insight,)).rules) is is_rule
+
+
+def test_a_subtask_that_takes_too_long_is_refined_and_too_many_failures_end_the_episode(tmp_path: Path):
+    mind = step_mind([], [], completed={"reason": "", "completed": False})
+    result = played(step.build(), tmp_path, mind, steps=60, trials=1, substeps=2, failures=3, repeats=0)
+    assert [s.status for s in result.state["subtasks"]] == ["failed"] * 4
+    assert len(result.state["history"]) == 8
+    assert 'CANARY-SUBTASK" failed: it was not reached in 2 actions' in mind.prompts("subtask")[1]
+
+
+def test_too_many_completed_subtasks_end_the_episode(tmp_path: Path):
+    mind = step_mind([], [], completed={"reason": "", "completed": True})
+    result = played(step.build(), tmp_path, mind, steps=60, trials=1, subtasks=5, repeats=0)
+    assert [s.status for s in result.state["subtasks"]] == ["completed"] * 6
+
+
+def test_without_a_planner_the_executor_gets_the_task_and_all_insights_and_nothing_is_refined(tmp_path: Path):
+    insights = ["INSIGHT-A MAY CONTRIBUTE to Y", "INSIGHT-B MAY CONTRIBUTE to Y"]
+    mind = step_mind(insights, [])
+    result = played(step.build(planner=none), tmp_path, mind, steps=12, trials=2, repeats=0)
+    assert mind.prompts("subtask") == mind.prompts("completed") == []
+    assert all(result.state["task"].goal in prompt for prompt in mind.prompts("thought"))
+    assert all("INSIGHT-A" in prompt and "INSIGHT-B" in prompt for prompt in mind.prompts("thought")[12:])
+    assert result.trajectory.header.operators["planner"] == {"name": "none", "args": {}}
+
+
+def test_lessons_are_kept_in_the_store_of_the_run_and_shared_only_by_name(tmp_path: Path):
+    store = InMemoryStore()
+    graph = clin.build(store=store)
+    mind = Mind(lambda prompt, fields: {"insights": ["KEPT"]} if "insights" in fields else None)
+    chat, limits = ScriptedChat(responder=mind), Limits(steps=1, trials=1)
+    given = {"task": {"benchmark": "blocksworld", "id": "4-0"}}
+    for memory in ("", "shared", "shared"):
+        config: Any = {"configurable": {"thread_id": f"t{len(mind.asked)}"}}
+        graph.invoke(given, config, context=Context(chat=chat, limits=limits, memory=memory))
+    assert ["KEPT" in prompt for prompt in mind.prompts("thought")] == [False, False, True]
+    assert len(store.search(("lessons",))) == 2, "the third run wrote its first lesson over the second's"
+
+
+def test_a_killed_episode_leaves_lessons_that_a_resume_reads(tmp_path: Path):
+    mind = Mind(lambda prompt, fields: {"insights": ["KEPT"]} if "insights" in fields else None)
+    result = played(clin.build(), tmp_path, mind, steps=2, trials=2)
+    assert (result.folder / "memory.sqlite").is_file()
+    events = [event for event in result.trajectory.events if event.node == "recall"]
+    assert [json.loads(json.dumps(event.update))["lessons"] for event in events][1][0]["insights"] == ["KEPT"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_unknown_slot_is_refused_with_the_list_of_slots(name: str):
+    with pytest.raises(TypeError, match="no operator slot 'dream'; this graph has: "):
+        ALL[name].build(dream=none)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_conditional_edges_carry_their_names_in_the_drawing(name: str):
+    drawn = ALL[name].graph.get_graph().draw_mermaid()
+    wanted = {"react": ["continue", "over"], "plan_and_solve": ["continue", "over"]}.get(name, ["again", "finished"])
+    assert all(label in drawn for label in wanted)
