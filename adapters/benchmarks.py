@@ -14,6 +14,7 @@ from certigraph.state.records import Task
 
 BENCHMARKS = {
     "blocksworld": "certigraph.adapters.blocksworld.benchmark:BlocksWorld",
+    "scienceworld": "certigraph.adapters.scienceworld.benchmark:ScienceWorldBenchmark",
     "travelplanner": "certigraph.adapters.travelplanner.benchmark:TravelPlanner",
 }
 

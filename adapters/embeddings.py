@@ -120,5 +120,5 @@ def _loaded(folder: Path) -> Any:
         finally:
             if shown:
                 bars.enable_progress_bar()
-    except (ImportError, OSError, ValueError, RuntimeError) as error:
+    except Exception as error:
         raise Fault("model", f"cannot load {NAME} from {folder} ({error!r}); run {how_to_install()}") from error

@@ -65,4 +65,5 @@ def shown(turns: Sequence[Turn], *, most: int = 6, characters: int = 120) -> str
 def _turn(turn: Turn, characters: int) -> str:
     thought = f"({turn.thought}) " if turn.thought else ""
     answer = " ".join(turn.observation.split())
-    return f"> {thought}{turn.action}\n{clipped(answer, characters)}"
+    earned = f" [{100 * turn.reward:+.0f} points]" if turn.reward else ""
+    return f"> {thought}{turn.action}\n{clipped(answer, characters)}{earned}"

@@ -28,6 +28,7 @@ async def assess(state: AssessView, runtime: Runtime[Context]) -> dict[str, Any]
     """Ask the model whether the subtask is completed, by what was done for it and what the world shows."""
     question = QUESTION.format(
         subtask=state["subtask"].text,
+        count=len(state["turns"]),
         turns=quoted(shown(state["turns"], most=TURNS)),
         view=quoted(state["evidence"].view, MOST_VIEW),
     )
@@ -39,7 +40,7 @@ async def assess(state: AssessView, runtime: Runtime[Context]) -> dict[str, Any]
 QUESTION = """\
 Subtask: {subtask}
 
-Done for it, with the world's answers:
+Done for it ({count} actions), the latest with the world's answers:
 {turns}
 
 The world now:

@@ -48,12 +48,12 @@ def decide_freely(*, accept: float = 0.9, most: int = 5) -> Operator:
 
     Args:
         accept: similarity from which the best match is taken at once.
-        most: best matches that the model chooses among otherwise.
+        most: best matches that the model chooses among otherwise; 0: what it wrote goes to the world as it is.
     """
 
     async def decide_freely(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         thought, written = await _written(state, runtime)
-        actions = await admissible(runtime)
+        actions = await admissible(runtime) if most else []
         if not actions:
             return _decided(thought, written)
         matches = await off_loop(lambda: ranked(written, actions, encoder=encoder(), most=most))
@@ -81,6 +81,7 @@ def _question(state: DecideView, choice: str) -> str:
     return QUESTION.format(
         assignment=state["assignment"],
         advice=listed(state["advice"]),
+        count=len(state["turns"]),
         turns=quoted(shown(state["turns"])),
         view=quoted(state["evidence"].view, MOST_VIEW),
         choice=choice,
@@ -98,7 +99,7 @@ Assignment: {assignment}
 To keep in mind:
 {advice}
 
-Done so far, with the world's answers:
+Done so far ({count} actions), the latest with the world's answers:
 {turns}
 
 The world now:

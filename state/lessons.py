@@ -93,7 +93,8 @@ def advised_view(state: TrialState) -> DecideView:
 def best_of(state: Mapping[str, Any], live: Scores | None) -> Scores | None:
     """The score of a run: of its episodes, the live one included, the best (the rule of Reflexion, CLIN and STEP)."""
     known = [trial.scores for trial in state.get("trials", [])] + ([live] if live else [])
-    return max(known, key=lambda scores: scores.value, default=None)
+    # Of equals the last one: a later episode knows more.
+    return max(reversed(known), key=lambda scores: scores.value, default=None)
 
 
 def trials_ending(state: TrialState) -> str:

@@ -24,7 +24,7 @@ T = TypeVar("T", bound=BaseModel)
 A = TypeVar("A")
 
 TRIES = 3
-MAX_THOUGHT = 160
+MAX_THOUGHT = 100
 """Characters of the thought before a choice."""
 
 LAST_TRY_SHOWN = 2_000

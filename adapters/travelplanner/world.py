@@ -6,7 +6,10 @@ from certigraph.adapters.travelplanner.catalog import Catalog
 from certigraph.adapters.travelplanner.data.queries import Query
 from certigraph.adapters.travelplanner.draft import NOTHING, Draft, draft_of
 from certigraph.adapters.travelplanner.judging import open_slots, repeats, unknown_entries
+from certigraph.adapters.travelplanner.official.plans import Plan
 from certigraph.adapters.travelplanner.official.scoring import score_plan
+from certigraph.adapters.travelplanner.oneshot.desk import Desk
+from certigraph.adapters.travelplanner.oneshot.written import COST, DELIVER
 from certigraph.adapters.travelplanner.trip import BUDGET, RENDER
 from certigraph.state.records import RESTORE, Action, Arguments, Observation, Scores
 
@@ -14,7 +17,10 @@ Route = tuple[str, ...]
 
 
 class TravelWorld:
-    """One trip being planned. Actions book slots, clear them, add up, or write the itinerary."""
+    """One trip being planned. Actions book slots, clear them, add up, or write the itinerary.
+
+    Agents that write the whole plan as text use the actions `cost` and `deliver` instead.
+    """
 
     concurrent = False
 
@@ -22,10 +28,12 @@ class TravelWorld:
         self._query, self._catalog_of = query, catalog_of
         self._catalog = catalog_of(None)
         self._draft = Draft()
+        self._desk = Desk(query, self._catalog.sandbox)
 
     def reset(self) -> Observation:
         """An empty draft on the first route."""
         self._catalog, self._draft = self._catalog_of(None), Draft()
+        self._desk = Desk(self._query, self._catalog.sandbox)
         return Observation(text=self._summary())
 
     def step(self, action: Action) -> Observation:
@@ -41,6 +49,8 @@ class TravelWorld:
             return Observation(text=self._summary(), data={**self._totals(), "open": [*unfilled]})
         if action.kind == RENDER:
             return Observation(text=f"Itinerary of {self._catalog.trip.days} days written.", done=True)
+        if action.kind in (COST, DELIVER):
+            return self._desk.step(action)
         return Observation(text=action.text, accepted=False)
 
     def view(self) -> str:
@@ -51,16 +61,22 @@ class TravelWorld:
         """Bookings are too many to list; Realize offers those that keep the constraints."""
 
     def score(self) -> Scores:
-        """The official verdict on the draft as it stands, finished or not; the plan itself is the answer."""
-        catalog = self._catalog
-        plan = self._draft.plan(catalog.trip) if self._draft.booked else None
-        score = score_plan(self._query, plan, catalog.sandbox)
+        """The official verdict on what was delivered as text, else on the draft so far; the plan is the answer."""
+        plan = self._plan()
+        score = score_plan(self._query, plan, self._catalog.sandbox)
         verdicts = {**score.commonsense, **score.hard}
         parts = {name: None if j.passed is None else float(j.passed) for name, j in verdicts.items()}
-        return Scores(value=float(score.passed), parts={**parts, "cost": score.cost}, answer=plan)
+        parts |= {"cost": score.cost, **self._desk.parts}
+        answer = None if plan is None else [dict(day) for day in plan]
+        return Scores(value=float(score.passed), parts=parts, answer=answer)
 
     def close(self) -> None:
         """Nothing is held open."""
+
+    def _plan(self) -> Plan | None:
+        if self._desk.closed:
+            return self._desk.plan
+        return self._draft.plan(self._catalog.trip) if self._draft.booked else None
 
     def _book(self, action: Action) -> Observation:
         wanted = draft_of([action])

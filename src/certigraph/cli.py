@@ -112,6 +112,35 @@ def eval_command(
     raise typer.Exit(1 if any(evaluation.failed for evaluation in done) else 0)
 
 
+@app.command("compare")
+def compare_command(
+    graphs: Annotated[list[str] | None, typer.Argument(metavar="GRAPH...", help="GRAPH or NAME=GRAPH.")] = None,
+    on: Annotated[str, typer.Option(metavar="BENCHMARK", help="Or BENCHMARK:CONFIGURATION.")] = "blocksworld",
+    split: Annotated[str, typer.Option(help="Split of the tasks; the benchmark's default otherwise.")] = "",
+    task: Annotated[list[str] | None, typer.Option(help="Task id, in place of a split; again for more.")] = None,
+    model: Model = "scripted:expert",
+    role: Roles = None,
+    data: Data = None,
+    budget: Budgets = None,
+    swap: Annotated[list[str] | None, typer.Option(help="GRAPH:SLOT=OPERATOR: step:planner=none.")] = None,
+    out: Annotated[Path, typer.Option(help="The comparison's folder; one begun there goes on.")] = Path("comparison"),
+    report_only: Annotated[bool, typer.Option("--report-only", help="Run nothing; report what is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run methods on the same tasks with the same budget; started again, it goes on where it stopped."""
+    from certigraph.cli_support import context_from, said_source
+    from certigraph.evaluation.comparing.command import carry_out, order, order_in, print_comparison
+
+    if graphs and not report_only:
+        said_source(on, data)
+        given = order(graphs, on, split, task or [], swap or [], context_from(model, role, data, budget, on))
+    else:
+        given = order_in(out)
+    if not report_only:
+        carry_out(given, out, silent=as_json)
+    raise typer.Exit(print_comparison(given, out, as_json=as_json))
+
+
 @app.command("score")
 def score_command(
     benchmark: BenchmarkName,
@@ -153,6 +182,20 @@ def report_command(folder: Annotated[Path, typer.Argument(metavar="RUN", help="T
     from certigraph.state.trajectory import read_trajectory
 
     typer.echo(write_report(read_trajectory(folder / "trajectory.jsonl"), folder / "report.html"))
+
+
+@app.command("figures")
+def figures_command(
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Searched for runs at any depth.")],
+    out: Annotated[Path, typer.Option(help="Folder for PNG, SVG and CSV.")] = Path("figures"),
+    with_accidental: Annotated[bool, typer.Option("--with-accidental", help="Keep accidental wins.")] = False,
+    data: Data = None,
+) -> None:
+    """Draw runs: reward by step, the best traces beside each other, and what STEP loses without its Planner."""
+    from certigraph.evaluation.figures.figures import draw_figures
+    from certigraph.evaluation.figures.printing import print_drawn
+
+    print_drawn(draw_figures(folders, out, data=data, with_accidental=with_accidental), kept=with_accidental)
 
 
 @app.command("list")

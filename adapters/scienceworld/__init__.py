@@ -1,0 +1,1 @@
+"""ScienceWorld: the elementary-science simulator in a JVM, deterministic; protocols, scoring, recordings, a twin."""

@@ -1,0 +1,95 @@
+"""ScienceWorld as a benchmark: thirty tasks, the published protocols as splits, one simulator for each open episode."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from certigraph.adapters.protocols import Limits, Operator, Responder
+from certigraph.adapters.scienceworld import scoring
+from certigraph.adapters.scienceworld.descriptions import describe
+from certigraph.adapters.scienceworld.splits import USUAL, Setting, ids, setting_of
+from certigraph.adapters.scienceworld.world import ScienceWorld
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Task
+from certigraph.state.trajectory import Footer
+
+
+class ScienceWorldBenchmark:
+    """Tasks `boil:0` (task and variation, in the usual way) and `step-18/boil:1` (as a split has it; see splits.py).
+
+    Args:
+        folder: Not used: the simulator brings its world.
+        config: of SDP's operators: "paper" as published; "" grounded further; "drafted" for models too small to plan.
+    """
+
+    configurations = ("drafted", "paper")
+    limits = Limits(attempts=30, replans=5, steps=500, options=20)
+
+    def __init__(self, folder: Path | None = None, config: str = "") -> None:
+        if config not in ("", *self.configurations):
+            known = ", ".join(self.configurations)
+            raise UnknownName(f"scienceworld has no configuration {config!r}; known: {known}")
+        self.grounded = config != "paper"
+        """Whether the operators go beyond the paper's."""
+        self.drafted = config == "drafted"
+        """Whether a draft read off the task's words is the plan, not a hint to the model that writes it."""
+        self.name = f"scienceworld:{config}" if config else "scienceworld"
+
+    @property
+    def briefing(self) -> str:
+        """The rules of the world and the forms of its actions."""
+        from certigraph.adapters.scienceworld.prompts import BRIEFING
+
+        return BRIEFING
+
+    def tasks(self, split: str = "") -> list[Task]:
+        """The tasks of a split, by default variation 0 of all thirty.
+
+        The first time ever, each asks the simulator for its goal: about 0.2 s a task.
+
+        Raises:
+            UnknownName: for an unknown split, naming the known ones.
+            Fault: as `task` does.
+        """
+        return [self.task(task_id) for task_id in ids(split or USUAL)]
+
+    def task(self, task_id: str) -> Task:
+        """One task; its constants are a `Setting`.
+
+        Raises:
+            UnknownName: no such split, task or variation; lists what there is. No Java is started.
+            Fault: ("environment") its goal is not known on this machine yet and the simulator does not start.
+        """
+        own, setting = setting_of(task_id)
+        goal = describe(setting.task, setting.variation, setting.simplification)
+        return Task(benchmark=self.name, id=own, goal=goal, constants=setting.model_dump())
+
+    def open(self, task: Task) -> ScienceWorld:
+        """The world of a task, after its constants. Raises Fault("data") when they are no setting."""
+        try:
+            return ScienceWorld(Setting.model_validate(task.constants))
+        except ValidationError as error:
+            fix = "make it with ScienceWorldBenchmark().task('boil:0')"
+            raise Fault("data", f"task {task.id}: {error}; {fix}") from error
+
+    def operators(self) -> Mapping[str, Operator]:
+        """SDP's operators of appendix A.3, and what this world adds to those of other graphs."""
+        return self._operators
+
+    def expert(self) -> Responder | None:
+        """The mind that knows the gold paths."""
+        from certigraph.adapters.scienceworld.expert import respond_for
+
+        return respond_for(self)
+
+    def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
+        """Mean score, successes, and SwiftSage's means by group; see `scoring.figures`."""
+        return scoring.figures(runs)
+
+    @cached_property
+    def _operators(self) -> Mapping[str, Operator]:
+        from certigraph.adapters.scienceworld.operators import operators
+
+        return operators(self)

@@ -1,0 +1,139 @@
+"""The live ScienceWorld: one simulator, its moves and calls counted apart, its questions answered by their text."""
+
+from certigraph.adapters.scienceworld import replies
+from certigraph.adapters.scienceworld.pool import POOL, Pool
+from certigraph.adapters.scienceworld.scoring import Tally
+from certigraph.adapters.scienceworld.simulator import Simulator
+from certigraph.adapters.scienceworld.splits import Setting
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Arguments, Observation, Scores
+
+
+class ScienceWorld:
+    """One episode. It is done at score 100, at a fatal mistake (-100), and at its limit of moves or calls.
+
+    An observation's data: score (0 to 100, or -100), moves, calls, room, result (`replies.Result`). Where they apply:
+    `new_room` and `look` (a room entered for the first time, and what it looks like), `options` (what an ambiguous
+    action may mean), `chosen` (the one taken), `ended` (goal, failed, moves, calls). While a question is pending, only
+    an answer to it or "cancel" reaches the simulator.
+
+    Args:
+        setting: the episode.
+        pool: where its simulator comes from and goes back to.
+    """
+
+    concurrent = False
+
+    def __init__(self, setting: Setting, pool: Pool = POOL) -> None:
+        self.setting = setting
+        self._pool = pool
+        self._simulator: Simulator | None = None
+        self._view: str | None = None
+        self._admissible: list[str] | None = None
+        self._start()
+
+    def reset(self) -> Observation:
+        """The episode from its start, in a simulator that is alive; the first look around.
+
+        Raises:
+            Fault: ("environment") no simulator starts; says what to install.
+        """
+        if self._simulator is None or not self._simulator.alive:
+            self.close()
+            self._simulator = self._pool.borrow()
+        self._start()
+        first = self._live.load(self.setting.task, self.setting.variation, self.setting.simplification)
+        return self._observe(first)
+
+    def step(self, action: Action) -> Observation:
+        """Do one thing. `accepted` is False when the simulator did not understand, or asks which of several is meant.
+
+        Raises:
+            Fault: ("environment") the simulator died or broke, which is no doing of the agent's.
+        """
+        if self.tally.ended:
+            return self._refuse("The episode is over.")
+        self.tally.calls += 1
+        if not self.options:
+            return self._observe(self._live.step(action.text))
+        if replies.plain(action.text) == replies.CANCEL:
+            return self._observe(self._live.step(""))
+        chosen = replies.choose(action.text, self.options)
+        if chosen is None:
+            return self._refuse(f"Nothing was done. {self._question()}")
+        return self._observe(self._live.step(str(chosen)), chosen=self.options[chosen])
+
+    def view(self) -> str:
+        """The room, what is carried, the rooms seen, and the pending question; looked up once between two steps."""
+        if self._view is None:
+            seen = f"Rooms seen: {', '.join(self.rooms)}"
+            shown = (replies.tidied(text) for text in (self._live.look(), self._live.inventory()))
+            parts = (*shown, seen, self._question())
+            self._view = "\n".join(filter(None, parts))
+        return self._view
+
+    def admissible(self) -> list[str]:
+        """What the simulator lists now, but for resetting; while a question is pending the texts that answer it."""
+        if self.options:
+            return list(dict.fromkeys(self.options))
+        if self._admissible is None:
+            self._admissible = [text for text in self._live.valid() if "reset" not in text]
+        return list(self._admissible)
+
+    def score(self) -> Scores:
+        """The score that counts by the setting's rule, as a fraction; its parts are on 0 to 100."""
+        return self.tally.scores()
+
+    def close(self) -> None:
+        """Let another episode have the simulator."""
+        if self._simulator is not None:
+            self._pool.give_back(self._simulator)
+            self._simulator = None
+
+    @property
+    def _live(self) -> Simulator:
+        if self._simulator is None:
+            raise Fault("environment", "this ScienceWorld is closed or was never reset: call reset() first")
+        return self._simulator
+
+    def _start(self) -> None:
+        self.tally = Tally(self.setting)
+        self.room = ""
+        self.rooms: list[str] = []
+        self.options: tuple[str, ...] = ()
+        self._view = self._admissible = None
+
+    def _observe(self, reply: str, chosen: str = "") -> Observation:
+        if replies.is_exception(reply):
+            raise Fault(
+                "environment",
+                f"ScienceWorld's simulator broke in {self.setting.task}:{self.setting.variation}: {reply[:300]}; "
+                "the agent is not to blame: start a new run, or leave this variation out",
+            )
+        self._view = self._admissible = None
+        self.room = replies.room_in(reply) or self.room
+        entered = self.room not in self.rooms
+        self.rooms += [self.room] if entered else []
+        self.options = replies.options_in(reply)
+        reward = self.tally.count(self._live.score(), self._live.moves())
+        more: Arguments = {"chosen": chosen} if chosen else {}
+        more |= {"new_room": True, "look": self._live.look().strip()} if entered else {}
+        return self._observation(reply, replies.classify(reply), reward, more)
+
+    def _refuse(self, text: str) -> Observation:
+        return self._observation(text, "rejected", 0.0, {})
+
+    def _observation(self, text: str, result: replies.Result, reward: float, more: Arguments) -> Observation:
+        data: Arguments = {**self.tally.data(), "result": result, "room": self.room, **more}
+        if self.options:
+            data["options"] = list(self.options)
+        accepted = result not in {"rejected", "ambiguous"}
+        done, solved = bool(self.tally.ended), self.tally.ended == "goal"
+        return Observation(text=text, accepted=accepted, reward=reward, done=done, solved=solved, data=data)
+
+    def _question(self) -> str:
+        """What is pending, in words; empty when nothing is."""
+        texts = "\n".join(dict.fromkeys(self.options))
+        return (
+            f'Which of these is meant? Answer with one of these lines, or "{replies.CANCEL}":\n{texts}' if texts else ""
+        )

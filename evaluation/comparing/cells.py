@@ -1,0 +1,78 @@
+"""The cells of a comparison: one run for each task and method, found again on disk and gone on with."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Benchmark
+from certigraph.evaluation.comparing.plan import Method, Plan
+from certigraph.evaluation.run import resume, run
+from certigraph.state.trajectory import Trajectory, read_trajectory
+
+RUNS = "runs"
+
+
+class Cell(NamedTuple):
+    """One method on one task; `folder` holds its run's folder."""
+
+    method: Method
+    task: str
+    folder: Path
+
+
+def cells_of(plan: Plan, folder: Path) -> list[Cell]:
+    """All cells, task by task, so that whatever is done first is balanced over the methods."""
+    return [
+        Cell(method, task, folder / RUNS / f"{number:03}-{_slug(task)}" / _slug(method.name))
+        for number, task in enumerate(plan.tasks, 1)
+        for method in plan.methods
+    ]
+
+
+def recorded(cell: Cell) -> Trajectory | None:
+    """What is on disk of a cell; None while its run has not begun."""
+    folder = _begun(cell)
+    return read_trajectory(folder) if folder else None
+
+
+def finished(trajectory: Trajectory | None) -> bool:
+    """Whether a run has its ending. A spent budget is one: calls are what methods are compared at; an error is none."""
+    footer = trajectory.footer if trajectory else None
+    return footer is not None and not footer.ending.startswith("error:")
+
+
+def left(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells that have no ending yet, in order."""
+    return [cell for cell in cells if not finished(recorded(cell))]
+
+
+def done_cells(plan: Plan, folder: Path) -> Iterator[tuple[Cell, Trajectory]]:
+    """The cells that have their ending, in the order of the plan."""
+    for cell in cells_of(plan, folder):
+        trajectory = recorded(cell)
+        if trajectory and finished(trajectory):
+            yield cell, trajectory
+
+
+def carry_out(cell: Cell, context: Context, benchmark: Benchmark) -> Trajectory:
+    """Run a cell, or go on with its run from the last checkpoint; returns how far it came."""
+    folder = _begun(cell)
+    if folder:
+        return resume(folder, benchmark=benchmark).trajectory
+    return run(cell.method.build(), benchmark, cell.task, context=context, out=cell.folder).trajectory
+
+
+def _begun(cell: Cell) -> Path | None:
+    """The run's folder. One whose process died before the first line was whole holds nothing to go on with."""
+    begun = (path.parent for path in sorted(cell.folder.glob("*/trajectory.jsonl")) if _has_header(path))
+    return next(begun, None)
+
+
+def _has_header(path: Path) -> bool:
+    with path.open("rb") as lines:
+        return lines.readline().endswith(b"\n")
+
+
+def _slug(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[:60]

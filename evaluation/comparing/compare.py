@@ -1,0 +1,58 @@
+"""Carries a comparison out, cell by cell. It may be interrupted or killed at any moment and started again."""
+
+import fcntl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Benchmark
+from certigraph.evaluation.comparing.cells import Cell, carry_out, cells_of, done_cells, left
+from certigraph.evaluation.comparing.plan import Plan, settle
+from certigraph.evaluation.comparing.rows import Row, row_of
+from certigraph.evaluation.settings import save_local
+from certigraph.state.endings import Fault, Interrupted
+from certigraph.state.trajectory import Trajectory
+
+Told = Callable[[Cell, Trajectory], None]
+"""Called with every cell that was carried out, whatever its ending."""
+
+
+def compare(plan: Plan, context: Context, benchmark: Benchmark, folder: Path, *, told: Told) -> None:
+    """Carry out every cell that has no ending yet. A run that ends in an error is tried again by the next call.
+
+    Args:
+        plan: methods and tasks; the same as before where the folder has been begun.
+        context: what every run is given.
+        benchmark: the live benchmark of the tasks.
+        folder: where plan and runs are kept.
+        told: called after each cell.
+
+    Raises:
+        Fault: the folder holds another plan, or another process is at work in it.
+        Interrupted: by Ctrl-C; the message has the command that goes on.
+    """
+    settle(plan, folder)
+    with _alone(folder):
+        save_local(folder, context)
+        try:
+            for cell in left(cells_of(plan, folder)):
+                told(cell, carry_out(cell, context, benchmark))
+        except KeyboardInterrupt:
+            raise Interrupted(f"interrupted; go on with: certigraph compare --out {folder}") from None
+
+
+def rows_of(plan: Plan, folder: Path) -> list[Row]:
+    """The rows of the runs that have their ending, in the order of the plan."""
+    return [row_of(cell.method.name, cell.task, trajectory) for cell, trajectory in done_cells(plan, folder)]
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time; the lock goes with the process, however it ends."""
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Fault("data", f"{folder} is being worked on by another process: wait for it or stop it") from None
+        yield

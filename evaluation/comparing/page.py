@@ -1,0 +1,89 @@
+"""A comparison as one self-contained HTML page: tables, curves and a line for every run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from string import Template
+
+from certigraph.evaluation.comparing.plan import Plan
+from certigraph.evaluation.comparing.rows import Row
+from certigraph.evaluation.comparing.summary import Comparison
+from certigraph.evaluation.comparing.table import DIFFERENCES, METHODS, difference_cells, method_cells, told
+from certigraph.evaluation.report.html import Markup, counted, joined, tag
+from certigraph.evaluation.report.page import PAGE, STYLE
+from certigraph.evaluation.report.parts import clock
+from certigraph.nodes.specs import Spec
+
+FIGURES = """
+.comparison td, .comparison th { text-align: right; padding: 6px 14px 6px 0; white-space: nowrap; }
+.comparison td { border-top: 1px solid var(--line); }
+.comparison td:first-child, .comparison th:first-child, .comparison .words { text-align: left; }
+.comparison td:last-child { white-space: normal; }
+.drawing svg text { fill: var(--soft); }
+"""
+NOTE = (
+    "Scores are 0 to 100, ± one standard error. Differences are paired over tasks: the interval is a bootstrap's, "
+    "p a paired t-test's, and `detectable` the least difference that so many tasks would show four times in five."
+)
+
+
+def write_page(plan: Plan, comparison: Comparison, drawing: Markup, path: Path) -> None:
+    """Write the page. Nothing is loaded, no script runs, everything from outside is escaped."""
+    title = joined(f"{' · '.join(method.name for method in plan.methods)} on {plan.benchmark}")
+    body = _body(plan, comparison, drawing, title)
+    path.write_text(Template(PAGE).substitute(title=title, style=STYLE + FIGURES, body=body), encoding="utf-8")
+
+
+def _body(plan: Plan, comparison: Comparison, drawing: Markup, title: Markup) -> Markup:
+    overline = tag("p", told(comparison), class_="overline")
+    methods = _table(METHODS, [method_cells(summary) for summary in comparison.methods])
+    differences = [difference_cells(found) for found in comparison.differences]
+    return joined(
+        tag("header", overline, tag("h1", title), _facts(plan)),
+        _section("Methods", joined(methods, tag("p", NOTE, class_="key"))),
+        *([_section("Differences", _table(DIFFERENCES, differences))] if differences else []),
+        _section("Score by budget", tag("div", drawing, class_="drawing wide")),
+        _section("Runs", _runs(plan, comparison.rows)),
+    )
+
+
+def _facts(plan: Plan) -> Markup:
+    budget = ", ".join(f"{value:g} {kind}" for kind, value in plan.budget.model_dump().items())
+    roles = [f"{role}: {model}" for role, model in plan.roles.items()]
+    facts = {
+        "model": ", ".join([plan.model, *roles]),
+        "budget a run": budget,
+        "swapped": "; ".join(_swapped(plan)) or "nothing",
+        "begun": plan.created.replace("T", " "),
+        "machine": plan.machine,
+        "versions": ", ".join(f"{name} {number}" for name, number in plan.versions.items()),
+    }
+    return tag("p", *(tag("span", tag("b", name), f" {text}") for name, text in facts.items()), class_="facts")
+
+
+def _swapped(plan: Plan) -> list[str]:
+    specs = [(m.name, slot, Spec.model_validate(spec)) for m in plan.methods for slot, spec in m.operators.items()]
+    return [f"{name}: {slot} = {spec}" for name, slot, spec in specs if str(spec) != slot]
+
+
+def _runs(plan: Plan, rows: Sequence[Row]) -> Markup:
+    """Each task's scores and endings, a column a method."""
+    by_cell = {(row.task, row.method): row for row in rows}
+    names = [method.name for method in plan.methods]
+    lines = [(task, *(_outcome(by_cell.get((task, name))) for name in names)) for task in plan.tasks]
+    return _table(("task", *names), lines)
+
+
+def _outcome(row: Row | None) -> str:
+    if row is None:
+        return "not finished"
+    return f"{row.score:.4g} · {row.ending} · {counted(row.calls, 'call')} · {clock(row.seconds)}"
+
+
+def _table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> Markup:
+    head = tag("thead", tag("tr", *(tag("th", name) for name in heads)))
+    body = tag("tbody", *(tag("tr", *(tag("td", text) for text in line)) for line in lines))
+    return tag("div", tag("table", head, body, class_="comparison"), class_="wide")
+
+
+def _section(title: str, inside: Markup) -> Markup:
+    return tag("section", tag("h2", title), inside)

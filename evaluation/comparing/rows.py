@@ -1,0 +1,86 @@
+"""One run of a comparison as a row of figures, read from its trajectory."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from certigraph.state.records import Record
+from certigraph.state.trajectory import Event, Trajectory
+
+
+class Prompted(Record):
+    """Prompt tokens of one role, and how many of them the model had cached."""
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+
+    @property
+    def share(self) -> float:
+        """Cached tokens per prompt token, 0 to 1."""
+        return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
+
+
+class Row(Record):
+    """A finished run. `score` is 0 to 100, `seconds` wall-clock inside nodes, tokens and calls those that were paid."""
+
+    method: str
+    task: str
+    ending: str
+    score: float
+    solved: bool
+    calls: int
+    prompt_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    steps: int
+    seconds: float
+    roles: dict[str, Prompted]
+    run: str
+
+
+def row_of(method: str, task: str, trajectory: Trajectory) -> Row:
+    """The row of a run that has its ending. One that came to no verdict, not even to a world, scores 0."""
+    footer, usage = trajectory.footer, trajectory.usage
+    value = footer.scores.value if footer and footer.scores else 0.0
+    return Row(
+        method=method,
+        task=task,
+        ending=footer.ending if footer else "interrupted",
+        score=100 * value,
+        solved=value >= 1,
+        calls=usage.calls,
+        prompt_tokens=usage.input_tokens,
+        cached_tokens=usage.cached_tokens,
+        output_tokens=usage.output_tokens,
+        steps=sum(map(_steps, trajectory.events)),
+        seconds=usage.seconds,
+        roles=_roles([*trajectory.events, *trajectory.superseded]),
+        run=trajectory.header.run_id,
+    )
+
+
+def merged(several: Iterable[Mapping[str, Prompted]]) -> dict[str, Prompted]:
+    """The roles of several runs together."""
+    sums: dict[str, Prompted] = {}
+    for roles in several:
+        for role, more in roles.items():
+            known = sums.get(role, Prompted())
+            sums[role] = Prompted(
+                prompt_tokens=known.prompt_tokens + more.prompt_tokens,
+                cached_tokens=known.cached_tokens + more.cached_tokens,
+            )
+    return sums
+
+
+def _steps(event: Event) -> int:
+    """World steps of one event: what `act` added to the log, episode after episode."""
+    log: Any = (event.update or {}).get("history", [])
+    return len(log)
+
+
+def _roles(events: Iterable[Event]) -> dict[str, Prompted]:
+    calls: list[dict[str, Any]] = [call for event in events for call in event.calls]
+    return merged({call["role"]: _prompted(call)} for call in calls)
+
+
+def _prompted(call: Mapping[str, Any]) -> Prompted:
+    return Prompted(prompt_tokens=call.get("input_tokens", 0), cached_tokens=call.get("cached_tokens", 0))

@@ -1,0 +1,1 @@
+"""Figures and tables of several runs, drawn from their trajectories."""

@@ -1,0 +1,247 @@
+"""ScienceWorld's real simulator: scores, ends, determinism, JVMs that die, are missing or must not be left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from langgraph.runtime import Runtime
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.episodes import close_episode, live_episode
+from certigraph.adapters.scienceworld import recorder
+from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
+from certigraph.adapters.scienceworld.java import JavaSimulator
+from certigraph.adapters.scienceworld.pool import POOL, Pool
+from certigraph.adapters.scienceworld.recording import read_recordings
+from certigraph.adapters.scienceworld.replies import room_in
+from certigraph.adapters.scienceworld.splits import SPLITS
+from certigraph.adapters.scienceworld.twin import twin
+from certigraph.adapters.scienceworld.world import ScienceWorld
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Observation
+
+LIGHTER = ("open door to kitchen", "go to kitchen", "focus on lighter", "move lighter to red box")
+SHORT = ("find-non-living-thing:0", "lifespan-longest-lived:0", "find-plant:0")
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    lent = Pool(most=1)
+    yield lent
+    lent.close()
+
+
+def world_of(pool: Pool, task: str, split: str = "gold") -> ScienceWorld:
+    world = ScienceWorld(SPLITS[split].setting(task, 0), pool)
+    world.reset()
+    return world
+
+
+def step(world: ScienceWorld, text: str) -> Observation:
+    return world.step(Action(text=text))
+
+
+def process_of(world: ScienceWorld) -> "subprocess.Popen[bytes]":
+    simulator = world._simulator
+    assert isinstance(simulator, JavaSimulator)
+    return simulator.process
+
+
+@pytest.mark.slow
+def test_a_short_task_reaches_100(pool: Pool):
+    world = world_of(pool, "find-non-living-thing")
+    seen = [step(world, action) for action in LIGHTER]
+    assert [observation.data["score"] for observation in seen] == [8, 25, 75, 100]
+    assert [observation.done for observation in seen] == [False, False, False, True]
+    assert (seen[-1].solved, seen[-1].data["moves"], world.score().value) == (True, 4, 1.0)
+    world.close()
+
+
+@pytest.mark.slow
+def test_a_wrong_focus_is_fatal_and_keeps_what_was_earned(pool: Pool):
+    world = world_of(pool, "find-plant", "variation-0")
+    step(world, "teleport to greenhouse")
+    earned = world.score().value
+    last = step(world, "focus on air")
+    assert (last.data["score"], last.done, last.data["ended"], last.solved) == (-100, True, "failed", False)
+    assert 0 < earned == world.score().value
+    assert world.score().parts["raw"] == -100
+    world.close()
+    fresh = world_of(pool, "find-plant", "variation-0")
+    assert fresh.score().parts["raw"] == fresh.reset().data["score"] == 8
+    fresh.close()
+
+
+@pytest.mark.slow
+def test_costs_refusals_and_questions_are_as_the_sheet_says(pool: Pool):
+    world = world_of(pool, "find-non-living-thing", "variation-0")
+    said = [
+        step(world, text) for text in ("teleport to kitchen", "look around", "dance", "open door to hallway", "wait")
+    ]
+    assert [o.data["moves"] for o in said] == [1, 1, 1, 2, 13]
+    assert [o.data["result"] for o in said] == ["accepted", "accepted", "rejected", "failed", "accepted"]
+    asked = step(world, "pick up orange")
+    assert (asked.data["result"], asked.data["moves"]) == ("ambiguous", 13)
+    assert step(world, "cancel").data["result"] == "cancelled"
+    again = step(world, "pick up orange")
+    taken = step(world, str(again.data["options"][0]))  # type: ignore[index]
+    assert (taken.data["result"], taken.text) == ("accepted", "You move the orange to the inventory.")
+    listed = world.admissible()
+    assert "teleport to hallway" in listed
+    assert not [action for action in listed if "reset" in action]
+    world.close()
+
+
+@pytest.mark.slow
+def test_the_room_that_is_followed_is_the_room_one_is_in(pool: Pool):
+    world = world_of(pool, "boil", "variation-0")
+    for text in (
+        "go to kitchen",
+        "go to outside",
+        "go to kitchen",
+        "teleport to workshop",
+        "go through door to hallway",
+    ):
+        observation = step(world, text)
+        assert observation.data["room"] == room_in(world.view())
+    world.close()
+
+
+@pytest.mark.slow
+def test_a_killed_jvm_is_a_fault_and_a_fresh_one_goes_on(monkeypatch: pytest.MonkeyPatch):
+    benchmark = ScienceWorldBenchmark()
+    task = benchmark.task("gold/find-non-living-thing:0")
+    runtime = Runtime(context=Context(benchmark=benchmark))
+    episode = live_episode("killed", task, [], runtime)
+    for action in LIGHTER[:2]:
+        episode.step(Action(text=action))
+    history = list(episode.log)
+    killed = process_of(episode.environment)  # type: ignore[arg-type]
+    os.kill(killed.pid, signal.SIGKILL)
+    for _ in range(2):
+        with pytest.raises(Fault, match=r"Java process \d+ failed .*certigraph resume RUN"):
+            episode.step(Action(text=LIGHTER[2]))
+    assert (episode.log, episode.score().value) == (history, 0.25)
+    close_episode("killed")
+    resumed = live_episode("killed", task, history, runtime)
+    assert process_of(resumed.environment).pid != killed.pid  # type: ignore[arg-type]
+    assert [resumed.step(Action(text=action)).done for action in LIGHTER[2:]] == [False, True]
+    assert resumed.score().value == 1.0
+    close_episode("killed")
+
+
+@pytest.mark.slow
+def test_recordings_replay_to_the_byte_in_other_processes_and_the_twin_agrees(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], pool: Pool
+):
+    file = tmp_path / "gold.jsonl.gz"
+    assert recorder.main([*SHORT, "--check", "--out", str(file)]) == 0
+    assert capsys.readouterr().out.count("identical in 3 processes") == len(SHORT)
+    for recording in read_recordings(file):
+        live, dead = world_of(pool, recording.task), twin(recording)
+        assert dead.reset() == live.reset()
+        assert [_told(step(dead, a)) for a in recording.actions] == [_told(step(live, a)) for a in recording.actions]
+        live.close()
+
+
+@pytest.mark.slow
+def test_a_gold_path_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = recorder.gold_recording("find-non-living-thing")
+    monkeypatch.setattr(recorder, "POOL", None)
+    assert recorder.gold_recording("find-non-living-thing") == first
+    assert (first.scores[first.firstdone - 1], first.setting) == (100, SPLITS["gold"].setting(first.task, 0))
+
+
+def _told(observation: Observation) -> Observation:
+    """All but the room's picture, which a recording has of other moments."""
+    data = {name: value for name, value in observation.data.items() if name != "look"}
+    return observation.model_copy(update={"data": data})
+
+
+@pytest.mark.slow
+def test_a_step_costs_little_more_than_the_simulators_own_and_memory_stays_bounded(pool: Pool):
+    world = world_of(pool, "boil")
+    process = process_of(world)
+    raw, whole = list[float](), list[float]()
+    for _ in range(100):
+        raw.append(_seconds(world._live.step, "look around"))
+        whole.append(_seconds(world.step, Action(text="look around")))
+    world.close()
+    for task in ("freeze", "find-plant", "use-thermometer"):
+        world = world_of(pool, task)
+        world.admissible()
+        assert process_of(world) is process
+        world.close()
+    assert min(whole) - min(raw) < 0.002  # the least: what other processes add to it is not the adapter's
+    assert _resident_megabytes(process.pid) < 600
+
+
+def _seconds(call: object, *args: object) -> float:
+    begun = time.perf_counter()
+    call(*args)  # type: ignore[operator]
+    return time.perf_counter() - begun
+
+
+def _resident_megabytes(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmRSS"))
+
+
+LEFT_OPEN = """
+from certigraph.adapters.scienceworld.pool import POOL
+lent, idle = POOL.borrow(), POOL.borrow()
+POOL.give_back(idle)
+lent.load("boil", 0, "")
+print(lent.process.pid, idle.process.pid, flush=True)
+{ending}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"])
+def test_no_jvm_outlives_its_python_and_the_terminal_stays_clean(ending: str):
+    code = [sys.executable, "-c", LEFT_OPEN.format(ending=ending)]
+    done = subprocess.run(code, capture_output=True, text=True, check=False, timeout=60)
+    pids = [int(text) for text in done.stdout.split()]
+    assert (len(pids), done.stderr) == (2, "")
+    deadline = time.monotonic() + 10
+    while any(map(_runs, pids)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(map(_runs, pids))
+
+
+def _runs(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status")
+    return status.exists() and "State:\tZ" not in status.read_text(encoding="utf-8")
+
+
+def test_without_java_one_reads_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(POOL, "_idle", [])
+    with pytest.raises(Fault, match=r"needs Java 17 or newer.*(apt|brew|https)") as fault:
+        ScienceWorldBenchmark().task("boil:0")
+    assert fault.value.ending == "error:environment"
+
+
+def test_a_java_that_does_not_start_is_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(Fault, match="needs Java 17 or newer"):
+        JavaSimulator()
+
+
+def test_without_the_package_one_reads_how_to_install_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "scienceworld.constants", None)
+    with pytest.raises(Fault, match=r"pip install 'certigraph\[scienceworld\]'"):
+        JavaSimulator()

@@ -1,0 +1,181 @@
+import pytest
+
+from certigraph.adapters.embeddings import encoder
+from certigraph.adapters.matching import PREFILTER, method, ranked, rephrased, shortlist, tokens
+
+ACTIONS = [
+    "focus on thermometer",
+    "go to kitchen",
+    "look around",
+    "look at thermometer",
+    "move metal pot to stove",
+    "move stove to metal pot",
+    "move thermometer to blue box",
+    "move thermometer to red box",
+    "open door to kitchen",
+    "pick up metal pot",
+    "pick up thermometer",
+    "activate stove",
+]
+SYNONYMS = {"take": "pick up", "put": "move", "put down": "drop", "turn on": "activate"}
+
+
+class TopicEncoder:
+    """Vectors of three topics, so that a test knows the cosine beforehand."""
+
+    name = "topics"
+    TOPICS = (("heat", "activate"), ("red",), ("look",))
+
+    def __init__(self):
+        self.batches = []
+
+    def encode(self, texts):
+        import numpy as np
+
+        self.batches.append(list(texts))
+        raw = np.array([[0.01 + any(word in text for word in topic) for topic in self.TOPICS] for text in texts])
+        return (raw / np.linalg.norm(raw, axis=1, keepdims=True)).astype(np.float32)
+
+
+def best(text, actions=ACTIONS, **options):
+    return ranked(text, actions, **options)[0].action
+
+
+@pytest.mark.parametrize("text", ["pick up thermometer", "  PICK  up\tthermometer. ", '"Pick up thermometer"'])
+def test_the_text_itself_comes_first_with_score_one(text):
+    for source in (None, TopicEncoder()):
+        first, second = ranked(text, ACTIONS, encoder=source)[:2]
+        assert first == ("pick up thermometer", 1.0)
+        assert second.action != first.action
+
+
+def test_the_encoder_cannot_outrank_the_text_itself():
+    assert best("look at thermometer", ["red", "look at thermometer"], encoder=TopicEncoder()) == "look at thermometer"
+
+
+def test_words_match_whatever_their_form_article_and_case():
+    assert best("Picking up the thermometers") == "pick up thermometer"
+    assert best("Moved the thermometer into a red box") == "move thermometer to red box"
+    assert ranked("quux", ACTIONS)[0].score == 0
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        "focus focuses focused focusing",
+        "put puts putting",
+        "move moves moved moving",
+        "use uses used using",
+        "fill fills filled filling",
+        "box boxes",
+        "battery batteries",
+        "seed seeds",
+        "glass glasses",
+        "freeze freezing",
+    ],
+)
+def test_the_forms_of_a_word_are_one_token(forms):
+    assert len(tokens(forms)) == 1
+
+
+def test_words_that_only_look_like_forms_stay_apart():
+    assert len(tokens("red re thing th string str pot pit bus bu")) == 10
+
+
+def test_stop_words_and_articles_are_no_tokens():
+    assert tokens("The pot is on the stove") == tokens("pot stove") != frozenset()
+
+
+def test_the_order_of_the_words_decides_between_equal_ones():
+    assert best("move the metal pot to the stove") == "move metal pot to stove"
+    assert best("move the stove to the metal pot") == "move stove to metal pot"
+
+
+class TestFocus:
+    def test_only_a_text_that_speaks_of_focus_gets_focus_actions(self):
+        assert [m.action for m in ranked("I am focusing on the pot", ACTIONS)] == ["focus on thermometer"]
+        assert "focus on thermometer" not in [m.action for m in ranked("the thermometer", ACTIONS)]
+        assert ranked("focus on pot", ["open door to kitchen"]) == []
+
+    def test_the_rule_can_be_left_out(self):
+        actions = [m.action for m in ranked("the thermometer", ACTIONS, focus_rule=False)]
+        assert "focus on thermometer" in actions and len(actions) == len(ACTIONS)
+
+
+class TestSynonyms:
+    def test_the_opening_phrase_is_said_as_the_world_says_it(self):
+        assert ranked("Take thermometer", ACTIONS, synonyms=SYNONYMS)[0] == ("pick up thermometer", 1.0)
+        assert best("I will now put the thermometer in the blue box", synonyms=SYNONYMS) == ACTIONS[6]
+
+    def test_the_longest_phrase_wins_and_only_at_the_beginning(self):
+        assert rephrased("put down pot", SYNONYMS) == "drop pot"
+        assert rephrased("puts pot", SYNONYMS) == "puts pot"
+        assert rephrased("open take away", SYNONYMS) == "open take away"
+
+
+class TestWithAnEncoder:
+    def test_it_ranks_what_the_words_cannot(self):
+        assert best("heat the stove", ["open stove", "activate stove"]) == "open stove"
+        assert best("heat the stove", ["open stove", "activate stove"], encoder=TopicEncoder()) == "activate stove"
+
+    def test_it_sees_the_actions_that_share_most_words(self):
+        source = TopicEncoder()
+        many = [f"go to room {n}" for n in range(3 * PREFILTER)]
+        matches = ranked("heat the stove", [*many, "activate stove"], encoder=source, most=PREFILTER + 5)
+        assert len(source.batches[0]) == PREFILTER + 1 and len(matches) == PREFILTER
+        assert matches[0].action == "activate stove"
+
+    def test_no_actions_are_no_work(self):
+        source = TopicEncoder()
+        assert ranked("heat", [], encoder=source) == [] == shortlist(["heat"], [], encoder=source)
+        assert source.batches == []
+
+
+@pytest.mark.parametrize("source", [None, TopicEncoder()], ids=["words", "vectors"])
+def test_the_order_of_the_actions_changes_nothing(source):
+    text = "the thermometer is in the red box"
+    assert ranked(text, ACTIONS, encoder=source) == ranked(text, ACTIONS[::-1], encoder=source)
+    assert shortlist([text, "go"], ACTIONS, encoder=source) == shortlist([text, "go"], ACTIONS[::-1], encoder=source)
+
+
+def test_ties_go_to_the_shorter_action_then_by_the_alphabet():
+    assert [m.action for m in ranked("cup", ["eat bb", "eat c", "eat aa"])] == ["eat c", "eat aa", "eat bb"]
+
+
+class TestShortlist:
+    def test_every_query_has_its_turn(self):
+        found = shortlist(["the thermometer is held", "the agent is in the kitchen"], ACTIONS, most=4)
+        assert {"thermometer" in action for action in found} == {True, False}
+        assert any("kitchen" in action for action in found)
+
+    def test_many_likenesses_of_one_verb_leave_room_for_others(self):
+        moves = [f"move thermometer to box {n}" for n in range(50)]
+        found = shortlist(["move thermometer to box"], [*moves, *ACTIONS], most=8)
+        assert len({action.split()[0] for action in found}) >= 4
+        assert len(found) == len(set(found)) == 8
+
+    def test_it_keeps_focus_actions(self):
+        assert "focus on thermometer" in shortlist(["the thermometer"], ACTIONS)
+
+    def test_without_queries_there_is_nothing_to_go_by(self):
+        assert shortlist([], ACTIONS) == []
+
+
+def test_the_method_is_named():
+    assert (method(None), method(TopicEncoder())) == ("token overlap", "topics")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "meant", "other"),
+    [
+        ("grab the cup", "pick up cup", "eat cup"),
+        ("leave the kitchen", "exit kitchen", "eat kitchen"),
+        ("heat the pot", "put pot on stove", "eat pot"),
+    ],
+)
+def test_minilm_finds_what_shares_no_verb(text, meant, other):
+    found = encoder()
+    assert found is not None and method(found) == "all-MiniLM-L6-v2"
+    assert best(text, [meant, other], encoder=found) == meant
+    assert best(text, [meant, other]) == other
