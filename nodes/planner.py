@@ -29,6 +29,7 @@ async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, An
         strategy=numbered(state["strategy"]),
         insights=numbered(state["insights"]),
         done=listed(s.text for s in state["subtasks"] if s.status == "completed"),
+        count=len(state["turns"]),
         turns=quoted(shown(state["turns"])),
         view=quoted(state["evidence"].view, MOST_VIEW),
         order=_order(state),
@@ -62,7 +63,7 @@ Insights of earlier episodes:
 Subtasks completed in this episode:
 {done}
 
-Done lately, with the world's answers:
+Done so far ({count} actions), the latest with the world's answers:
 {turns}
 
 The world now:

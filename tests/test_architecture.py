@@ -24,7 +24,18 @@ SHARED_ADAPTERS = {"models"}
 
 MODULE = re.compile(r"certigraph(\.\w+)+(:\w+)?")
 
-HEAVY = ("torch", "inspect_ai", "openai", "xllamacpp", "sentence_transformers", "pandas", "matplotlib", "jnius")
+HEAVY = (
+    "torch",
+    "inspect_ai",
+    "openai",
+    "xllamacpp",
+    "sentence_transformers",
+    "pandas",
+    "matplotlib",
+    "scipy",
+    "py4j",
+    "scienceworld",
+)
 
 
 class Import(NamedTuple):

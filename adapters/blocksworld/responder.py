@@ -4,7 +4,7 @@ It knows nothing but the prompt's text, so that what the operators show and how 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from certigraph.adapters.blocksworld.expert import plan
@@ -60,7 +60,7 @@ def _completion(prompt: str) -> Answer:
     return {"reason": "read off the world", "completed": parse_facts(TARGET.findall(prompt)[-1]) <= _state(prompt)}
 
 
-_ANSWERS = {
+_ANSWERS: dict[str, Callable[[str], Answer]] = {
     "conditions": _plan,
     "holds": _verdict,
     "subtask": _subtask,

@@ -36,6 +36,8 @@ class ScienceWorldBenchmark:
         self.drafted = config == "drafted"
         """Whether a draft read off the task's words is the plan, not a hint to the model that writes it."""
         self.name = f"scienceworld:{config}" if config else "scienceworld"
+        self._opened: dict[str, Setting] = {}
+        """The latest setting of each goal that was opened, for the expert, who is told goals only."""
 
     @property
     def briefing(self) -> str:
@@ -69,20 +71,21 @@ class ScienceWorldBenchmark:
     def open(self, task: Task) -> ScienceWorld:
         """The world of a task, after its constants. Raises Fault("data") when they are no setting."""
         try:
-            return ScienceWorld(Setting.model_validate(task.constants))
+            setting = self._opened[task.goal] = Setting.model_validate(task.constants)
         except ValidationError as error:
             fix = "make it with ScienceWorldBenchmark().task('boil:0')"
             raise Fault("data", f"task {task.id}: {error}; {fix}") from error
+        return ScienceWorld(setting)
 
     def operators(self) -> Mapping[str, Operator]:
         """SDP's operators of appendix A.3, and what this world adds to those of other graphs."""
         return self._operators
 
-    def expert(self) -> Responder | None:
+    def expert(self) -> Responder:
         """The mind that knows the gold paths."""
-        from certigraph.adapters.scienceworld.expert import respond_for
+        from certigraph.adapters.scienceworld.expert import Key, respond_for
 
-        return respond_for(self)
+        return respond_for({goal: Key(s.task, s.variation, s.simplification) for goal, s in self._opened.items()})
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Mean score, successes, and SwiftSage's means by group; see `scoring.figures`."""

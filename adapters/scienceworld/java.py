@@ -92,7 +92,7 @@ class JavaSimulator(Simulator):
         return joined.split("\n") if joined else []
 
     def _call(self, method: Callable[..., Any], *args: Any) -> Any:
-        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from py4j.protocol import Py4JError
 
         try:
             if self.process.poll() is not None:

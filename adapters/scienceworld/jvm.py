@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from certigraph.state.endings import Fault
 
 if TYPE_CHECKING:
-    from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
+    from py4j.java_gateway import JavaGateway
 
 JVM_FLAGS = ("-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2", "-Xmx512m", "-XX:+UseSerialGC")
 """hashCode=2 makes the simulator deterministic: its sets iterate in the order of identity hashes."""
@@ -25,7 +25,7 @@ def launch() -> tuple[Any, "JavaGateway"]:
     """
     try:
         from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-        from scienceworld.constants import JAR_PATH  # type: ignore[import-untyped]
+        from scienceworld.constants import JAR_PATH
     except ImportError as error:
         fix = "pip install 'certigraph[scienceworld]'"
         raise Fault("environment", f"ScienceWorld needs the package {error.name}: {fix}") from error

@@ -46,7 +46,7 @@ MOST_CASCADE = 5
 class Conditions(BaseModel):
     """The model's plan."""
 
-    conditions: list[str] = Field(max_length=16)
+    conditions: list[str] = Field(max_length=60)
 
 
 class Written(BaseModel):

@@ -14,7 +14,8 @@ from certigraph.adapters.models.chat import ready
 from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.comparing.cells import cells_of, left
 from certigraph.evaluation.comparing.compare import compare, rows_of
-from certigraph.evaluation.comparing.plan import Plan, methods_from, plan_of, read_plan, settle
+from certigraph.evaluation.comparing.keeping import read_plan, settle
+from certigraph.evaluation.comparing.plan import Plan, methods_from, plan_of
 from certigraph.evaluation.comparing.report import PAGE, report
 from certigraph.evaluation.comparing.table import tables, told
 from certigraph.evaluation.comparing.watching import watching

@@ -8,7 +8,8 @@ from pathlib import Path
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.comparing.cells import Cell, carry_out, cells_of, done_cells, left
-from certigraph.evaluation.comparing.plan import Plan, settle
+from certigraph.evaluation.comparing.keeping import settle
+from certigraph.evaluation.comparing.plan import Plan
 from certigraph.evaluation.comparing.rows import Row, row_of
 from certigraph.evaluation.settings import save_local
 from certigraph.state.endings import Fault, Interrupted

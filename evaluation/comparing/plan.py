@@ -1,14 +1,11 @@
-"""What a comparison is: which methods on which tasks with what, written down before its first run and held to after."""
+"""What a comparison is: which methods on which tasks, with what."""
 
 import datetime
-import json
 import os
 import platform
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.protocols import Limits
@@ -21,13 +18,8 @@ from certigraph.evaluation.settings import (
     shareable,
     versions,
 )
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.endings import UnknownName
 from certigraph.state.records import Record
-
-FILE = "comparison.json"
-
-SHOWN = 5
-"""Differences between two plans that are named; more say nothing new."""
 
 
 class Method(Record):
@@ -56,10 +48,6 @@ class Plan(Record):
     versions: dict[str, str]
     machine: str
     created: str
-
-
-CIRCUMSTANCES = {"versions", "machine", "created"}
-"""Parts of a plan that may change while it is carried out."""
 
 
 def methods_from(names: Sequence[str], swaps: Sequence[str] = ()) -> tuple[Method, ...]:
@@ -98,46 +86,6 @@ def plan_of(benchmark: str, methods: Sequence[Method], tasks: Sequence[str], con
     )
 
 
-def read_plan(folder: Path) -> Plan:
-    """The plan of a folder. Raises Fault where there is none, or one that cannot be read."""
-    path = folder / FILE
-    if not path.is_file():
-        raise Fault(
-            "data", f"{folder} holds no comparison: name methods, --on BENCHMARK and --model to begin one there"
-        )
-    try:
-        return Plan.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        raise Fault(
-            "data", f"{path} is no plan ({error.errors()[0]['msg']}): restore it or use another --out"
-        ) from error
-
-
-def settle(plan: Plan, folder: Path) -> None:
-    """Write the plan into its folder, or make sure that it is the one the folder was begun with.
-
-    Raises:
-        Fault: the folder holds another comparison; the message says what differs.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / FILE).is_file():
-        draft = folder / f"{FILE}.tmp"  # renamed when whole: a killed process leaves no half plan
-        draft.write_text(plan.model_dump_json(indent=1), encoding="utf-8")
-        draft.replace(folder / FILE)
-    elif found := differences(read_plan(folder), plan):
-        more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-        told = "; ".join(found[:SHOWN]) + more
-        fix = f"go on with that one by `certigraph compare --out {folder}`, or begin this one in another --out"
-        raise Fault("data", f"{folder} holds another comparison ({told}): {fix}")
-
-
-def differences(there: Plan, here: Plan) -> list[str]:
-    """What two plans do not have in common, in words; circumstances aside."""
-    one, other = (dict(_flat(plan.model_dump(mode="json", exclude=CIRCUMSTANCES))) for plan in (there, here))
-    keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
-    return [f"{key}: {_told(one.get(key))} there, {_told(other.get(key))} here" for key in keys]
-
-
 def _method(name: str, graph: str, swaps: Sequence[str]) -> Method:
     return Method(name=name, graph=graph, operators=operators_of(build_graph(graph, dict(map(parse_swap, swaps)))))
 
@@ -149,15 +97,3 @@ def _named(model: str) -> str:
     from certigraph.adapters.models.local import weights
 
     return f"local:{weights(model).name}"
-
-
-def _flat(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:
-    if not isinstance(value, (Mapping, list)):
-        yield at, value
-        return
-    for key, part in value.items() if isinstance(value, Mapping) else enumerate(value, 1):
-        yield from _flat(part, f"{at}.{key}" if at else str(key))
-
-
-def _told(value: Any) -> str:
-    return "nothing" if value is None else json.dumps(value, ensure_ascii=False)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from certigraph.state.endings import Fault
 
@@ -17,7 +17,7 @@ INK, SOFT, FAINT, BLANK = "#222222", "#6b6b6b", "#d9d9d9", "#f2f2f2"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, which the colour-blind can tell apart; yellow, too pale for a line, left out."""
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 8,
     "text.color": INK,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from certigraph.evaluation.figures.canvas import FAINT, SOFT, colours, grid, picture
 from certigraph.evaluation.figures.order import titles
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_COLUMNS = 4
-DASHES: dict[Episodes, str | tuple[int, tuple[float, ...]]] = {
+DASHES: dict[Episodes, Any] = {
     "all": "solid",
     "first": (0, (1.2, 1.2)),
     "last": "solid",
@@ -41,7 +41,7 @@ def draw_rewards(curves: Sequence[Curve], path: Path) -> None:
 def _frame(panel: "Axes", task: str, last: int) -> None:
     panel.set_title(task, fontsize=6.5)
     panel.set(xlim=(0, last), ylim=(0, 103), yticks=(0, 25, 50, 75, 100))
-    panel.xaxis.get_major_locator().set_params(integer=True, nbins=5)
+    panel.locator_params(axis="x", integer=True, nbins=5)
     panel.grid(axis="y", color=FAINT, linewidth=0.4)
     panel.set_axisbelow(True)
 

@@ -26,8 +26,9 @@ from certigraph.evaluation.comparing.compare import compare, rows_of
 from certigraph.evaluation.comparing.curves import AXES, mean_curve, points_of
 from certigraph.evaluation.comparing.drawing import draw_curves
 from certigraph.evaluation.comparing.forecast import seconds_left, spoken
+from certigraph.evaluation.comparing.keeping import differences, settle
 from certigraph.evaluation.comparing.page import write_page
-from certigraph.evaluation.comparing.plan import differences, methods_from, plan_of, settle
+from certigraph.evaluation.comparing.plan import methods_from, plan_of
 from certigraph.evaluation.comparing.report import report
 from certigraph.evaluation.comparing.rows import Prompted, Row
 from certigraph.evaluation.comparing.statistics import (
