@@ -28,7 +28,7 @@ class Context(BaseModel):
 
     model: str = Field(
         "scripted:expert",
-        description="openai:NAME, local, local:FILE.gguf, scripted:first or scripted:expert",
+        description="openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:first or scripted:expert",
         json_schema_extra={"langgraph_type": "model"},
     )
     roles: dict[str, str] = Field(

@@ -14,6 +14,8 @@ from langgraph.graph.state import CompiledStateGraph
 from pydantic import JsonValue
 
 from certigraph.adapters.context import Context
+from certigraph.adapters.embeddings import encoder
+from certigraph.adapters.matching import method
 from certigraph.adapters.models.chat import model_label
 from certigraph.nodes.decide import decide, decide_freely
 from certigraph.nodes.planner import none, planner
@@ -114,8 +116,9 @@ def _mind(context: Context) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of the packages that decide how a run behaves."""
-    return {name: version(name) for name in ("certigraph", "langgraph", "langchain-core", "pydantic")}
+    """Versions of the packages that decide how a run behaves, and how texts are matched to actions here."""
+    packages = {name: version(name) for name in ("certigraph", "langgraph", "langchain-core", "pydantic")}
+    return {**packages, "matching": method(encoder())}
 
 
 def save_local(folder: Path, context: Context) -> None:

@@ -11,7 +11,7 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import close_episode, live_episode
 from certigraph.adapters.loops import off_loop
 from certigraph.adapters.models.meter import current_meter
-from certigraph.state.endings import LimitReached
+from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.lessons import Trial, TrialState
 from certigraph.state.records import Scores, Task
 from certigraph.state.run import Evidence, RunState, world_ending
@@ -65,8 +65,12 @@ def _opened(key: str, last: str | None, task: Task, runtime: Runtime[Context]) -
 def _stepped(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     history = state["history"]
     episode = live_episode(state["episode"], state["task"], history, runtime)
-    observation = episode.step(state["action"])
-    evidence = Evidence(view=episode.view())
+    try:
+        observation = episode.step(state["action"])
+        evidence = Evidence(view=episode.view())
+    except Fault:
+        close_episode(state["episode"])  # a broken world is not to be found alive by whoever goes on with the thread
+        raise
     return {"observation": observation, "evidence": evidence, "history": episode.log[len(history) :]}
 
 

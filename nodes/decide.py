@@ -1,11 +1,12 @@
 """Decide: a thought and the action that follows from it (ReAct, and the Executor of STEP, which sees a subtask)."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.candidates import admissible, candidates
 from certigraph.adapters.context import Context
 from certigraph.adapters.embeddings import encoder
@@ -23,6 +24,10 @@ MOST_VIEW = 900
 """Characters of the world's view in a prompt; with them a prompt stays near 600 tokens beyond its shared opening."""
 
 
+ACCEPT, MATCHES = 0.9, 5
+"""CLIN's figures for matching a written action to the world's list."""
+
+
 class Thought(BaseModel):
     """The model's answer where it writes its action freely."""
 
@@ -32,19 +37,23 @@ class Thought(BaseModel):
 
 @specialised
 async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for a thought and one of the actions that are relevant to its assignment and its last thought."""
+    """Ask the model for a thought and an action.
+
+    Where the world lists a few actions it chooses one. Where it lists thousands, it writes one that is matched to the
+    list; a benchmark for small models (`shortlists`) has it choose among those relevant to its assignment instead.
+    """
     most = limits_of(state["task"], runtime).options
-    offered = await candidates(_queries(state), runtime, most)
-    if not offered:
-        return _decided(*await _written(state, runtime))
-    question = _question(state, f"Actions to choose from:\n{quoted(listed(offered))}")
-    answer = await deliberate(prompt(runtime, question), offered, role="executor", runtime=runtime)
-    return _decided(answer.thought, answer.choice)
+    actions = await admissible(runtime)
+    if actions and len(actions) <= most:
+        return await _choosing(state, actions, runtime)
+    if actions and getattr(benchmark_of(state["task"], runtime), "shortlists", False):
+        return await _choosing(state, await candidates(_queries(state), runtime, most), runtime)
+    return await _matching(state, runtime, accept=ACCEPT, most=MATCHES)
 
 
 @factory
-def decide_freely(*, accept: float = 0.9, most: int = 5) -> Operator:
-    """The model writes its action and it is matched to the admissible ones, as CLIN and STEP do for large models.
+def decide_freely(*, accept: float = ACCEPT, most: int = MATCHES) -> Operator:
+    """The model writes its action, also where the world lists a few (CLIN and STEP's action matching).
 
     Args:
         accept: similarity from which the best match is taken at once.
@@ -52,18 +61,29 @@ def decide_freely(*, accept: float = 0.9, most: int = 5) -> Operator:
     """
 
     async def decide_freely(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-        thought, written = await _written(state, runtime)
-        actions = await admissible(runtime) if most else []
-        if not actions:
-            return _decided(thought, written)
-        matches = await off_loop(lambda: ranked(written, actions, encoder=encoder(), most=most))
-        if not matches or matches[0].score >= accept:
-            return _decided(thought, matches[0].action if matches else written)
-        options = [match.action for match in matches]
-        question = _question(state, f"You meant: {written}\nThe world knows:\n{quoted(listed(options))}")
-        return _decided(thought, await choose(prompt(runtime, question), options, role="executor", runtime=runtime))
+        return await _matching(state, runtime, accept=accept, most=most)
 
     return decide_freely
+
+
+async def _choosing(state: DecideView, offered: Sequence[str], runtime: Runtime[Context]) -> dict[str, Any]:
+    question = _question(state, f"Actions to choose from:\n{quoted(listed(offered))}")
+    answer = await deliberate(prompt(runtime, question), offered, role="executor", runtime=runtime)
+    return _decided(answer.thought, answer.choice)
+
+
+async def _matching(state: DecideView, runtime: Runtime[Context], *, accept: float, most: int) -> dict[str, Any]:
+    thought, written = await _written(state, runtime)
+    actions = await admissible(runtime) if most else []
+    if not actions:
+        return _decided(thought, written)
+    synonyms = getattr(benchmark_of(state["task"], runtime), "synonyms", None)
+    matches = await off_loop(lambda: ranked(written, actions, encoder=encoder(), most=most, synonyms=synonyms))
+    if not matches or matches[0].score >= accept:
+        return _decided(thought, matches[0].action if matches else written)
+    options = [match.action for match in matches]
+    question = _question(state, f"You meant: {written}\nThe world knows:\n{quoted(listed(options))}")
+    return _decided(thought, await choose(prompt(runtime, question), options, role="executor", runtime=runtime))
 
 
 async def _written(state: DecideView, runtime: Runtime[Context]) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Responder
 from certigraph.state.endings import Fault, UnknownName
 
-FORMS = "openai:NAME, local, local:FILE.gguf, scripted:first, scripted:expert"
+FORMS = "openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:first, scripted:expert"
 
 ONE_REQUEST = {"Connection": "close"}
 """Headers of every request. A kept connection belongs to one event loop, and a cached model outlives many."""
@@ -22,7 +22,7 @@ RETRIES = 2
 
 
 def chat_model(name: str, *, expert: Responder | None = None) -> BaseChatModel:
-    """The chat model of a name: `openai:NAME`, `local`, `local:FILE.gguf`, `scripted:first` or `scripted:expert`.
+    """The chat model of a name: one of FORMS.
 
     `openai:` asks the endpoint at CERTIGRAPH_BASE_URL where that is set, with OPENAI_API_KEY as its key if there is
     one. The expert answers for `scripted:expert`; without one it answers like `scripted:first`.

@@ -9,6 +9,8 @@ from pydantic import ValidationError
 from certigraph.adapters.protocols import Limits, Operator, Responder
 from certigraph.adapters.scienceworld import scoring
 from certigraph.adapters.scienceworld.descriptions import describe
+from certigraph.adapters.scienceworld.prompts import BRIEFING, SYNONYMS
+from certigraph.adapters.scienceworld.recorder import gold_recording
 from certigraph.adapters.scienceworld.splits import USUAL, Setting, ids, setting_of
 from certigraph.adapters.scienceworld.world import ScienceWorld
 from certigraph.state.endings import Fault, UnknownName
@@ -25,6 +27,10 @@ class ScienceWorldBenchmark:
     """
 
     configurations = ("drafted", "paper")
+    simulated = True
+    """The world comes with its package, not with a data folder."""
+    briefing = BRIEFING
+    synonyms: Mapping[str, str] = SYNONYMS
     limits = Limits(attempts=30, replans=5, steps=500, options=20)
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
@@ -33,18 +39,12 @@ class ScienceWorldBenchmark:
             raise UnknownName(f"scienceworld has no configuration {config!r}; known: {known}")
         self.grounded = config != "paper"
         """Whether the operators go beyond the paper's."""
-        self.drafted = config == "drafted"
-        """Whether a draft read off the task's words is the plan, not a hint to the model that writes it."""
+        self.drafted = self.shortlists = config == "drafted"
+        """Whether the model is too small to plan and to write actions: a draft read off the task's words is the plan,
+        not a hint to the model that writes it, and agents choose among relevant actions."""
         self.name = f"scienceworld:{config}" if config else "scienceworld"
         self._opened: dict[str, Setting] = {}
         """The latest setting of each goal that was opened, for the expert, who is told goals only."""
-
-    @property
-    def briefing(self) -> str:
-        """The rules of the world and the forms of its actions."""
-        from certigraph.adapters.scienceworld.prompts import BRIEFING
-
-        return BRIEFING
 
     def tasks(self, split: str = "") -> list[Task]:
         """The tasks of a split, by default variation 0 of all thirty.
@@ -86,6 +86,14 @@ class ScienceWorldBenchmark:
         from certigraph.adapters.scienceworld.expert import Key, respond_for
 
         return respond_for({goal: Key(s.task, s.variation, s.simplification) for goal, s in self._opened.items()})
+
+    def gold_length(self, task: Task) -> int:
+        """Actions on the simulator's own way to 100. The first time ever it is walked, which takes seconds.
+
+        To let an agent know it, or stop by it, leaks how long the solution is.
+        """
+        setting = Setting.model_validate(task.constants)
+        return len(gold_recording(setting.task, setting.variation, setting.simplification).actions)
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Mean score, successes, and SwiftSage's means by group; see `scoring.figures`."""

@@ -1,8 +1,8 @@
 """The mind behind `scripted:expert` in ScienceWorld: it follows the simulator's own gold path, milestone by milestone.
 
 It commits to one predicate or subtask for each rise of the gold path's score, worded so that whoever carries it out
-can look its actions up. It writes actions as the gold path has them, which is not always as the world lists them: they go
-through where models write freely (`scienceworld:paper`, `decide_freely`); elsewhere it takes the option that is nearest.
+can look its actions up. It writes actions as the gold path has them, which is not always as the world lists them: they
+go through where models write freely (SDP, `decide_freely(most=0)`); elsewhere it takes what is nearest.
 """
 
 import re
@@ -22,6 +22,9 @@ TRIED = re.compile(r"in vain (\d+) times")
 DONE = re.compile(r"Done (?:so far|for it) \((\d+) actions\)")
 
 Answer = Callable[[str, dict[str, Any]], Any]
+
+Golds = Callable[[str, int, str], Recording]
+"""Task, variation and simplification -> the recording of the gold path."""
 
 
 class Key(NamedTuple):
@@ -46,26 +49,27 @@ class Milestone(NamedTuple):
         return f"Milestone {number} of {where}: actions {self.first} to {self.last}, score {self.score}."
 
 
-def respond_for(known: Mapping[str, Key]) -> Responder:
-    """The mind, for tasks whose goals it knows the gold paths of."""
+def respond_for(known: Mapping[str, Key], gold: Golds = gold_recording) -> Responder:
+    """The mind, for tasks whose goals it knows the gold paths of; `gold` has the paths."""
 
     def path(prompt: str) -> Key:
         return known[GOAL.findall(prompt)[-1]]
 
     def plan(prompt: str, form: dict[str, Any]) -> Any:
-        return {"conditions": [m.text(n) for n, m in enumerate(milestones(path(prompt)), 1)]}
+        return {"conditions": [m.text(n) for n, m in enumerate(milestones(gold(*path(prompt))), 1)]}
 
     def subtask(prompt: str, form: dict[str, Any]) -> Any:
-        left = [m.text(n) for n, m in enumerate(milestones(path(prompt)), 1) if m.last > _count(DONE, prompt)]
-        return {"rationale": "it comes next", "subtask": left[0], "insights": []}
+        rises = enumerate(milestones(gold(*path(prompt))), 1)
+        left = [m.text(n) for n, m in rises if m.last > _count(DONE, prompt)]
+        return {"rationale": "it comes next", "subtask": left[0] if left else "The path is walked.", "insights": []}
 
     def act(prompt: str, form: dict[str, Any]) -> Any:
         named = _named(prompt)
         if not named:
-            return _action(path(prompt), _count(DONE, prompt), form)
+            return _action(gold(*path(prompt)), _count(DONE, prompt), form)
         in_milestone = TRIED.search(prompt) is not None
         done = named[0].first - 1 + _count(TRIED, prompt) if in_milestone else _count(DONE, prompt)
-        return _action(named[0].key, done, form)
+        return _action(gold(*named[0].key), done, form)
 
     answers: dict[str, Answer] = {
         "conditions": plan,
@@ -83,17 +87,17 @@ def respond_for(known: Mapping[str, Key]) -> Responder:
     return respond
 
 
-def milestones(key: Key) -> list[Milestone]:
+def milestones(gold: Recording) -> list[Milestone]:
     """The rises of a gold path's score, up to 100."""
-    gold, rises = _gold(key), list[Milestone]()
+    key, rises = Key(gold.task, gold.variation, gold.simplification), list[Milestone]()
     for number, score in enumerate(gold.scores[: gold.firstdone], 1):
         if score > (rises[-1].score if rises else gold.start):
             rises.append(Milestone(key, rises[-1].last + 1 if rises else 1, number, score))
     return rises
 
 
-def _action(key: Key, done: int, form: dict[str, Any]) -> Any:
-    actions, parts = _gold(key).actions, form["properties"]
+def _action(gold: Recording, done: int, form: dict[str, Any]) -> Any:
+    actions, parts = gold.actions, form["properties"]
     wanted = actions[min(done, len(actions) - 1)]
     options = parts.get("choice", {}).get("enum")
     answer = {"choice": ranked(wanted, options, most=1, focus_rule=False)[0].action} if options else {"action": wanted}
@@ -113,10 +117,6 @@ def _completion(prompt: str, form: dict[str, Any]) -> Any:
 
 def _most(form: dict[str, Any], field: str) -> int:
     return int(form["properties"][field].get("maximum", 1))
-
-
-def _gold(key: Key) -> Recording:
-    return gold_recording(*key)
 
 
 def _named(prompt: str) -> list[Milestone]:

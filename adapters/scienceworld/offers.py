@@ -34,10 +34,9 @@ def offers(
         most: actions offered at most.
         few: the same where meaning alone decides, as in which room to look for a thing.
     """
-    harmless = [action for action in actions if not _about_focus(action)]
     condition = read(target)
     if condition is None:
-        return shortlist([target], actions if _about_focus(target) else harmless, most=most)
+        return shortlist([target], actions if _about_focus(target) else harmless(actions), most=most)
     if focused and condition.kind in ("have", "placed") and vague(condition.thing):
         condition = condition._replace(thing=focused)
     suited = list(_suited(condition, actions, view))
@@ -46,7 +45,12 @@ def offers(
     if condition.kind == "found" or (condition.kind == "focus" and vague(condition.thing)):
         return _likely(condition.thing, suited, few)
     related = [action for action in suited if names(condition.thing, action)]
-    return shortlist([target], related or harmless, most=most, encoder=encoder())
+    return shortlist([target], related or harmless(actions), most=most, encoder=encoder())
+
+
+def harmless(actions: Sequence[str]) -> list[str]:
+    """The actions that focus on nothing."""
+    return [action for action in actions if not _about_focus(action)]
 
 
 def _likely(thing: str, actions: Sequence[str], most: int) -> list[str]:

@@ -13,16 +13,18 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.candidates import admissible, candidates
+from certigraph.adapters.candidates import admissible
 from certigraph.adapters.context import Context
+from certigraph.adapters.embeddings import encoder
 from certigraph.adapters.loops import off_loop
+from certigraph.adapters.matching import shortlist
 from certigraph.adapters.models.ask import ask, choose
 from certigraph.adapters.prompting import listed, numbered, prompt, quoted
 from certigraph.adapters.protocols import Operator
 from certigraph.adapters.scienceworld import prompts
 from certigraph.adapters.scienceworld.draft import ROOMS, draft
-from certigraph.adapters.scienceworld.offers import offers
-from certigraph.adapters.scienceworld.wording import settled
+from certigraph.adapters.scienceworld.offers import harmless, offers
+from certigraph.adapters.scienceworld.wording import read, settled
 from certigraph.state.records import Action, Attempt, Observation, Predicate, Task, Verdict
 from certigraph.state.sdp import ProposeView, RealizeView, ReplanView, ValidateView
 
@@ -52,7 +54,7 @@ class Conditions(BaseModel):
 class Written(BaseModel):
     """An action in the model's own words."""
 
-    action: str = Field(min_length=1, max_length=120)
+    action: str = Field(min_length=1, max_length=300)
 
 
 class Holds(BaseModel):
@@ -88,8 +90,10 @@ def operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operator]:
         return {"plan": await _planned(state["task"], left[1:] if grounded else [], told, runtime)}
 
     async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
+        # A condition in words of the model's own gets an action in its own words, where the model can write one.
+        choosing = benchmark.drafted or (grounded and read(state["target"].text))
         few = FEW if benchmark.drafted else limits_of(state["task"], runtime).options
-        text = await (_chosen(state, few, runtime) if grounded else _written(state, runtime))
+        text = await (_chosen(state, few, runtime) if choosing else _written(state, runtime))
         return {"action": Action(text=text)}
 
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -121,7 +125,10 @@ async def _chosen(state: RealizeView, few: int, runtime: Runtime[Context]) -> st
     focused = next((a.text[len(FOCUS) :] for a in reversed(state["certified"].actions) if a.text.startswith(FOCUS)), "")
     view = state["evidence"].view
     offered = await off_loop(offers, target, left, view, focused=focused, most=most, few=few)
-    offered = offered or await candidates([target, state["task"].goal], runtime, most)
+    queries = [target, state["task"].goal]
+    offered = offered or await off_loop(lambda: shortlist(queries, harmless(left), most=most, encoder=encoder()))
+    if not offered:
+        return await _written(state, runtime)
     if len(offered) == 1:
         return offered[0]
     question = prompts.ACT.format(
@@ -152,7 +159,8 @@ def _shortcut(tail: Sequence[Predicate], seen: Observation) -> Verdict | None:
     if seen.solved:
         return Verdict(depth=len(tail), reason="the score is 100")
     if not seen.accepted:
-        return Verdict(depth=0, reason=" ".join(seen.text.split())[:160], evidence=REJECTED)
+        evidence = str(seen.data.get("result", REJECTED))  # an ambiguous action is understood: it may be named again
+        return Verdict(depth=0, reason=" ".join(seen.text.split())[:160], evidence=evidence)
     if tail[0].kind == "goal":
         return Verdict(depth=0, reason=f"the score is {seen.data.get('score')} of 100")
     return None

@@ -1,4 +1,6 @@
-"""What an agent must know of ScienceWorld whatever its task: it opens every prompt and stays in the model's cache."""
+"""The words for models: what one must know of ScienceWorld whatever the task, which opens every prompt and stays in the
+model's cache, and the questions of SDP's operators.
+"""
 
 BRIEFING = """
 The world is a house where simple science is done: ten rooms (art studio, bathroom, bedroom, foundry, greenhouse,
@@ -37,6 +39,19 @@ Where things usually are:
 - foundry: blast furnace, sink; bathroom: sink, toilet, bathtub
 - bedroom: bed, closet, books; living room: chairs, couch, bookshelf; hallway: picture
 """
+
+SYNONYMS = {
+    **dict.fromkeys(("take", "get", "grab"), "pick up"),
+    **dict.fromkeys(("put", "place", "insert"), "move"),
+    "put down": "drop",
+    **dict.fromkeys(("turn on", "switch on"), "activate"),
+    **dict.fromkeys(("turn off", "switch off"), "deactivate"),
+    **dict.fromkeys(("walk to", "enter", "travel to", "head to", "go through"), "go to"),
+    **dict.fromkeys(("examine", "inspect", "observe"), "look at"),
+    **dict.fromkeys(("combine", "stir"), "mix"),
+    **{"dip": "dunk", "empty": "pour", "apply": "use"},
+}
+"""How an action may begin -> how the world says it, for matching what a model wrote."""
 
 PLAN = """\
 Task: {task}

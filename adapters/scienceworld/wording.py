@@ -12,12 +12,12 @@ from certigraph.state.records import Observation
 Kind = Literal["be", "found", "focus", "have", "made", "placed"]
 
 _FORMS: tuple[tuple[Kind, str], ...] = (
-    ("be", r"the agent is (?:in|at) (?:the )?(?P<place>.+)"),
+    ("be", r"the agent is (?:in|at) (?:the )?(?P<place>.+?)"),
     ("found", r"the location of (?:the |an? )?(?P<thing>.+?) is known"),
     ("focus", r"(?:the |an? )?(?P<thing>.+?) is in focus"),
-    ("have", r"the inventory contains (?:the |an? )?(?P<thing>.+)"),
+    ("have", r"the inventory contains (?:the |an? )?(?P<thing>.+?)"),
     ("made", r"(?:the |an? )?(?P<thing>.+?) has been made"),
-    ("placed", r"(?:the |an? )?(?P<thing>.+?) is (?:in|on) (?:the |an? )?(?P<place>.+)"),
+    ("placed", r"(?:the |an? )?(?P<thing>.+?) is (?:in|on) (?:the |an? )?(?P<place>.+?)"),
 )
 _READ = tuple((kind, re.compile(f"{form}\\.?", re.IGNORECASE)) for kind, form in _FORMS)
 
@@ -66,7 +66,16 @@ def _moved(condition: Condition, seen: Observation) -> bool | None:
     if moved is None:
         return False if seen.data.get("result") == "failed" else None
     place = "inventory" if condition.kind == "have" else condition.place
-    return names(condition.thing, moved["thing"]) and names(place, moved["place"])
+    alike = _alike(condition.thing, moved["thing"]), _alike(place, moved["place"])
+    return all(alike) if None not in alike else False if False in alike else None
+
+
+def _alike(wanted: str, found: str) -> bool | None:
+    """Whether two descriptions mean the same; None where they share words and differ in others, as two boxes do."""
+    there = tokens(found)
+    if vague(wanted) or any(tokens(one) <= there or there <= tokens(one) for one in wanted.split(" or ")):
+        return True
+    return None if names(wanted, found) else False
 
 
 def names(wanted: str, found: str) -> bool:

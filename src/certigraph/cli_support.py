@@ -74,7 +74,7 @@ def watching(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[List
 def said_source(benchmark: str, data: str | None) -> None:
     """Say in one line where a benchmark's data comes from, or that it is generated."""
     name = benchmark.partition(":")[0]
-    if data_folder(name, data) is None:
+    if data_folder(name, data) is None and not getattr(load_benchmark(benchmark, data), "simulated", False):
         told = f"{name}: generated world (no --data, and no {name}/ under CERTIGRAPH_DATA)"
         Console(stderr=True, highlight=False, soft_wrap=True).print(told, style="dim", markup=False)
 
