@@ -17,7 +17,7 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.embeddings import encoder
 from certigraph.adapters.matching import method
 from certigraph.adapters.models.chat import model_label
-from certigraph.nodes.decide import decide, decide_freely
+from certigraph.nodes.decide import decide, decide_freely, execute
 from certigraph.nodes.planner import none, planner
 from certigraph.nodes.reflect import gain_insights, memorise, reflect
 from certigraph.nodes.replan import give_up, replan
@@ -35,6 +35,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "capped": capped,
     "decide": decide,
     "decide_freely": decide_freely,
+    "execute": execute,
     "gain_insights": gain_insights,
     "give_up": give_up,
     "memorise": memorise,

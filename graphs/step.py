@@ -22,7 +22,7 @@ from certigraph.nodes.act import act, conclude, reset
 from certigraph.nodes.align import align
 from certigraph.nodes.assess import assess
 from certigraph.nodes.begin import begin
-from certigraph.nodes.decide import decide
+from certigraph.nodes.decide import execute
 from certigraph.nodes.planner import planner
 from certigraph.nodes.recall import recall
 from certigraph.nodes.reflect import memorise
@@ -93,7 +93,7 @@ def build(
         reset=reset,
         recall=recall,
         planner=planner,
-        executor=decide,
+        executor=execute,
         align=align,
         act=act,
         assess=assess,

@@ -1,4 +1,4 @@
-"""Decide: a thought and the action that follows from it (ReAct, and the Executor of STEP, which sees a subtask)."""
+"""Decide (ReAct) and execute (STEP's Executor): a thought and the action that follows from it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,7 +37,18 @@ class Thought(BaseModel):
 
 @specialised
 async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for a thought and an action.
+    """Ask the model for a thought and the action that follows from it (ReAct)."""
+    return await _thought_and_action(state, runtime)
+
+
+@specialised
+async def execute(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """The same for STEP's Executor, whose assignment is a subtask: a benchmark's own `decide` may know the task."""
+    return await _thought_and_action(state, runtime)
+
+
+async def _thought_and_action(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Choose or write an action.
 
     Where the world lists a few actions it chooses one. Where it lists thousands, it writes one that is matched to the
     list; a benchmark for small models (`shortlists`) has it choose among those relevant to its assignment instead.

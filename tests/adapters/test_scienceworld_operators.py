@@ -292,12 +292,11 @@ def realize_state(target: str, tried: Sequence[str] = (), goal: str = TASK.goal)
     }
 
 
-@pytest.mark.parametrize("target", [*WORDED, GOAL.text])
+@pytest.mark.parametrize("target", [*WORDED, "All is well.", GOAL.text])
 def test_no_action_is_taken_twice_for_one_target_and_none_focuses_unasked(target: str):
     tried: list[str] = []
     for _ in range(len(ACTIONS) - 3):
-        mind = Mind(action="dance")
-        taken = answered("realize", realize_state(target, tried), mind)["action"].text
+        taken = answered("realize", realize_state(target, tried), Mind(), config="drafted")["action"].text
         assert taken not in tried
         assert "focus" in target or not taken.startswith("focus")
         tried.append(taken)
@@ -434,10 +433,11 @@ def test_a_replan_of_small_models_drops_the_condition_that_is_stuck():
     assert answered("replan", replan_state([], "All is well."), mind, config="drafted")["plan"][0].text == "c"
 
 
-def test_the_papers_realize_writes_freely():
+@pytest.mark.parametrize(("config", "target"), [("paper", WORDED[0]), ("", "All is well.")])
+def test_the_model_writes_freely_as_in_the_paper_and_for_what_it_worded_itself(config: str, target: str):
     mind = Mind(action="waltz with the orange")
-    state = realize_state("The agent is in the kitchen.", ["sing"])
-    assert answered("realize", state, mind, config="paper")["action"].text == "waltz with the orange"
+    state = realize_state(target, ["sing"])
+    assert answered("realize", state, mind, config=config)["action"].text == "waltz with the orange"
     assert mind.options == [[]]
     assert "sing: no" in mind.prompts[0]
 
