@@ -55,11 +55,17 @@ def tried(attempts: Sequence[Attempt]) -> str:
     return numbered(f"{a.action.text}: {a.verdict.reason or 'the condition did not hold'}" for a in attempts)
 
 
-def shown(turns: Sequence[Turn], *, most: int = 6, characters: int = 120) -> str:
-    """The latest turns, between `most - BLOCK` and `most` of them once there are more, thoughts where they are kept."""
+def shown(turns: Sequence[Turn], *, most: int = 6, characters: int = 120, within: int = 10_000) -> str:
+    """The latest turns, between `most - BLOCK` and `most` of them once there are more, thoughts where they are kept.
+
+    Of what would take more than `within` characters, the oldest turns are left out.
+    """
     surplus = max(len(turns) - most, 0)
     start = -(-surplus // BLOCK) * BLOCK
-    return "\n".join(_turn(turn, characters) for turn in turns[start:]) or "(nothing)"
+    told = [_turn(turn, characters) for turn in turns[start:]]
+    while len(told) > 1 and sum(map(len, told)) + len(told) > within:
+        del told[0]
+    return "\n".join(told) or "(nothing)"
 
 
 def _turn(turn: Turn, characters: int) -> str:

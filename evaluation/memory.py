@@ -1,4 +1,4 @@
-"""The store in which a run's lessons survive a crash: a file of its own in the run's folder."""
+"""The store in which a run's lessons survive a crash: a file in the run's folder, or beside it where runs share one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,11 +13,24 @@ FILE = "memory.sqlite"
 
 
 @contextmanager
-def memory_of(graph: CompiledStateGraph[Any, Any, Any, Any], folder: Path) -> Iterator[BaseStore | None]:
-    """The store for a graph that remembers between episodes; None for one that does not."""
-    if graph.store is None:
+def memory_of(
+    graph: CompiledStateGraph[Any, Any, Any, Any], folder: Path, shared: str = ""
+) -> Iterator[BaseStore | None]:
+    """The store for a graph that remembers between episodes; None for one that does not.
+
+    Args:
+        graph: the graph; a store that it has itself is not used, for a resumed run could not find it again.
+        folder: the run's.
+        shared: name of the memory that runs in the same `out` share; empty: the run's own.
+    """
+    if "lessons" not in graph.channels:
         yield None
         return
-    with SqliteStore.from_conn_string(str(folder / FILE)) as store:
+    place = folder.parent / f"memory-{_slug(shared)}.sqlite" if shared else folder / FILE
+    with SqliteStore.from_conn_string(str(place)) as store:
         store.setup()
         yield store
+
+
+def _slug(name: str) -> str:
+    return "".join(c if c.isalnum() else "-" for c in name)

@@ -84,7 +84,7 @@ async def arun(
     """The same as `run`, to await."""
     context = context or Context()
     live = load_benchmark(benchmark, context.data) if isinstance(benchmark, str) else benchmark
-    context = context.model_copy(update={"benchmark": live})
+    context = context.model_copy(update={"benchmark": live, "limits": context.limits or live.limits})
     chosen = task if isinstance(task, Task) else live.task(task) if task else live.tasks()[0]
     compiled = build_graph(graph) if isinstance(graph, str) else graph
     for name in (context.model, *context.roles.values()) if context.chat is None else ():
@@ -180,7 +180,7 @@ async def _drive(
     graph: AnyGraph, given: Any, context: Context, folder: Path, recorder: Recorder, *, resuming: bool = False
 ) -> None:
     try:
-        with memory_of(graph, folder) as store:
+        with memory_of(graph, folder, context.memory) as store:
             async with aiosqlite.connect(folder / "checkpoints.sqlite") as connection:
                 saver = Saver(connection, serde=serializer())
                 ready = graph.copy({"checkpointer": saver, "store": store})
@@ -218,6 +218,8 @@ async def _outcome(
 async def _stream(graph: AnyGraph, given: Any, config: Any, context: Context, recorder: Recorder) -> tuple[str, str]:
     """Run the graph; the name and message of an ending that was raised, empty when the graph came to its end."""
     try:
+        if given is None:
+            await _rebuild_world(graph, config, context)
         chunks = graph.astream(given, config, context=context, stream_mode=["updates", "custom"], durability="async")
         async for mode, chunk in chunks:
             recorder.take(mode, chunk)
@@ -228,6 +230,14 @@ async def _stream(graph: AnyGraph, given: Any, config: Any, context: Context, re
     finally:
         recorder.write_failed()
     return "", ""
+
+
+async def _rebuild_world(graph: AnyGraph, config: Any, context: Context) -> None:
+    """The world as the log left it, before a model is asked: one that changed since is found out first."""
+    state = (await graph.aget_state(config)).values
+    if "episode" in state:
+        past = (state["episode"], state["task"], state["history"], Runtime(context=context))
+        await asyncio.to_thread(live_episode, *past)
 
 
 def _where(error: Exception) -> str:

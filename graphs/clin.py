@@ -2,39 +2,17 @@
 
 from typing import TypedDict, Unpack
 
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
-from langgraph.store.memory import InMemoryStore
 from langgraph.types import Checkpointer
 
-from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Operator
-from certigraph.graphs.assembly import assemble
-from certigraph.graphs.react import after_act
-from certigraph.graphs.trials import frame_episodes
+from certigraph.graphs.trials import LearningGraph, react_in_episodes, storeless
 from certigraph.nodes import acting_slots as slots
-from certigraph.nodes.act import act, conclude, reset
-from certigraph.nodes.begin import begin
-from certigraph.nodes.decide import decide
-from certigraph.nodes.recall import recall
 from certigraph.nodes.reflect import gain_insights
 from certigraph.state.lessons import TrialState as State
 from certigraph.state.lessons import trials_ending as ending
-from certigraph.state.run import RunInput
 
 __all__ = ["State", "build", "ending", "graph"]
-
-ClinGraph = CompiledStateGraph[State, Context, RunInput, State]
-
-SLOTS = (
-    slots.BEGIN,
-    slots.RESET_TRIAL,
-    slots.RECALL,
-    slots.DECIDE_ADVISED,
-    slots.ACT,
-    slots.CONCLUDE,
-    slots.MEMORY,
-)
 
 
 class Operators(TypedDict, total=False):
@@ -51,7 +29,7 @@ class Operators(TypedDict, total=False):
 
 def build(
     checkpointer: Checkpointer = None, store: BaseStore | None = None, **operators: Unpack[Operators]
-) -> ClinGraph:
+) -> LearningGraph:
     """CLIN's graph, with operators of your own where a keyword names a slot.
 
     Args:
@@ -62,14 +40,7 @@ def build(
     Raises:
         TypeError: a keyword names no slot.
     """
-    defaults = Operators(
-        begin=begin, reset=reset, recall=recall, decide=decide, act=act, conclude=conclude, memory=gain_insights
-    )
-    builder = assemble(State, RunInput, SLOTS, defaults, operators)
-    frame_episodes(builder, first="decide", learn="memory")
-    builder.add_edge("decide", "act")
-    builder.add_conditional_edges("act", after_act, {"continue": "decide", "over": "conclude"})
-    return builder.compile(checkpointer=checkpointer, store=store or InMemoryStore(), name="clin")
+    return react_in_episodes("clin", slots.MEMORY, gain_insights, operators, checkpointer=checkpointer, store=store)
 
 
-graph = build()
+graph = storeless(build())

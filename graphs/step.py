@@ -16,7 +16,7 @@ from langgraph.types import Checkpointer
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Operator
 from certigraph.graphs.assembly import assemble
-from certigraph.graphs.trials import frame_episodes
+from certigraph.graphs.trials import frame_episodes, storeless
 from certigraph.nodes import acting_slots, step_slots
 from certigraph.nodes.act import act, conclude, reset
 from certigraph.nodes.align import align
@@ -82,7 +82,7 @@ def build(
 
     Args:
         checkpointer: a LangGraph saver; without one a run cannot be resumed.
-        store: a LangGraph store for what episodes teach; one in memory otherwise.
+        store: a LangGraph store for what episodes teach; one in memory otherwise. `certigraph.run` brings its own.
         **operators: what takes the place of an operator, by slot: `build(planner=none)`.
 
     Raises:
@@ -112,4 +112,4 @@ def build(
     return builder.compile(checkpointer=checkpointer, store=store or InMemoryStore(), name="step")
 
 
-graph = build()
+graph = storeless(build())

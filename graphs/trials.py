@@ -1,14 +1,33 @@
-"""The frame of the methods that try a task several times: what precedes an episode, and what follows it."""
+"""The methods that try a task several times: the frame of their episodes, and ReAct in that frame."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+from langgraph.types import Checkpointer
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Operator
+from certigraph.graphs.assembly import assemble
+from certigraph.graphs.react import after_act
+from certigraph.nodes import acting_slots as slots
+from certigraph.nodes.act import act, conclude, reset
+from certigraph.nodes.begin import begin
+from certigraph.nodes.decide import decide
+from certigraph.nodes.recall import recall
+from certigraph.nodes.slots import Slot
 from certigraph.state.endings import GOAL
 from certigraph.state.lessons import TrialState
+from certigraph.state.run import RunInput
+
+G = TypeVar("G", bound=CompiledStateGraph[Any, Any, Any, Any])
+
+LearningGraph = CompiledStateGraph[TrialState, Context, RunInput, TrialState]
 
 
 def after_learning(state: TrialState, runtime: Runtime[Context]) -> str:
@@ -26,3 +45,28 @@ def frame_episodes(builder: StateGraph[Any, Context, Any, Any], *, first: str, l
     builder.add_edge("recall", first)
     builder.add_edge("conclude", learn)
     builder.add_conditional_edges(learn, after_learning, {"again": "reset", "finished": END})
+
+
+def react_in_episodes(
+    name: str,
+    learn: Slot,
+    learner: Operator,
+    swaps: Mapping[str, object],
+    *,
+    checkpointer: Checkpointer,
+    store: BaseStore | None,
+) -> LearningGraph:
+    """ReAct's loop in the frame, with one slot in which an episode is learnt from."""
+    learning = (slots.BEGIN, slots.RESET_TRIAL, slots.RECALL, slots.DECIDE_ADVISED, slots.ACT, slots.CONCLUDE, learn)
+    usual = (begin, reset, recall, decide, act, conclude, learner)
+    defaults = {slot.name: operator for slot, operator in zip(learning, usual, strict=True)}
+    builder = assemble(TrialState, RunInput, learning, defaults, swaps)
+    frame_episodes(builder, first="decide", learn=learn.name)
+    builder.add_edge("decide", "act")
+    builder.add_conditional_edges("act", after_act, {"continue": "decide", "over": "conclude"})
+    return builder.compile(checkpointer=checkpointer, store=store or InMemoryStore(), name=name)
+
+
+def storeless(graph: G) -> G:
+    """The graph as a LangGraph server takes it: the server brings the store, and refuses a graph that has its own."""
+    return graph.copy({"store": None})

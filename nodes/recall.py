@@ -1,5 +1,7 @@
 """The memory of agents that learn between episodes: lessons in LangGraph's Store, one item an episode."""
 
+import time
+import uuid
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -16,23 +18,28 @@ Namespace = tuple[str, ...]
 
 
 async def recall(state: RecallView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Read the latest lessons about the task, oldest first."""
+    """Read the latest lessons about the task, oldest first; a memory of your own need not store what it returns."""
     # The blocking half of the interface: a store of either kind answers it from a worker thread.
     items = await off_loop(store_of(runtime).search, namespace(state["task"], runtime), limit=1000)
-    lessons = [Lesson.model_validate(item.value) for item in sorted(items, key=lambda item: item.key)]
-    return {"lessons": tuple(lessons[-KEPT:])}
+    run = _run(runtime)
+    # The store may be ahead of the checkpoint that a run went on from: what comes later in it, it has yet to learn.
+    past = [item.value for item in items if item.value["run"] != run or item.value["trial"] < state["trial"]]
+    stored = [_lesson(value) for value in sorted(past, key=lambda value: (value["written"], value["trial"]))]
+    unstored = [lesson for lesson in state["lessons"] if lesson not in stored]
+    return {"lessons": (*stored, *unstored)[-KEPT:]}
 
 
 async def keep(lesson: Lesson, task: Task, runtime: Runtime[Context]) -> None:
     """Write a lesson. The same episode's lesson written again, after a crash, takes its own place."""
-    await off_loop(store_of(runtime).put, namespace(task, runtime), f"{lesson.trial:04d}", lesson.as_json(), False)
+    run = _run(runtime)
+    value = {**lesson.as_json(), "run": run, "written": time.time()}
+    await off_loop(store_of(runtime).put, namespace(task, runtime), f"{run}/{lesson.trial:04d}", value, False)
 
 
 def namespace(task: Task, runtime: Runtime[Context]) -> Namespace:
     """Where a task's lessons are kept: apart for every run, unless the context names a memory to share."""
-    thread = runtime.execution_info.thread_id if runtime.execution_info else None
     # dots would divide a label for the store
-    labels = ("lessons", context_of(runtime).memory or thread or "run", task.benchmark, task.id)
+    labels = ("lessons", context_of(runtime).memory or _thread(runtime) or "run", task.benchmark, task.id)
     return tuple(label.replace(".", "_") for label in labels)
 
 
@@ -45,3 +52,16 @@ def store_of(runtime: Runtime[Context]) -> BaseStore:
     if runtime.store is None:
         raise Fault("operator", "this graph remembers in a LangGraph store: build(store=InMemoryStore()), or any other")
     return runtime.store
+
+
+def _run(runtime: Runtime[Context]) -> str:
+    """The mark of a run in its memory. Without a thread nothing is resumed, and one for every lesson will do."""
+    return _thread(runtime) or (uuid.uuid4().hex if context_of(runtime).memory else "run")
+
+
+def _thread(runtime: Runtime[Context]) -> str | None:
+    return runtime.execution_info.thread_id if runtime.execution_info else None
+
+
+def _lesson(value: dict[str, Any]) -> Lesson:
+    return Lesson.model_validate({name: value[name] for name in Lesson.model_fields if name in value})

@@ -1,7 +1,7 @@
 """What an episode teaches: Reflexion's prose, CLIN's causal insights, STEP's insights and strategy."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
@@ -14,7 +14,13 @@ from certigraph.nodes.special import specialised
 from certigraph.state.lessons import Lesson, ReflectView, Trial
 
 MOST_TURNS = 60
+
+MOST_EPISODE = 6_000
+"""Characters of an episode in a prompt, its end rather than its beginning: with the lessons before, 3,000 tokens."""
+
 MOST_REFLECTION = 600
+MOST_INSIGHT = 160
+MOST_SUBTASK = 120
 
 BANDS = (
     (1.0, "The task was completed."),
@@ -28,15 +34,15 @@ FATAL = "The episode was lost by an action that must not be taken."
 
 
 class Insights(BaseModel):
-    """CLIN's causal abstractions."""
+    """CLIN's causal abstractions. What is longer than asked for is cut, not refused."""
 
-    insights: list[str] = Field(max_length=12)
+    insights: list[Annotated[str, Field(json_schema_extra={"maxLength": MOST_INSIGHT})]] = Field(max_length=12)
 
 
 class Strategy(BaseModel):
     """STEP's suggested strategy: subtasks in order."""
 
-    subtasks: list[str] = Field(max_length=10)
+    subtasks: list[Annotated[str, Field(json_schema_extra={"maxLength": MOST_SUBTASK})]] = Field(max_length=10)
 
 
 @specialised
@@ -60,14 +66,14 @@ async def memorise(state: ReflectView, runtime: Runtime[Context]) -> dict[str, A
     rewarded = [turn.action for turn in state["turns"] if turn.reward > 0]
     question = EPISODE.format(**_episode(state), earlier="(none)") + STRATEGY.format(rewarded=quoted(listed(rewarded)))
     answer = await ask(prompt(runtime, question), Strategy, role="memory", runtime=runtime)
-    strategy = tuple(clipped(text, 120) for text in answer.subtasks)
+    strategy = tuple(clipped(text, MOST_SUBTASK) for text in answer.subtasks)
     return await _learnt(state, runtime, insights=insights, strategy=strategy)
 
 
 async def _insights(state: ReflectView, runtime: Runtime[Context]) -> tuple[str, ...]:
     question = EPISODE.format(**_episode(state), earlier=_earlier(state)) + INSIGHTS
     answer = await ask(prompt(runtime, question), Insights, role="memory", runtime=runtime)
-    return tuple(clipped(text, 160) for text in answer.insights)
+    return tuple(clipped(text, MOST_INSIGHT) for text in answer.insights)
 
 
 async def _learnt(state: ReflectView, runtime: Runtime[Context], **taught: Any) -> dict[str, Any]:
@@ -85,7 +91,7 @@ def report(trial: Trial) -> str:
 
 
 def _episode(state: ReflectView) -> dict[str, str]:
-    turns = shown(state["turns"], most=MOST_TURNS, characters=80)
+    turns = shown(state["turns"], most=MOST_TURNS, characters=80, within=MOST_EPISODE)
     return {"task": state["task"].goal, "turns": quoted(turns), "report": report(state["trial"])}
 
 
@@ -94,7 +100,7 @@ def _earlier(state: ReflectView) -> str:
 
 
 def _told(lesson: Lesson) -> str:
-    learnt: Iterable[str] = lesson.insights or (lesson.reflection,)
+    learnt: Iterable[str] = lesson.insights or filter(None, [lesson.reflection])
     return f"Episode {lesson.trial}: {lesson.report}\n{numbered(learnt)}"
 
 

@@ -61,10 +61,11 @@ class ReflectView(TypedDict):
 
 
 class RecallView(TypedDict):
-    """What names the lessons to recall."""
+    """What names the lessons to recall, and those of the run so far, which its memory need not have stored."""
 
     task: Task
     trial: int
+    lessons: Sequence[Lesson]
 
 
 def reflect_view(state: TrialState) -> ReflectView:
@@ -79,7 +80,7 @@ def reflect_view(state: TrialState) -> ReflectView:
 
 def recall_view(state: TrialState) -> RecallView:
     """The part of the state that recalling needs."""
-    return {"task": state["task"], "trial": state["trial"]}
+    return {"task": state["task"], "trial": state["trial"], "lessons": state["lessons"]}
 
 
 def advised_view(state: TrialState) -> DecideView:

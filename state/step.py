@@ -1,6 +1,6 @@
 """STEP's state (section 3, Algorithm 1), and the views that keep its four roles apart."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from typing_extensions import TypedDict
@@ -92,7 +92,7 @@ def executor_view(state: StepState) -> DecideView:
     return {
         "task": _unnamed(state["task"], state["subtask"]),
         "assignment": state["subtask"].text,
-        "turns": tuple(turn.model_copy(update={"thought": ""}) for turn in state["turns"]),
+        "turns": tuple(turn.model_copy(update={"thought": ""}) for turn in _scoped(state, state["turns"])),
         "evidence": state["evidence"],
         "advice": (*state["subtask"].insights, *refused),
     }
@@ -115,7 +115,7 @@ def assess_view(state: StepState) -> AssessView:
     return {
         "task": _unnamed(state["task"], state["subtask"]),
         "subtask": state["subtask"],
-        "turns": tuple(state["turns"][state["begun"] :]),
+        "turns": tuple(_scoped(state, state["turns"][state["begun"] :])),
         "evidence": state["evidence"],
     }
 
@@ -123,3 +123,11 @@ def assess_view(state: StepState) -> AssessView:
 def _unnamed(task: Task, subtask: Subtask) -> Task:
     """The task without its words: benchmark and id, which operators need to find their world."""
     return task if subtask.whole else Task(benchmark=task.benchmark, id=task.id)
+
+
+def _scoped(state: StepState, turns: Sequence[Turn]) -> Iterator[Turn]:
+    """The turns; where the world told the task, as ScienceWorld does when asked, its words are taken out."""
+    goal = state["task"].goal
+    for turn in turns:
+        told = goal and not state["subtask"].whole and goal in turn.observation
+        yield turn.model_copy(update={"observation": turn.observation.replace(goal, "(not shown)")}) if told else turn

@@ -8,7 +8,7 @@ from inspect_ai.dataset import MemoryDataset, Sample
 
 from certigraph.state.records import Task
 
-STRATA = ("level", "days")
+STRATA = ("level", "days", "task")
 """Constants over whose values a stratified sample is spread, where a benchmark's tasks have them."""
 
 
@@ -19,7 +19,7 @@ def dataset(name: str, tasks: Sequence[Task]) -> MemoryDataset:
 
 
 def stratified(tasks: Sequence[Task], n: int) -> list[Task]:
-    """`n` tasks, as many from each level and length as there are, in the order of the list; always the same ones."""
+    """`n` tasks, as many of each level, length and kind as there are, in the list's order; always the same ones."""
     groups = defaultdict(list)
     for task in tasks:
         groups[tuple(str(task.constants.get(name)) for name in STRATA)].append(task)

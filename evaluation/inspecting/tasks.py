@@ -38,12 +38,12 @@ def task_of(benchmark: str) -> Callable[..., Task]:
 
         Args:
             graph: a graph's name.
-            config: a configuration of the benchmark: `paper`.
+            config: a configuration of the benchmark: `paper`, and in ScienceWorld `drafted`.
             model: certigraph's name of a model; unset: inspect's --model, else scripted:expert.
             data: data folder; unset: CERTIGRAPH_DATA, else a generated world.
             split: split of the tasks; unset: the benchmark's default.
             ids: ids of the tasks, in place of a split.
-            stratify: number of tasks, spread over difficulty and length; 0: all of them in order.
+            stratify: number of tasks, spread over difficulty, length and kind; 0: all of them in order.
             out: the folder in which every run gets a folder of its own.
             **swaps: operators by slot: `validate="capped:depth=1"`.
         """

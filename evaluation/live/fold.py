@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from certigraph.evaluation.report.episodes import Episodes
 from certigraph.evaluation.report.standing import standing
 from certigraph.state.records import Certificate
 from certigraph.state.trajectory import Event, Footer, Header, Line, Resumed, assembled
@@ -24,6 +25,7 @@ class Watched:
         self._lines.append(line)
         if isinstance(line, Header):
             self.header = line
+            self._begin()
         elif isinstance(line, Footer):
             self.footer = line
         elif isinstance(line, Resumed):
@@ -38,6 +40,17 @@ class Watched:
         return self.plan[self.head] if self.head < len(self.plan) else ""
 
     @property
+    def steps(self) -> int:
+        """World steps, those of earlier episodes included."""
+        return self.episodes.steps
+
+    def limit(self, name: str) -> int | None:
+        """A limit that the run's header names."""
+        limits = self.header.context.get("limits") if self.header else None
+        recorded = limits.get(name) if isinstance(limits, dict) else None
+        return recorded if isinstance(recorded, int) else None
+
+    @property
     def tokens(self) -> int:
         """Input and output tokens together."""
         return int(self.spent["input_tokens"] + self.spent["output_tokens"])
@@ -48,8 +61,9 @@ class Watched:
         return self.standing + max(len(self.plan) - self.head, 0)
 
     def _begin(self) -> None:
+        self.episodes = Episodes(self.header.graph if self.header else "")
         self.plan: list[str] = []
-        self.head = self.steps = self.tried = self.replans = 0
+        self.head = self.tried = self.replans = 0
         self.certificates: list[Certificate] = []
         self.certified: dict[int, Certificate] = {}
         self.undone: set[int] = set()
@@ -69,11 +83,11 @@ class Watched:
             self.spent[name] += getattr(event.usage, name)
 
     def _apply(self, event: Event) -> None:
+        self.episodes.take(event)
         update: dict[str, Any] = {**(event.update or {})}
         if "plan" in update:
             self.plan = [predicate["text"] for predicate in update["plan"]]
         self.head = update.get("head", self.head)
-        self.steps += len(update.get("history", ()))
         self.cost = update.get("observation", {}).get("data", {}).get("cost", self.cost)
         for attempt in update.get("attempts", ()):
             self.tried += 1

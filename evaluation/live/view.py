@@ -2,16 +2,16 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from typing import Self
 
 from rich.console import Console, RenderableType
 from rich.live import Live
 
 from certigraph.evaluation.live.fold import Watched
-from certigraph.evaluation.live.frame import clean, frame
-from certigraph.state.records import Certificate
-from certigraph.state.trajectory import Event, Footer, Line
+from certigraph.evaluation.live.frame import frame
+from certigraph.evaluation.live.plain import plain_lines
+from certigraph.evaluation.live.text import clean
+from certigraph.state.trajectory import Footer, Line
 
 FRAMES_PER_SECOND = 8
 LONGEST_LINE = 160
@@ -66,36 +66,3 @@ class LiveView:
         seconds = (self._ended or time.monotonic()) - self._began
         with self._lock:
             return frame(self.run, height=self._console.height, steps=self._steps, seconds=seconds)
-
-
-def plain_lines(run: Watched, line: Line) -> Iterator[str]:
-    """What a line of the trajectory is worth saying about the run that has just taken it, mostly nothing."""
-    if isinstance(line, Footer):
-        yield _ending(run, line)
-    elif isinstance(line, Event):
-        update = line.update or {}
-        if update.get("certificates"):
-            yield _certified(run, run.certificates[-1])
-        if line.node == "replan":
-            yield _replanned(run, "plan" in update)
-
-
-def _certified(run: Watched, certificate: Certificate) -> str:
-    text = certificate.targets[-1].text
-    if certificate.restores is not None:
-        return f"step {certificate.step}: returned to certified state {certificate.restores}: {text}"
-    cascade = f" (cascade {certificate.depth})" if certificate.depth > 1 else ""
-    return f"step {certificate.step}: certified {run.standing}/{run.whole}{cascade}: {text}"
-
-
-def _replanned(run: Watched, found: bool) -> str:
-    if not found:
-        return f"step {run.steps}: replanning gave up: {run.target}"
-    return f"step {run.steps}: replanned, {len(run.plan) - run.head} predicates from here: {run.target}"
-
-
-def _ending(run: Watched, footer: Footer) -> str:
-    score = f", score {footer.scores.value:.3g}" if footer.scores else ""
-    message = f": {footer.message}" if footer.message else ""
-    cost = f"{run.steps} steps, {run.spent['calls']:.0f} calls, {run.tokens:,} tokens"
-    return f"ended {footer.ending}{score}, {run.standing}/{run.whole} certified, {cost}{message}"

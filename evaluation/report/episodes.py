@@ -1,8 +1,9 @@
-"""The episodes of a run, folded from its events as they come: turns by subtask, the score, and what each taught."""
+"""The episodes of a run, folded from its events as they come."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
+from certigraph.evaluation.report.episode import Episode, Group, Refused, Taken
 from certigraph.state.acting import Turn
 from certigraph.state.lessons import Lesson, Trial
 from certigraph.state.states import state_type
@@ -10,76 +11,16 @@ from certigraph.state.step import Subtask
 from certigraph.state.trajectory import Event, Trajectory
 
 
-class Taken(NamedTuple):
-    """A turn with its number in the episode (from 1) and the points that the score (0 to 100) rose or fell by."""
-
-    number: int
-    turn: Turn
-    points: float
-
-
-class Refused(NamedTuple):
-    """A candidate that STEP's Evaluator refused before it was taken, and the rule it breaks."""
-
-    action: str
-    reason: str
-
-
-class Group:
-    """What was done for one subtask, in order; `subtask` is None for agents that have none."""
-
-    def __init__(self, subtask: Subtask | None) -> None:
-        self.subtask = subtask
-        self.entries: list[Taken | Refused] = []
-
-
-class Episode:
-    """One episode. `scores` are 0 to 100 (below 0 for a fatal mistake), one after each world step."""
-
-    def __init__(self, number: int, start: float = 0.0) -> None:
-        self.number = number
-        self.start = start
-        self.scores: list[float] = []
-        self.outline: list[str] = []
-        self.groups: list[Group] = []
-        self.trial: Trial | None = None
-        self.lesson: Lesson | None = None
-
-    @property
-    def score(self) -> float:
-        """By the benchmark's rule where the episode was scored, else what the world reported last."""
-        return 100 * self.trial.scores.value if self.trial else self.reported
-
-    @property
-    def reported(self) -> float:
-        """The score after the latest step."""
-        return self.scores[-1] if self.scores else self.start
-
-    @property
-    def subtask(self) -> Subtask | None:
-        """The latest subtask."""
-        return self.groups[-1].subtask if self.groups else None
-
-    def count(self, status: str) -> int:
-        """How many subtasks are `open`, `completed` or `failed`."""
-        return sum(group.subtask is not None and group.subtask.status == status for group in self.groups)
-
-    def entries(self) -> Iterator[Taken | Refused]:
-        """The entries of all groups, in order."""
-        return (entry for group in self.groups for entry in group.entries)
-
-    def group(self) -> Group:
-        """The group that the next entry belongs to."""
-        if not self.groups:
-            self.groups.append(Group(None))
-        return self.groups[-1]
-
-
 class Episodes:
-    """All episodes of a run. `acting`: its graph acts without predicates; `graded`: its world reports a score."""
+    """All episodes of a run.
+
+    `acting`: its graph acts without predicates; `learning`: it does so in several episodes; `graded`: its world
+    reports a score.
+    """
 
     def __init__(self, graph: str = "") -> None:
-        self.acting = "turns" in state_type(graph).__annotations__
+        channels = state_type(graph).__annotations__
+        self.acting, self.learning = "turns" in channels, "trials" in channels
         self.graded = False
         self.all: list[Episode] = []
         self._action = ""
@@ -104,10 +45,12 @@ class Episodes:
         """Fold one event."""
         update: dict[str, Any] = {**(event.update or {})}
         self.acting |= "turns" in update
+        self.learning |= "trials" in update
         if "history" in event.replaced:
             start = _told(update.get("observation", {}))
             self.all.append(Episode(update.get("trial", len(self.all) + 1), start or 0.0))
-        self.now.outline = update.get("outline", self.now.outline) if self.all else []
+        if "outline" in update:
+            self.now.outline = update["outline"]
         self._assign(update)
         self._rule(update)
         self._act(update)

@@ -1,4 +1,4 @@
-"""The parts of a report around the plan: the figures, the scores, the cost of each node, and the answer."""
+"""The parts that every report has: the figures, the scores, the cost of each node, and the answer."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from pydantic import JsonValue
 
 from certigraph.evaluation.report.html import Markup, counted, joined, shortened, tag
-from certigraph.evaluation.report.story import Story
 from certigraph.state.records import Scores, Usage
 from certigraph.state.trajectory import Event, Trajectory, total
 
@@ -16,20 +15,23 @@ FIGURES = frozenset({"cost"})
 LONGEST_ANSWER = 20_000
 
 
-def figures(trajectory: Trajectory, story: Story) -> Markup:
-    """The totals in one row."""
+def figures(trajectory: Trajectory, *own: Markup) -> Markup:
+    """The totals in one row: a page's own figures, then what the run cost."""
     usage = trajectory.usage
-    whole = story.count("certified", "failed", "target", "waiting")
     return tag(
         "dl",
-        _figure("certified", f"{story.count('certified')}/{whole}", "predicates"),
-        _figure("world steps", f"{story.steps:,}", counted(story.replans, "replan")),
-        _figure("model calls", f"{usage.calls:,}", _node_runs(trajectory)),
-        _figure("tokens", compact(usage.input_tokens + usage.output_tokens), f"{compact(usage.cached_tokens)} cached"),
-        _figure("model cost", f"${usage.usd:,.4f}" if 0 < usage.usd < 1 else f"${usage.usd:,.2f}", "US dollars"),
-        _figure("time", clock(usage.seconds), "inside nodes"),
+        *own,
+        figure("model calls", f"{usage.calls:,}", _node_runs(trajectory)),
+        figure("tokens", compact(usage.input_tokens + usage.output_tokens), f"{compact(usage.cached_tokens)} cached"),
+        figure("model cost", f"${usage.usd:,.4f}" if 0 < usage.usd < 1 else f"${usage.usd:,.2f}", "US dollars"),
+        figure("time", clock(usage.seconds), "inside nodes"),
         class_="figures",
     )
+
+
+def figure(name: str, value: str, note: str) -> Markup:
+    """One total with its name above and a note below."""
+    return tag("div", tag("dt", name), tag("dd", value, tag("small", note)))
 
 
 def score_chips(scores: Scores) -> Markup:
@@ -86,10 +88,6 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
-
-
-def _figure(name: str, value: str, note: str) -> Markup:
-    return tag("div", tag("dt", name), tag("dd", value, tag("small", note)))
 
 
 def _node_runs(trajectory: Trajectory) -> str:

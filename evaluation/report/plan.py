@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from certigraph.evaluation.report.html import Markup, counted, joined, shortened, tag
+from certigraph.evaluation.report.parts import figure
 from certigraph.evaluation.report.story import Replanned, Row, Status, Story, Try
 
 OPEN_UP_TO = 2
@@ -28,6 +29,15 @@ LEGEND: dict[Status, str] = {
     "target": "target when the run stopped",
     "waiting": "never reached",
 }
+
+
+def plan_figures(story: Story) -> list[Markup]:
+    """How far the plan came."""
+    whole = story.count("certified", "failed", "target", "waiting")
+    return [
+        figure("certified", f"{story.count('certified')}/{whole}", "predicates"),
+        figure("world steps", f"{story.steps:,}", counted(story.replans, "replan")),
+    ]
 
 
 def plan_column(story: Story) -> Markup:

@@ -2,19 +2,23 @@
 
 from pathlib import Path
 from string import Template
+from typing import NamedTuple
 
+from certigraph.evaluation.report.episode_style import EPISODE_STYLE
+from certigraph.evaluation.report.episodes import Episodes, read_episodes
 from certigraph.evaluation.report.html import Markup, joined, tag
 from certigraph.evaluation.report.page import PAGE, STYLE
 from certigraph.evaluation.report.parts import answer_block, figures, node_table, score_chips
-from certigraph.evaluation.report.plan import plan_column
+from certigraph.evaluation.report.plan import plan_column, plan_figures
 from certigraph.evaluation.report.progress import progress_drawing
-from certigraph.evaluation.report.story import read_story
+from certigraph.evaluation.report.scores import score_drawing
+from certigraph.evaluation.report.story import Story, read_story
+from certigraph.evaluation.report.turns import episode_column, episode_figures
 from certigraph.nodes.specs import Spec
 from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
 from certigraph.state.trajectory import Footer, Header, Trajectory
 
 ENDINGS = {
-    GOAL: ("good", "goal certified"),
     WORLD_ENDED: ("bad", "the world ended first"),
     GAVE_UP: ("bad", "gave up"),
     EXHAUSTED: ("bad", "exhausted"),
@@ -25,36 +29,61 @@ def write_report(trajectory: Trajectory, path: Path) -> Path:
     """Write the page and return its path. Finished, interrupted and still running runs all have one."""
     header = trajectory.header
     title = joined(f"{header.graph} · {header.task.benchmark} {header.task.id}")
-    page = Template(PAGE).substitute(title=title, style=STYLE, body=_body(trajectory))
+    page = Template(PAGE).substitute(title=title, style=STYLE + EPISODE_STYLE, body=_body(trajectory))
     path.write_text(page, encoding="utf-8")
     return path
 
 
 def _body(trajectory: Trajectory) -> Markup:
-    story, footer = read_story(trajectory), trajectory.footer
+    footer, episodes = trajectory.footer, read_episodes(trajectory)
+    told = _of_episodes(episodes) if episodes.acting else _of_plan(read_story(trajectory), episodes)
     scores = footer.scores if footer else None
-    side = [_section("Progress", progress_drawing(story))]
+    side = [*told.drawings]
     if scores and scores.parts:
         side.append(_section("Score", score_chips(scores)))
     side.append(_section("Cost by node", node_table([*trajectory.events, *trajectory.superseded])))
-    named = "Answer" if footer and footer.ending == GOAL else "Answer, not certified"
+    uncertified = not episodes.acting and not (footer and footer.ending == GOAL)
+    named = "Answer, not certified" if uncertified else "Answer"
     answer = [_section(named, answer_block(scores.answer))] if scores and scores.answer is not None else []
-    columns = tag("div", _section("Plan", plan_column(story)), tag("aside", *side), class_="columns")
-    return joined(_head(trajectory.header, footer), figures(trajectory, story), *answer, columns)
+    columns = tag("div", told.column, tag("aside", *side), class_="columns")
+    head = _head(trajectory.header, footer, goal=told.goal)
+    return joined(head, figures(trajectory, *told.figures), *answer, columns)
 
 
-def _head(header: Header, footer: Footer | None) -> Markup:
+class _Told(NamedTuple):
+    """What differs between a run with a plan and one without; `goal` says in words that it was reached."""
+
+    goal: str
+    figures: list[Markup]
+    column: Markup
+    drawings: list[Markup]
+
+
+def _of_plan(story: Story, episodes: Episodes) -> _Told:
+    drawings = [_section("Progress", progress_drawing(story))]
+    if episodes.graded:
+        drawings.append(_section("Score by step", score_drawing(episodes)))
+    return _Told("goal certified", plan_figures(story), _section("Plan", plan_column(story)), drawings)
+
+
+def _of_episodes(episodes: Episodes) -> _Told:
+    drawings = [_section("Score by step", score_drawing(episodes))]
+    return _Told("goal reached", episode_figures(episodes), _section("Episodes", episode_column(episodes)), drawings)
+
+
+def _head(header: Header, footer: Footer | None, goal: str) -> Markup:
     task, message = header.task, footer.message if footer else ""
     overline = tag("p", f"{header.graph} · {task.benchmark} {task.id}", class_="overline")
-    goal = tag("h1", task.goal or f"{task.benchmark} {task.id}")
+    asked = tag("h1", task.goal or f"{task.benchmark} {task.id}")
     said = [tag("p", message, class_="message")] if message else []
-    return tag("header", overline, goal, tag("p", *_badges(footer), class_="badges"), *said, _facts(header))
+    return tag("header", overline, asked, tag("p", *_badges(footer, goal), class_="badges"), *said, _facts(header))
 
 
-def _badges(footer: Footer | None) -> list[Markup]:
+def _badges(footer: Footer | None, goal: str) -> list[Markup]:
     if footer is None:
         return [tag("span", "interrupted", class_="badge idle")]
-    kind, words = ENDINGS.get(footer.ending, ("idle", f"stopped: {footer.ending}"))
+    endings = {GOAL: ("good", goal), **ENDINGS}
+    kind, words = endings.get(footer.ending, ("idle", f"stopped: {footer.ending}"))
     ending = tag("span", words, class_=f"badge {kind}")
     if footer.scores is None:
         return [ending, tag("span", "not scored", class_="badge plain")]

@@ -366,6 +366,8 @@ def test_what_words_settle_is_certified_in_a_cascade_and_the_model_is_asked_for_
     assert validate(both[1:], seen(room="kitchen")).depth == 0
     assert validate(both[2:], arrived, Mind(holds=1)).depth == 1
     assert validate(both, arrived, Mind(holds=0), config="paper").depth == 0, "the paper asks the model"
+    worded = (both[0], Predicate(text=both[1].text, kind="goal"))
+    assert validate(worded, arrived).depth == 1, "a goal is never settled by words"
 
 
 @pytest.mark.parametrize("entered", [True, False])

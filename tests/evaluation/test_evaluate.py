@@ -205,6 +205,8 @@ def test_a_stratified_sample_takes_every_level_and_length_in_turn():
     assert len({(t.constants["level"], t.constants["days"]) for t in chosen}) == 9
     assert chosen == [t for t in tasks if t in chosen] == stratified(tasks, 9)
     assert stratified(tasks, 100) == tasks
+    kinds = [Task(benchmark="b", id=str(i), constants={"task": "boil" if i < 5 else "melt"}) for i in range(9)]
+    assert [t.id for t in stratified(kinds, 4)] == ["0", "1", "5", "6"]
     bare = [Task(benchmark="b", id=str(i)) for i in range(5)]
     assert stratified(bare, 2) == bare[:2]
 
@@ -225,6 +227,9 @@ def test_inspect_finds_a_task_for_every_benchmark_by_the_entry_point():
         ({"swaps": ["validator=always_pass"]}, "validate"),
         ({"model": "gpt-4o"}, "openai:NAME"),
         ({"ids": ["nine"]}, "tower-30"),
+        ({"benchmark": "scienceworld", "split": "test"}, "swiftsage-90"),
+        ({"benchmark": "scienceworld:small"}, "drafted"),
+        ({"benchmark": "scienceworld", "ids": ["boil:30"]}, "it has 0 to 29"),
     ],
 )
 def test_unknown_names_are_refused_before_anything_runs(arguments: dict[str, Any], listed: str, tmp_path: Path):
@@ -237,6 +242,19 @@ def test_without_inspect_the_message_has_the_command(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     with pytest.raises(Fault, match=r"pip install 'certigraph\[eval\]'"):
         evaluate()
+
+
+@pytest.mark.slow
+def test_scienceworld_runs_by_split_configuration_and_graph_and_gives_its_own_figures(tmp_path: Path):
+    short = evaluate("react", "scienceworld", split="short", max_samples=2, out=tmp_path)
+    assert list(short.figures) == ["n", "score", "score_stderr", "solved", "overall", "short"]
+    assert (short.figures["n"], sum(short.endings.values()), short.failed) == (3, 3, ())
+    assert {row.id for row in short.rows} == {task.id for task in load_benchmark("scienceworld").tasks("short")}
+    one = evaluate(
+        "step", "scienceworld:paper", ids=["short/find-non-living-thing:0"], model="scripted:first", out=tmp_path
+    )
+    assert (one.benchmark, one.graph, one.failed) == ("scienceworld:paper", "step", ())
+    assert one.figures["score"] == 100 * one.rows[0].value
 
 
 @pytest.mark.slow

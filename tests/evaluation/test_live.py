@@ -1,10 +1,15 @@
 import io
 
+import pytest
+from episode_tape import EpisodeTape, two_episodes
 from rich.console import Console
 
-from certigraph.evaluation.live.frame import clean
+from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Limits
+from certigraph.evaluation.live.text import clean
 from certigraph.evaluation.live.view import LiveView
 from certigraph.evaluation.run import run
+from certigraph.state.lessons import Lesson
 from certigraph.state.records import Action, Attempt, Certificate, Observation, Predicate, Step, Task, Usage, Verdict
 from certigraph.state.trajectory import Event, Footer, Header, Resumed
 
@@ -59,8 +64,8 @@ def plain(*lines):
     return console.file.getvalue().splitlines()
 
 
-def last_frame(*lines, height=24, steps=None):
-    console = Console(record=True, force_terminal=True, width=110, height=height, file=io.StringIO())
+def last_frame(*lines, height=24, steps=None, width=110):
+    console = Console(record=True, force_terminal=True, width=width, height=height, file=io.StringIO())
     with LiveView(console, steps) as view:
         for line in lines:
             view(line)
@@ -103,7 +108,7 @@ def test_frame_marks_what_is_certified_and_the_target():
     assert "·" in line_with("condition 3", frame)
     assert line_with("too dear", frame)
     figures = " ".join(frame)
-    for words in ("1/3", "2/9", "$40 of $100", "5,120", "2,560 cached", "reach the end", "scripted:x"):
+    for words in ("1/3", "2/9", "$40 of $100", "5.12k", "2.56k cached", "reach the end", "scripted:x"):
         assert words in figures
 
 
@@ -140,7 +145,7 @@ def test_resume_drops_superseded_work_but_not_its_cost():
     frame = last_frame(HEADER, proposed(2), certified(2, 0), footer("limit:calls"), Resumed(superstep=1))
     assert "▸" in line_with("condition 1", frame)
     assert "limit:calls" not in " ".join(frame)
-    assert "2,048" in " ".join(frame)
+    assert "2.05k" in " ".join(frame)
 
 
 def test_world_text_cannot_steer_the_terminal():
@@ -153,3 +158,90 @@ def test_world_text_cannot_steer_the_terminal():
     assert "]0;owned\x07" not in shown.file.getvalue()
     assert "[bold]markup[/bold]" in shown.file.getvalue()
     assert clean("a\x1b\n\tb") == "a b"
+
+
+def test_frame_of_an_episode_has_its_subtask_its_turns_and_the_scores_before():
+    tape = two_episodes()
+    frame = last_frame(tape.header, *tape.lines, width=80)
+    assert "earlier scores 0" in line_with("episode 2 of 3", frame)
+    assert "1 completed, 0 failed" in line_with("▸ heat it", frame)
+    assert "+15" in line_with("→ turn on stove", frame)
+    assert line_with("It glows.", frame)
+    assert not any("More." in line for line in frame)
+    assert "refused" in line_with("✗ focus on picture", frame)
+    assert line_with("the picture does not help", frame)
+    assert "score 40   steps 2/40" in line_with("score 40", frame)
+
+
+@pytest.mark.parametrize("size", [(24, 80), (16, 60), (50, 200)])
+def test_frame_of_an_episode_fits_and_keeps_its_height(size):
+    tape, (height, width) = two_episodes(), size
+    for number in range(30):
+        tape.act(f"wait {number}", answer="nothing " * 60)
+    heights = {
+        len(last_frame(tape.header, *tape.lines[:count], height=height, width=width))
+        for count in range(1, len(tape.lines), 3)
+    }
+    assert max(heights) <= height
+    assert max(heights) - min(heights) <= 1  # the figures may need a second line
+    assert line_with("wait 29", last_frame(tape.header, *tape.lines, height=height, width=width))
+
+
+def test_plain_mode_of_episodes_says_scores_refusals_subtasks_and_lessons():
+    tape = two_episodes()
+    said = plain(tape.header, *tape.lines, footer("limit:calls"))
+    assert said == [
+        "step 1: score 8 (+8): go to kitchen",
+        "step 1: subtask completed: find the kitchen",
+        "step 3: score -100 (-108): focus on picture",
+        "step 3: subtask failed (8 actions): fill a pot",
+        "episode 1: world_ended, score 0, 3 steps",
+        "episode 1 taught: 2 insights, 1 rule, 2 subtasks",
+        "step 0: refused focus on picture: the picture does not help",
+        "step 1: score 25 (+25): open sink",
+        "step 1: subtask completed: fill the pot",
+        "step 2: score 40 (+15): turn on stove",
+        "ended limit:calls, 2 episodes, 2 subtasks completed, 1 failed, 5 steps, 19 calls, 228 tokens",
+    ]
+
+
+def test_recalled_lessons_are_not_taught_again():
+    shared = [Lesson(trial=1, report="Score 0 of 100.", reflection="of another run").as_json()]
+    tape = EpisodeTape("reflexion").episode().event("recall", lessons=shared)
+    tape.act("go").conclude("gave_up", reflection="turn back sooner")
+    taught = tape.lines[-1].update["lessons"]
+    tape.episode().event("recall", lessons=taught)
+    assert not any("of another run" in line for line in plain(tape.header, *tape.lines))
+    assert plain(tape.header, *tape.lines).count("episode 1 taught: turn back sooner") == 1
+
+
+def test_resumed_episode_drops_superseded_turns():
+    tape = EpisodeTape("react").episode().act("open door", 10).act("eat door", 0)
+    frame = last_frame(tape.header, *tape.lines, Resumed(superstep=2))
+    assert line_with("open door", frame)
+    assert not any("eat door" in line for line in frame)
+    assert line_with("score 10   steps 1/40", frame)
+
+
+@pytest.mark.parametrize("graph", ["react", "plan_and_solve", "reflexion", "clin", "step"])
+def test_real_runs_without_predicates_are_watched_to_their_end(graph, tmp_path):
+    console = Console(record=True, force_terminal=True, width=110, height=30, file=io.StringIO())
+    with LiveView(console) as view:
+        result = run(graph, "blocksworld", "4-0", context=Context(limits=Limits()), out=tmp_path, listener=view)
+    frame = console.export_text()
+    frame = frame[frame.rindex("╭") :].splitlines()
+    assert line_with("goal · score 1", frame)
+    assert line_with("score 100", frame)
+    assert "+100" in line_with(f"→ {result.state['turns'][-1].action}", frame)
+    assert ("of 5" in line_with("episode 1", frame)) == (graph in ("reflexion", "clin", "step"))
+
+
+def test_score_of_a_planned_run_is_shown_where_the_world_reports_one():
+    scored = event(
+        2,
+        "act",
+        history=[Step(action=Action(text="go"), digest="d").as_json()],
+        observation=Observation(text="o", data={"score": 17}).as_json(),
+    )
+    assert line_with("score 17", last_frame(HEADER, proposed(2), scored))
+    assert plain(HEADER, proposed(2), scored, certified(3, 0)) == ["step 3: certified 1/2, score 17: condition 1"]

@@ -1,7 +1,9 @@
 import re
 
 import pytest
+from episode_tape import EpisodeTape, two_episodes
 
+from certigraph.evaluation.report.episodes import read_episodes
 from certigraph.evaluation.report.html import Markup, tag
 from certigraph.evaluation.report.parts import clock, compact
 from certigraph.evaluation.report.report import write_report
@@ -190,3 +192,82 @@ def test_standing_of_long_runs_with_many_returns_is_fast():
 )
 def test_figures_are_short(shown, expected):
     assert shown == expected
+
+
+def subtasks(html):
+    return re.findall(r'class="subtask (\w+)".*?class="condition">([^<]+)<', html)
+
+
+def test_episodes_hold_their_subtasks_turns_refusals_and_lessons(tmp_path):
+    html = page(two_episodes().trajectory("limit:calls"), tmp_path)
+    assert re.findall(r"<b>(Episode \d)</b>", html) == ["Episode 1", "Episode 2"]
+    assert "world_ended · 3 steps · score 0<" in html
+    assert "2 steps · score 40<" in html
+    assert subtasks(html) == [
+        ("certified", "find the kitchen"),
+        ("failed", "fill a pot"),
+        ("certified", "fill the pot"),
+        ("target", "heat it"),
+    ]
+    assert re.findall(r'class="points \w+">([^<]+)<', html) == ["+8", "+8", "-108", "-108", "+25", "+25", "+15", "+15"]
+    assert html.count('<div class="refused">') == 1
+    assert html.count("rule</span>") == 1
+    assert "DOES NOT CONTRIBUTE to boiling <span" in html
+    assert "<ol><li>open the sink</li><li>fill the pot</li></ol>" in html
+    assert '<span class="answer">It glows.</span>' in html
+    assert "<dd>40<small>of 100, in 2 episodes" in html
+    assert "<dd>2<small>completed, 1 failed" in html
+
+
+def test_score_drawing_has_one_line_an_episode_and_room_for_fatal_mistakes(tmp_path):
+    html = page(two_episodes().trajectory("limit:calls"), tmp_path)
+    lines = re.findall(r'<path d="([^"]+)" class="score (ink\d)"', html)
+    assert [(ink, d.count("H")) for d, ink in lines] == [("ink0", 3), ("ink1", 2)]
+    heights = [float(y) for d, _ in lines for y in re.findall(r"V([\d.]+)", d)]
+    assert max(heights) <= 140.0
+    assert heights.index(max(heights)) == 2
+    assert ">-100</text>" in html
+
+
+def test_everything_from_outside_is_inert_in_episodes(tmp_path):
+    tape = EpisodeTape(goal=EVIL).episode().plan(EVIL).refuse(EVIL, EVIL).act(EVIL, 10, EVIL, EVIL)
+    tape.assess("failed", EVIL).conclude(EVIL, insights=(EVIL,), strategy=(EVIL,), reflection=EVIL)
+    html = page(tape.event("outline", outline=[EVIL]).trajectory(EVIL), tmp_path)
+    assert "<script" not in html
+    assert '"onload=' not in html
+    assert html.count("&lt;script&gt;") >= 14
+    assert not re.search(r"(src|href)=|url\(|@import", html)
+
+
+@pytest.mark.parametrize("graph", ["react", "plan_and_solve", "reflexion", "clin", "step"])
+def test_reports_of_real_runs_without_predicates(graph, tmp_path):
+    result = run(graph, "blocksworld", "4-0", out=tmp_path)
+    html = page(result.trajectory, tmp_path)
+    assert "goal reached" in html
+    assert "<dd>100<small>of 100, in 1 episode" in html
+    assert html.count('<details class="turn') == len(result.state["turns"])
+    assert html.count("<details") == html.count("</details>")
+    assert ("Lesson</h3>" in html) == (graph in ("reflexion", "clin", "step"))
+    assert ("Plan</h3>" in html) == (graph == "plan_and_solve")
+    assert len(subtasks(html)) == (len(result.state["subtasks"]) + 1 if graph == "step" else 0)
+
+
+def test_interrupted_episodes_render(tmp_path):
+    assert "No episode was begun." in page(EpisodeTape("react").trajectory(), tmp_path)
+    assert "No step was taken in the world." in page(EpisodeTape("react").episode().trajectory(), tmp_path)
+
+
+def test_unknown_graph_that_takes_turns_is_shown_by_its_episodes(tmp_path):
+    episodes = read_episodes(EpisodeTape("mine").episode().act("go", 5).trajectory())
+    assert episodes.acting
+    assert [episode.scores for episode in episodes.all] == [[5.0]]
+
+
+def test_planned_run_gets_a_score_line_only_where_the_world_reports_one(tmp_path):
+    tape = Tape("a").attempt(1)
+    assert "Score by step" not in page(tape.trajectory("goal"), tmp_path)
+    act = next(line for line in tape.lines if line.node == "act")
+    act.update["observation"]["data"]["score"] = 17
+    html = page(tape.trajectory("goal"), tmp_path)
+    assert "Score by step" in html
+    assert "episode 1 ended at 17 after 1" in html

@@ -237,7 +237,7 @@ def test_lessons_are_kept_in_the_store_of_the_run_and_shared_only_by_name(tmp_pa
         config: Any = {"configurable": {"thread_id": f"t{len(mind.asked)}"}}
         graph.invoke(given, config, context=Context(chat=chat, limits=limits, memory=memory))
     assert ["KEPT" in prompt for prompt in mind.prompts("thought")] == [False, False, True]
-    assert len(store.search(("lessons",))) == 2, "the third run wrote its first lesson over the second's"
+    assert len(store.search(("lessons",))) == 3, "the third run's first lesson does not take the second's place"
 
 
 def test_a_killed_episode_leaves_lessons_that_a_resume_reads(tmp_path: Path):

@@ -14,6 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
+from certigraph.evaluation.settings import GRAPHS
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent.parent
@@ -89,6 +91,7 @@ def new_thread(server: httpx.Client) -> str:
 
 def test_every_graph_is_listed(server: httpx.Client):
     assert {found["graph_id"] for found in got(server.post("/assistants/search", json={}))} == set(CONFIG["graphs"])
+    assert set(CONFIG["graphs"]) == set(GRAPHS)
 
 
 @pytest.mark.parametrize("graph", CONFIG["graphs"])
@@ -116,10 +119,11 @@ def test_a_graph_runs_to_its_end_and_once_more_on_the_same_thread(graph: str, se
     thread = new_thread(server)
     first = finished(server, thread, assistant_id=graph)
     again = finished(server, thread, assistant_id=graph)
-    assert first["certificates"]
-    assert again["certificates"] == first["certificates"]
+    assert first["observation"]["solved"]
+    assert again["history"] == first["history"]
     kept = got(server.get(f"/threads/{thread}/state"))["values"]
-    assert kept["certificates"] == first["certificates"]
+    assert kept["history"] == first["history"]
+    assert bool(kept.get("certificates")) is (graph == "sdp")
 
 
 def test_the_context_form_takes_hold(server: httpx.Client):
@@ -129,6 +133,16 @@ def test_the_context_form_takes_hold(server: httpx.Client):
     body = {"input": TASK, "assistant_id": "sdp", "context": {"budget": {"calls": 2}}}
     spent = got(server.post(f"/threads/{new_thread(server)}/runs/wait", json=body))
     assert spent["__error__"]["error"] == "LimitReached"
+
+
+@pytest.mark.parametrize("graph", ["step", "reflexion", "clin"])
+def test_lessons_are_kept_in_the_servers_store(graph: str, server: httpx.Client):
+    thread = new_thread(server)
+    context = {"model": "scripted:first", "limits": {"steps": 1, "trials": 2}}
+    state = finished(server, thread, assistant_id=graph, context=context)
+    assert [lesson["trial"] for lesson in state["lessons"]] == [1, 2]
+    kept = got(server.post("/store/items/search", json={"namespace_prefix": ["lessons", thread]}))["items"]
+    assert sorted(item["value"]["trial"] for item in kept) == [1, 2]
 
 
 def test_updates_are_streamed_node_by_node(server: httpx.Client):

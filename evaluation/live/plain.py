@@ -1,0 +1,78 @@
+"""A watched run in plain lines, for files and pipes: one line an event that matters."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from certigraph.evaluation.live.fold import Watched
+from certigraph.evaluation.report.episode import Episode, Refused, Taken
+from certigraph.evaluation.report.html import counted
+from certigraph.state.lessons import Lesson
+from certigraph.state.records import Certificate
+from certigraph.state.trajectory import Event, Footer, Line
+
+
+def plain_lines(run: Watched, line: Line) -> Iterator[str]:
+    """What a line of the trajectory is worth saying about the run that has just taken it, mostly nothing."""
+    if isinstance(line, Footer):
+        yield _ending(run, line)
+    elif isinstance(line, Event):
+        update = line.update or {}
+        if update.get("certificates"):
+            yield _certified(run, run.certificates[-1])
+        if line.node == "replan":
+            yield _replanned(run, "plan" in update)
+        if run.episodes.acting and run.episodes.all:
+            yield from _episode_lines(run.episodes.now, line)
+
+
+def _certified(run: Watched, certificate: Certificate) -> str:
+    text = certificate.targets[-1].text
+    if certificate.restores is not None:
+        return f"step {certificate.step}: returned to certified state {certificate.restores}: {text}"
+    cascade = f" (cascade {certificate.depth})" if certificate.depth > 1 else ""
+    score = f", score {run.episodes.now.reported:.3g}" if run.episodes.graded else ""
+    return f"step {certificate.step}: certified {run.standing}/{run.whole}{cascade}{score}: {text}"
+
+
+def _replanned(run: Watched, found: bool) -> str:
+    if not found:
+        return f"step {run.steps}: replanning gave up: {run.target}"
+    return f"step {run.steps}: replanned, {len(run.plan) - run.head} predicates from here: {run.target}"
+
+
+def _episode_lines(episode: Episode, event: Event) -> Iterator[str]:
+    update: dict[str, Any] = {**(event.update or {})}
+    at, latest = f"step {len(episode.scores)}", episode.latest
+    if update.get("turns") and isinstance(latest, Taken) and latest.scored:
+        yield f"{at}: score {episode.reported:.3g} ({latest.points:+.3g}): {latest.turn.action}"
+    if not update.get("approval", {}).get("approved", True) and isinstance(latest, Refused):
+        yield f"{at}: refused {latest.action}: {latest.reason}"
+    if update.get("subtasks") and (subtask := episode.subtask):
+        reason = f" ({subtask.reason})" if subtask.status == "failed" else ""
+        yield f"{at}: subtask {subtask.status}{reason}: {subtask.text}"
+    if update.get("trials") and (trial := episode.trial):
+        yield f"episode {trial.number}: {trial.ending}, score {episode.score:.3g}, {counted(trial.steps, 'step')}"
+    if update.get("lessons") and episode.lesson and (taught := _taught(episode.lesson)):
+        yield f"episode {episode.number} taught: {taught}"
+
+
+def _taught(lesson: Lesson) -> str:
+    counts = {"insight": lesson.insights, "rule": lesson.rules, "subtask": lesson.strategy}
+    return lesson.reflection or ", ".join(counted(len(told), what) for what, told in counts.items() if told)
+
+
+def _ending(run: Watched, footer: Footer) -> str:
+    score = f", score {footer.scores.value:.3g}" if footer.scores else ""
+    message = f": {footer.message}" if footer.message else ""
+    cost = f"{counted(run.steps, 'step')}, {run.spent['calls']:.0f} calls, {run.tokens:,} tokens"
+    return f"ended {footer.ending}{score}, {_reached(run)}, {cost}{message}"
+
+
+def _reached(run: Watched) -> str:
+    """How far the run came, in its own units."""
+    episodes = run.episodes
+    if not episodes.acting:
+        return f"{run.standing}/{run.whole} certified"
+    completed, failed = episodes.count("completed"), episodes.count("failed")
+    subtasks = f", {counted(completed, 'subtask')} completed, {failed} failed" if completed or failed else ""
+    return counted(len(episodes.all), "episode") + subtasks

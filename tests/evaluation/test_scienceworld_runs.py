@@ -1,0 +1,157 @@
+"""ScienceWorld through the graphs: gold paths on the twin and the real simulator, processes that die, prompts.
+
+The whole matrix, all thirty tasks through three graphs, is a script: `python tests/golds.py`.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golds import GRAPHS, UNLIMITED, reached
+from real_data import data_folder
+from twins import Twins
+
+from certigraph.adapters.episodes import EPISODES
+from certigraph.adapters.scienceworld.expert import milestones
+from certigraph.adapters.scienceworld.recording import read_recordings
+from certigraph.adapters.scienceworld.splits import ids
+from certigraph.evaluation.result import Result
+from certigraph.evaluation.run import resume, run
+from certigraph.state.trajectory import Line
+
+TESTS = Path(__file__).parent.parent
+
+RECORDED = (
+    "boil",
+    "chemistry-mix",
+    "find-plant",
+    "identify-life-stages-2",
+    "inclined-plane-determine-angle",
+    "use-thermometer",
+)
+"""Tasks of every kind: heat, chemistry, search, stages, an experiment with questions, a measurement."""
+
+TASK = "gold/lifespan-longest-lived-then-shortest-lived:0"
+
+CHILD = """
+import os, signal, sys
+from doubles import after_events
+from golds import GRAPHS, UNLIMITED
+from certigraph.evaluation.run import run
+graph, benchmark = GRAPHS[sys.argv[1]]
+die = lambda: os.kill(os.getpid(), signal.SIGKILL)
+listener = after_events(int(sys.argv[4]), die)
+run(graph(), benchmark, sys.argv[2], context=UNLIMITED, out=sys.argv[3], listener=listener)
+"""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Result]:
+    """Uninterrupted runs, by graph."""
+    done: dict[str, Result] = {}
+
+    def of(name: str) -> Result:
+        if name not in done:
+            done[name] = golden(name, TASK, tmp_path_factory.mktemp(name))
+        return done[name]
+
+    return of
+
+
+def golden(name: str, task: str, out: Path, **more: Any) -> Result:
+    graph, benchmark = GRAPHS[name]
+    return run(graph(), benchmark, task, context=UNLIMITED, out=out, **more)
+
+
+def assert_same_episode(result: Result, whole: Result) -> None:
+    assert (result.ending, result.scores) == (whole.ending, whole.scores)
+    assert result.state["history"] == whole.state["history"], "the same actions and digests"
+    assert [event.node for event in result.trajectory.events] == [event.node for event in whole.trajectory.events]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("family", RECORDED)
+def test_the_expert_follows_a_recorded_gold_path_to_100(name: str, family: str, tmp_path: Path):
+    build, benchmark = GRAPHS[name]
+    recordings = read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")
+    live = Twins(recordings, benchmark.partition(":")[2])
+    result = run(build(), live, f"gold/{family}:0", context=UNLIMITED, out=tmp_path)
+    assert reached(result), result.message
+    actions = [step.action.text for step in result.state["history"]]
+    assert actions == list(live.recorded[f"gold/{family}:0"].actions)
+
+
+@pytest.mark.parametrize("family", RECORDED)
+def test_every_rise_of_the_score_is_a_predicate_that_is_certified_at_its_step(family: str, tmp_path: Path):
+    recordings = read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")
+    live = Twins(recordings, "paper")
+    result = run("sdp", live, f"gold/{family}:0", context=UNLIMITED, out=tmp_path)
+    rises = milestones(live.recorded[f"gold/{family}:0"])
+    assert [rise.score for rise in rises] == sorted({rise.score for rise in rises})
+    assert rises[-1].score == 100
+    assert [c.step for c in result.certificates] == [rise.last for rise in rises]
+    assert result.certificates[-1].targets[-1].kind == "goal"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("task", ids("short"))
+def test_the_expert_reaches_100_on_the_real_simulator(name: str, task: str, tmp_path: Path):
+    result = golden(name, task, tmp_path)
+    assert reached(result), result.message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ids("gold"))
+def test_react_follows_every_gold_path_of_the_real_simulator(task: str, tmp_path: Path):
+    assert reached(golden("react", task, tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sdp", "step"])
+@pytest.mark.parametrize("family", RECORDED)
+def test_sdp_and_step_follow_gold_paths_of_the_real_simulator(name: str, family: str, tmp_path: Path):
+    assert reached(golden(name, f"gold/{family}:0", tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "events"), [("sdp", 4), ("sdp", 9), ("step", 6), ("step", 12)])
+def test_a_run_that_is_killed_in_mid_episode_goes_on_as_if_nothing_had_happened(
+    name: str, events: int, whole: Callable[[str], Result], tmp_path: Path
+):
+    expected = whole(name)  # first: the expert knows the goals of worlds that its process opened, and no others
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])}
+    command = [sys.executable, "-c", CHILD, name, TASK, str(tmp_path), str(events)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    (folder,) = tmp_path.iterdir()
+    assert Result(folder).ending == "interrupted"
+    assert len(Result(folder).trajectory.events) == events
+    assert_same_episode(resume(folder), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "steps"), [("sdp", 1), ("sdp", 3), ("step", 2)])
+def test_a_jvm_that_dies_in_mid_run_is_the_worlds_fault_and_the_run_is_resumed(
+    name: str, steps: int, whole: Callable[[str], Result], tmp_path: Path
+):
+    acted = 0
+
+    def kill_the_jvm(line: Line) -> None:
+        nonlocal acted
+        acted += line.type == "event" and line.node == "act"
+        if acted == steps:
+            acted += 1
+            (episode,) = EPISODES.values()
+            os.kill(episode.environment._simulator.process.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+
+    broken = golden(name, TASK, tmp_path, listener=kill_the_jvm)
+    assert broken.ending == "error:environment"
+    assert "Java process" in broken.message
+    assert len(broken.state["history"]) == steps
+    assert_same_episode(resume(broken.folder), whole(name))

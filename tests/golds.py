@@ -1,0 +1,65 @@
+"""Walks every gold path through three graphs on the real simulator: the expert is to score 100 each time.
+
+python tests/golds.py            all thirty tasks, variation 0: about ten minutes
+python tests/golds.py boil melt  those whose id contains one of the words
+"""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.context import Budget, Context
+from certigraph.adapters.protocols import Limits
+from certigraph.evaluation.result import Result
+from certigraph.evaluation.run import run
+from certigraph.graphs import react, sdp, step
+from certigraph.nodes.decide import decide_freely
+
+as_written = decide_freely(most=0)
+"""Gold paths say things otherwise than the world lists them."""
+
+GRAPHS: dict[str, tuple[Callable[[], Any], str]] = {
+    "sdp": (sdp.build, "scienceworld:paper"),
+    "step": (partial(step.build, executor=as_written), "scienceworld"),
+    "react": (partial(react.build, decide=as_written), "scienceworld"),
+}
+"""How to build each graph, and the benchmark with the operators that let actions through as they are written."""
+
+UNLIMITED = Context(
+    model="scripted:expert",
+    budget=Budget(calls=10**6, tokens=10**9, seconds=10**6),
+    limits=Limits(
+        attempts=10_000,
+        replans=0,
+        steps=10_000,
+        trials=1,
+        repeats=0,
+        substeps=10_000,
+        subtasks=10_000,
+        failures=10_000,
+    ),
+)
+
+
+def reached(result: Result) -> bool:
+    """Whether the run ended at the goal with score 100."""
+    return result.ending == "goal" and result.scores is not None and result.scores.value == 1.0
+
+
+def main(words: list[str]) -> int:
+    """Run the matrix; the number of runs that fell short."""
+    short = 0
+    for name, (build, benchmark) in GRAPHS.items():
+        for task in load_benchmark(benchmark).tasks("gold"):
+            if words and not any(word in task.id for word in words):
+                continue
+            result = run(build(), benchmark, task, context=UNLIMITED)
+            short += not reached(result)
+            print(name, task.id, result.ending, len(result.state["history"]), result.message[:200], flush=True)
+    return short
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]) > 0)
