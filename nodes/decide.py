@@ -17,7 +17,7 @@ from certigraph.adapters.prompting import listed, prompt, quoted, shown
 from certigraph.adapters.protocols import Operator
 from certigraph.nodes.special import specialised
 from certigraph.nodes.specs import factory
-from certigraph.state.acting import DecideView
+from certigraph.state.acting import REFUSED, DecideView
 from certigraph.state.records import Action
 
 MOST_VIEW = 900
@@ -105,7 +105,8 @@ async def _written(state: DecideView, runtime: Runtime[Context]) -> tuple[str, s
 
 def _queries(state: DecideView) -> list[str]:
     thoughts = [turn.thought for turn in state["turns"][-1:] if turn.thought]
-    return [state["assignment"], *thoughts, *state["advice"]][:6]
+    wanted = [advice for advice in state["advice"] if not advice.startswith(REFUSED)]
+    return [state["assignment"], *thoughts, *wanted][:6]
 
 
 def _question(state: DecideView, choice: str) -> str:

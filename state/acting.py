@@ -8,6 +8,9 @@ from certigraph.state.channels import Log
 from certigraph.state.records import Action, Observation, Record, Task
 from certigraph.state.run import Evidence, RunState
 
+REFUSED = "Refused: "
+"""How the advice begins that names an action not to take."""
+
 
 class Turn(Record):
     """One turn of an episode: what the agent thought and did, and what the world answered."""

@@ -5,7 +5,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from certigraph.state.acting import DecideView, Turn
+from certigraph.state.acting import REFUSED, DecideView, Turn
 from certigraph.state.channels import Log
 from certigraph.state.lessons import TrialState
 from certigraph.state.records import Action, Record, Task
@@ -88,7 +88,7 @@ def planner_view(state: StepState) -> PlannerView:
 
 def executor_view(state: StepState) -> DecideView:
     """The Executor's part: its subtask in place of the task, and no earlier thought."""
-    refused = tuple(f"Refused: {refusal}" for refusal in state["refusals"])
+    refused = tuple(f"{REFUSED}{refusal}" for refusal in state["refusals"])
     return {
         "task": _unnamed(state["task"], state["subtask"]),
         "assignment": state["subtask"].text,

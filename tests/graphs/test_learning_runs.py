@@ -51,9 +51,11 @@ class Learner:
         return [[word for word in prompt.split() if word.startswith("LESSON-")] for prompt in self.turns]
 
 
-def played(graph: Any, out: Path, mind: Any, benchmark: Any = None, memory: str = "", **limits: Any) -> Result:
+def played(
+    graph: Any, out: Path, mind: Any, benchmark: Any = None, memory: str = "", task: str = "4-0", **limits: Any
+) -> Result:
     context = Context(chat=ScriptedChat(responder=mind), limits=Limits(**limits), memory=memory)
-    return run(graph, benchmark or BlocksWorld(), "4-0", context=context, out=out)
+    return run(graph, benchmark or BlocksWorld(), task, context=context, out=out)
 
 
 def rewound(folder: Path, superstep: int) -> None:
@@ -164,6 +166,30 @@ def test_steps_executor_and_evaluator_do_not_read_the_task_in_the_worlds_answers
     assert len(scoped) == 6
     assert "(not shown)" in scoped[-1]
     assert not [prompt for prompt in scoped if result.state["task"].goal in prompt]
+
+
+def test_a_refusal_does_not_bring_the_refused_action_onto_the_shortlist(tmp_path: Path):
+    offered: list[list[str]] = []
+
+    def mind(prompt: str, schema: dict[str, Any]) -> Any:
+        fields = schema.get("properties", {})
+        if "choice" in fields:
+            offered.append(fields["choice"]["enum"])
+            return {"thought": "", "choice": offered[-1][-1]}
+        if "forbidden" in fields:
+            return {"reason": "it does not help", "forbidden": True}
+        return {"insights": ["A DOES NOT CONTRIBUTE to B"]} if set(fields) == {"insights"} else minimal(schema)
+
+    played(step.build(), tmp_path, mind, Shortlisting(), task="6-0", steps=1, trials=2, options=3)
+    first_episode, *asked_again = offered
+    assert len(asked_again) == 4
+    assert asked_again == [first_episode] * 4
+
+
+class Shortlisting(BlocksWorld):
+    """BlocksWorld whose actions are offered in part."""
+
+    shortlists = True
 
 
 class Telling(BlocksWorld):
