@@ -37,7 +37,9 @@ class Context(BaseModel):
     data: str | None = Field(None, description="data folder; unset: CERTIGRAPH_DATA, else a generated world")
     budget: Budget = Budget()
     limits: Limits | None = Field(None, description="unset: the benchmark's own")
-    memory: str = Field("", description="a memory of lessons shared by runs on one store; unset: each run its own")
+    memory: str = Field(
+        "", description="a memory of lessons that runs in one folder, or on one store, share; unset: each run its own"
+    )
     lost: SkipJsonSchema[Spent] = Field(Spent(), exclude=True, description="spent, but in no checkpoint: by a crash")
     benchmark: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live benchmark instead of the named one")
     environment: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live environment to act in")

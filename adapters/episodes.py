@@ -77,9 +77,7 @@ def live_episode(key: str, task: Task, history: Sequence[Step], runtime: Runtime
     # An action cut off after stepping leaves the live episode ahead of the log; that too is rebuilt.
     if episode is None or episode.log != history:
         close_episode(key)
-        given = context_of(runtime).environment
-        episode = Episode(given or _guarded(benchmark_of(task, runtime).open, task), owned=given is None)
-        episode.replay(history)
+        episode = _opened(task, history, runtime)
         with _LOCK:
             EPISODES[key] = episode
             surplus = list(EPISODES)[:-MOST_EPISODES]
@@ -89,6 +87,19 @@ def live_episode(key: str, task: Task, history: Sequence[Step], runtime: Runtime
         EPISODES[key] = EPISODES.pop(key, episode)  # the latest used is the last to go
     # The state's own records in place of equal ones: lists of the same objects compare without looking into them.
     episode.log[:] = history
+    return episode
+
+
+def _opened(task: Task, history: Sequence[Step], runtime: Runtime[Context]) -> Episode:
+    given = context_of(runtime).environment
+    environment = given or _guarded(benchmark_of(task, runtime).open, task)
+    try:
+        episode = Episode(environment, owned=given is None)
+        episode.replay(history)
+    except Fault:
+        if given is None:
+            environment.close()  # nobody else knows of it, and a simulator would run on
+        raise
     return episode
 
 

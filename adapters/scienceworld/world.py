@@ -73,11 +73,11 @@ class ScienceWorld:
         return self._view
 
     def admissible(self) -> list[str]:
-        """What the simulator lists now, but for resetting; while a question is pending the texts that answer it."""
+        """What the simulator lists now, but for resetting and asking for the task; of a pending question the answers."""
         if self.options:
             return list(dict.fromkeys(self.options))
         if self._admissible is None:
-            self._admissible = [text for text in self._live.valid() if "reset" not in text]
+            self._admissible = [text for text in self._live.valid() if "reset" not in text and text != "task"]
         return list(self._admissible)
 
     def score(self) -> Scores:

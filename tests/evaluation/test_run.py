@@ -192,8 +192,10 @@ async def greedy(state: Any, runtime: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("method", ["open", "reset", "step", "view"])
 def test_a_fault_of_the_world_is_an_ending(method: str, tmp_path: Path):
-    result = run("sdp", Script(fails={method: Lost("power cut")}), out=tmp_path)  # type: ignore[arg-type]
+    script = Script(fails={method: Lost("power cut")})
+    result = run("sdp", script, out=tmp_path)  # type: ignore[arg-type]
     assert_usable(result, "error:environment", "power cut")
+    assert all(world.closed for world in script.worlds)
 
 
 def test_a_fault_of_the_data_is_an_ending(tmp_path: Path):

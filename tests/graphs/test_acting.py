@@ -164,6 +164,25 @@ def test_steps_executor_and_evaluator_never_see_the_main_task(tmp_path: Path):
     assert all(goal in prompt for prompt in mind.prompts("subtask"))
 
 
+def test_what_the_executor_thought_is_shown_to_no_other_role(tmp_path: Path):
+    thought = {"thought": "CANARY-THOUGHT", "choice": "", "action": "look"}
+    mind = step_mind([], [], thought=thought, completed={"reason": "", "completed": False})
+    context = Context(chat=ScriptedChat(responder=_thinking(mind)), limits=Limits(steps=4, trials=1, substeps=2))
+    result = run(step.build(), BlocksWorld(), "4-0", context=context, out=tmp_path)
+    assert all(turn.thought == "CANARY-THOUGHT" for turn in result.state["turns"])
+    assert not [prompt for _, prompt in mind.asked if "CANARY-THOUGHT" in prompt]
+
+
+def _thinking(mind: Mind) -> Callable[[str, dict[str, Any]], Any]:
+    def answering(prompt: str, schema: dict[str, Any]) -> Any:
+        answer = mind(prompt, schema)
+        if "thought" not in schema.get("properties", ()):
+            return answer
+        return {**minimal(schema), "thought": "CANARY-THOUGHT"}
+
+    return answering
+
+
 def test_the_shared_opening_of_all_prompts_names_no_task(tmp_path: Path):
     mind = step_mind(["X MAY CONTRIBUTE to Y"], [1])
     result = played(step.build(), tmp_path, mind, steps=4, trials=2)

@@ -51,11 +51,9 @@ class Learner:
         return [[word for word in prompt.split() if word.startswith("LESSON-")] for prompt in self.turns]
 
 
-def played(
-    graph: Any, out: Path, mind: Any, benchmark: Any = None, memory: str = "", task: str = "4-0", **limits: Any
-) -> Result:
+def played(graph: Any, out: Path, mind: Any, benchmark: Any = None, memory: str = "", **limits: Any) -> Result:
     context = Context(chat=ScriptedChat(responder=mind), limits=Limits(**limits), memory=memory)
-    return run(graph, benchmark or BlocksWorld(), task, context=context, out=out)
+    return run(graph, benchmark or BlocksWorld(), "4-0", context=context, out=out)
 
 
 def rewound(folder: Path, superstep: int) -> None:
@@ -180,16 +178,21 @@ def test_a_refusal_does_not_bring_the_refused_action_onto_the_shortlist(tmp_path
             return {"reason": "it does not help", "forbidden": True}
         return {"insights": ["A DOES NOT CONTRIBUTE to B"]} if set(fields) == {"insights"} else minimal(schema)
 
-    played(step.build(), tmp_path, mind, Shortlisting(), task="6-0", steps=1, trials=2, options=3)
+    played(step.build(), tmp_path, mind, Shortlisting(), steps=1, trials=2, options=6)
     first_episode, *asked_again = offered
     assert len(asked_again) == 4
     assert asked_again == [first_episode] * 4
 
 
 class Shortlisting(BlocksWorld):
-    """BlocksWorld whose actions are offered in part."""
+    """BlocksWorld that lists many actions, of which some are offered."""
 
     shortlists = True
+
+    def open(self, task: Task) -> Any:
+        world = super().open(task)
+        world.admissible = lambda: [f"move box {n} to shelf {n % 7}" for n in range(99)]  # type: ignore[method-assign]
+        return world
 
 
 class Telling(BlocksWorld):
