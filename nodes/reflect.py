@@ -1,6 +1,6 @@
 """What an episode teaches: Reflexion's prose, CLIN's causal insights, STEP's insights and strategy."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
@@ -11,6 +11,7 @@ from certigraph.adapters.models.ask import ask, ask_text
 from certigraph.adapters.prompting import clipped, listed, numbered, prompt, quoted, shown
 from certigraph.nodes.recall import keep
 from certigraph.nodes.special import specialised
+from certigraph.state.acting import Turn, acts
 from certigraph.state.lessons import Lesson, ReflectView, Trial
 
 MOST_TURNS = 60
@@ -48,7 +49,7 @@ class Strategy(BaseModel):
 @specialised
 async def reflect(state: ReflectView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Reflexion: what went wrong and what to do otherwise, in prose."""
-    question = EPISODE.format(**_episode(state), earlier=_earlier(state)) + REFLECTION
+    question = EPISODE.format(**_episode(state, state["turns"]), earlier=_earlier(state)) + REFLECTION
     text = await ask_text(prompt(runtime, question), role="memory", runtime=runtime)
     return await _learnt(state, runtime, reflection=clipped(text, MOST_REFLECTION))
 
@@ -64,14 +65,16 @@ async def memorise(state: ReflectView, runtime: Runtime[Context]) -> dict[str, A
     """STEP: CLIN's insights, and a strategy made of the episode's subtasks and rewarded actions."""
     insights = await _insights(state, runtime)
     rewarded = [turn.action for turn in state["turns"] if turn.reward > 0]
-    question = EPISODE.format(**_episode(state), earlier="(none)") + STRATEGY.format(rewarded=quoted(listed(rewarded)))
+    question = EPISODE.format(**_episode(state, acts(state["turns"])), earlier="(none)") + STRATEGY.format(
+        rewarded=quoted(listed(rewarded))
+    )
     answer = await ask(prompt(runtime, question), Strategy, role="memory", runtime=runtime)
     strategy = tuple(clipped(text, MOST_SUBTASK) for text in answer.subtasks)
     return await _learnt(state, runtime, insights=insights, strategy=strategy)
 
 
 async def _insights(state: ReflectView, runtime: Runtime[Context]) -> tuple[str, ...]:
-    question = EPISODE.format(**_episode(state), earlier=_earlier(state)) + INSIGHTS
+    question = EPISODE.format(**_episode(state, acts(state["turns"])), earlier=_earlier(state)) + INSIGHTS
     answer = await ask(prompt(runtime, question), Insights, role="memory", runtime=runtime)
     return tuple(clipped(text, MOST_INSIGHT) for text in answer.insights)
 
@@ -90,9 +93,9 @@ def report(trial: Trial) -> str:
     return f"Score {100 * value:.0f} of 100. {told}"
 
 
-def _episode(state: ReflectView) -> dict[str, str]:
-    turns = shown(state["turns"], most=MOST_TURNS, characters=80, within=MOST_EPISODE)
-    return {"task": state["task"].goal, "turns": quoted(turns), "report": report(state["trial"])}
+def _episode(state: ReflectView, turns: Sequence[Turn]) -> dict[str, str]:
+    told = shown(turns, most=MOST_TURNS, characters=80, within=MOST_EPISODE)
+    return {"task": state["task"].goal, "turns": quoted(told), "report": report(state["trial"])}
 
 
 def _earlier(state: ReflectView) -> str:

@@ -1,6 +1,6 @@
 """State of the agents that act without predicates: ReAct, and what plan-and-solve adds to it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from typing_extensions import TypedDict
 
@@ -84,3 +84,8 @@ def turn_of(thought: str, action: Action, observation: Observation) -> Turn:
         accepted=observation.accepted,
         reward=observation.reward,
     )
+
+
+def acts(turns: Iterable[Turn]) -> tuple[Turn, ...]:
+    """The turns as actions and answers, without thoughts: STEP's other roles and CLIN's memory do not see them."""
+    return tuple(turn.model_copy(update={"thought": ""}) for turn in turns)

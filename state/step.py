@@ -1,11 +1,11 @@
 """STEP's state (section 3, Algorithm 1), and the views that keep its four roles apart."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from typing_extensions import TypedDict
 
-from certigraph.state.acting import REFUSED, DecideView, Turn
+from certigraph.state.acting import REFUSED, DecideView, Turn, acts
 from certigraph.state.channels import Log
 from certigraph.state.lessons import TrialState
 from certigraph.state.records import Action, Record, Task
@@ -79,7 +79,7 @@ def planner_view(state: StepState) -> PlannerView:
     return {
         "task": state["task"],
         "evidence": state["evidence"],
-        "turns": _acts(state["turns"]),
+        "turns": acts(state["turns"]),
         "subtasks": tuple(state["subtasks"]),
         "insights": lesson.insights if lesson else (),
         "strategy": lesson.strategy if lesson else (),
@@ -92,7 +92,7 @@ def executor_view(state: StepState) -> DecideView:
     return {
         "task": _unnamed(state["task"], state["subtask"]),
         "assignment": state["subtask"].text,
-        "turns": _acts(_scoped(state, state["turns"])),
+        "turns": acts(_scoped(state, state["turns"])),
         "evidence": state["evidence"],
         "advice": (*state["subtask"].insights, *refused),
     }
@@ -115,7 +115,7 @@ def assess_view(state: StepState) -> AssessView:
     return {
         "task": _unnamed(state["task"], state["subtask"]),
         "subtask": state["subtask"],
-        "turns": _acts(_scoped(state, state["turns"][state["begun"] :])),
+        "turns": acts(_scoped(state, state["turns"][state["begun"] :])),
         "evidence": state["evidence"],
     }
 
@@ -123,11 +123,6 @@ def assess_view(state: StepState) -> AssessView:
 def _unnamed(task: Task, subtask: Subtask) -> Task:
     """The task without its words: benchmark and id, which operators need to find their world."""
     return task if subtask.whole else Task(benchmark=task.benchmark, id=task.id)
-
-
-def _acts(turns: Iterable[Turn]) -> tuple[Turn, ...]:
-    """The turns as actions and answers: what the Executor thought belongs to the subtask it had then (section 3)."""
-    return tuple(turn.model_copy(update={"thought": ""}) for turn in turns)
 
 
 def _scoped(state: StepState, turns: Sequence[Turn]) -> Iterator[Turn]:

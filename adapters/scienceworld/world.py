@@ -73,7 +73,7 @@ class ScienceWorld:
         return self._view
 
     def admissible(self) -> list[str]:
-        """What the simulator lists now, but for resetting and asking for the task; of a pending question the answers."""
+        """What the simulator lists, without resetting and asking for the task; to a pending question its answers."""
         if self.options:
             return list(dict.fromkeys(self.options))
         if self._admissible is None:
