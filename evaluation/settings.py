@@ -70,9 +70,13 @@ def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
 
 def rebuilt_graph(name: str, operators: Mapping[str, JsonValue]) -> AnyGraph:
     """The graph whose operators a header describes; those it has anyway need no name of their own."""
-    usual = operators_of(graph_module(name).graph)
-    swaps = {slot: Spec.model_validate(spec) for slot, spec in operators.items() if spec != usual.get(slot)}
-    return build_graph(name, swaps)
+    return build_graph(name, swaps_of(name, operators))
+
+
+def swaps_of(name: str, operators: Mapping[str, JsonValue]) -> dict[str, Spec]:
+    """The operators of a header that are not the graph's own, by slot; all of them where the graph is unknown here."""
+    usual = operators_of(graph_module(name).graph) if name in GRAPHS else {}
+    return {slot: Spec.model_validate(spec) for slot, spec in operators.items() if spec != usual.get(slot)}
 
 
 def parse_swap(text: str) -> tuple[str, Spec]:

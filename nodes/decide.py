@@ -18,7 +18,7 @@ from certigraph.adapters.protocols import Operator
 from certigraph.nodes.special import specialised
 from certigraph.nodes.specs import factory
 from certigraph.state.acting import REFUSED, DecideView
-from certigraph.state.records import Action
+from certigraph.state.records import Action, Arguments
 
 MOST_VIEW = 900
 """Characters of the world's view in a prompt; with them a prompt stays near 600 tokens beyond its shared opening."""
@@ -91,10 +91,11 @@ async def _matching(state: DecideView, runtime: Runtime[Context], *, accept: flo
     synonyms = getattr(benchmark_of(state["task"], runtime), "synonyms", None)
     matches = await off_loop(lambda: ranked(written, actions, encoder=encoder(), most=most, synonyms=synonyms))
     if not matches or matches[0].score >= accept:
-        return _decided(thought, matches[0].action if matches else written)
+        return _decided(thought, matches[0].action if matches else written, written)
     options = [match.action for match in matches]
     question = _question(state, f"You meant: {written}\nThe world knows:\n{quoted(listed(options))}")
-    return _decided(thought, await choose(prompt(runtime, question), options, role="executor", runtime=runtime))
+    chosen = await choose(prompt(runtime, question), options, role="executor", runtime=runtime)
+    return _decided(thought, chosen, written)
 
 
 async def _written(state: DecideView, runtime: Runtime[Context]) -> tuple[str, str]:
@@ -120,8 +121,10 @@ def _question(state: DecideView, choice: str) -> str:
     )
 
 
-def _decided(thought: str, action: str) -> dict[str, Any]:
-    return {"thought": thought, "action": Action(text=action)}
+def _decided(thought: str, action: str, written: str = "") -> dict[str, Any]:
+    # What the model wrote stays with what was made of it: the difference is the matching's, not the model's.
+    args: Arguments = {"written": written} if written and written != action else {}
+    return {"thought": thought, "action": Action(text=action, args=args)}
 
 
 # What only grows comes first, what changes with every action last: the cached part of the prompt is the longer.

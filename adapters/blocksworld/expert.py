@@ -55,14 +55,17 @@ def linear_plan(state: State, goal: Iterable[Fact]) -> list[Move]:
     wanted = _checked(state, goal)
     if wanted <= state:
         return []
-    held = [fact.args[0] for fact in state if fact.name == "holding"]
-    moves = [Move("put-down", (x,)) for x in held]
-    below = supports(state)
+    below, target = supports(state), supports(wanted)
     settled = _settled(_blocks(state), below, wanted)
+    moves = []
+    for x in [fact.args[0] for fact in state if fact.name == "holding"]:
+        # Stacked where it belongs if that is ready: who plans anew at every step would else put it down for ever.
+        ready = target.get(x) in settled and Fact("clear", (target[x],)) in state
+        moves.append(Move("stack", (x, target[x])) if ready else Move("put-down", (x,)))
+        settled |= {x} if ready else set()
     for x in reversed(bottom_up(below)):
         if x in below and x not in settled:
             moves += [Move("unstack", (x, below[x])), Move("put-down", (x,))]
-    target = supports(wanted)
     for x in bottom_up(target):
         if x in target and x not in settled:
             moves += [Move("pick-up", (x,)), Move("stack", (x, target[x]))]

@@ -21,6 +21,9 @@ SCORE = re.compile(r"The score is (-?\d+) of 100")
 TRIED = re.compile(r"in vain (\d+) times")
 DONE = re.compile(r"Done (?:so far|for it) \((\d+) actions\)")
 
+PIECE = 8
+"""Actions of a milestone that make one subtask: what STEP allows by default before it refines a subtask."""
+
 Answer = Callable[[str, dict[str, Any]], Any]
 
 Golds = Callable[[str, int, str], Recording]
@@ -59,9 +62,14 @@ def respond_for(known: Mapping[str, Key], gold: Golds = gold_recording) -> Respo
         return {"conditions": [m.text(n) for n, m in enumerate(milestones(gold(*path(prompt))), 1)]}
 
     def subtask(prompt: str, form: dict[str, Any]) -> Any:
-        rises = enumerate(milestones(gold(*path(prompt))), 1)
-        left = [m.text(n) for n, m in rises if m.last > _count(DONE, prompt)]
-        return {"rationale": "it comes next", "subtask": left[0] if left else "The path is walked.", "insights": []}
+        done = _count(DONE, prompt)
+        left = [(n, m) for n, m in enumerate(milestones(gold(*path(prompt))), 1) if m.last > done]
+        text = "The path is walked."
+        if left:
+            number, milestone = left[0]
+            piece = milestone._replace(first=done + 1, last=min(milestone.last, done + PIECE))
+            text = piece.text(number)
+        return {"rationale": "it comes next", "subtask": text, "insights": []}
 
     def act(prompt: str, form: dict[str, Any]) -> Any:
         named = _named(prompt)

@@ -6,6 +6,7 @@ got lost.
 
 import subprocess
 import sys
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 from certigraph.state.endings import Fault
@@ -33,6 +34,7 @@ def launch() -> tuple[Any, "JavaGateway"]:
         port, token, process = launch_gateway(
             classpath=JAR_PATH, javaopts=list(JVM_FLAGS), java_path=None,
             die_on_exit=True, create_new_process_group=True, enable_auth=True, return_proc=True,
+            cwd=tempfile.gettempdir(),  # the simulator leaves a table of its object types where it starts
         )  # fmt: skip
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise Fault(

@@ -61,19 +61,19 @@ class Tally:
 
 
 def figures(runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-    """Figures of several runs, each with its task's id; scores are 0 to 100, an unscored run counts 0.
+    """Figures of several runs, each with its task's id, as fractions of the full score; an unscored run counts 0.
 
-    `score` is the mean over runs with its standard error, `solved` the number that reached 100. `overall` and the
+    `score` is the mean over runs with its standard error, `solved` the share that reached 100 points. `overall` and the
     groups `short`, `medium`, `long` are unweighted means over tasks of the means over each task's variations
     (SwiftSage).
     """
-    values = [100 * footer.scores.value if footer.scores else 0.0 for _, footer in runs]
+    values = [footer.scores.value if footer.scores else 0.0 for _, footer in runs]
     tasks = _task_means(zip((task_id for task_id, _ in runs), values, strict=True))
     return {
         "n": len(runs),
         "score": mean(values) if values else 0.0,
         "score_stderr": stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0,
-        "solved": sum(value >= 100 for value in values),
+        "solved": mean(value >= 1 for value in values) if values else 0.0,
         "overall": mean(tasks.values()) if tasks else 0.0,
         **_group_means(tasks),
     }

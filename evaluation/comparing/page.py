@@ -11,7 +11,7 @@ from certigraph.evaluation.comparing.table import DIFFERENCES, METHODS, differen
 from certigraph.evaluation.report.html import Markup, counted, joined, tag
 from certigraph.evaluation.report.page import PAGE, STYLE
 from certigraph.evaluation.report.parts import clock
-from certigraph.nodes.specs import Spec
+from certigraph.evaluation.settings import swaps_of
 
 FIGURES = """
 .comparison td, .comparison th { text-align: right; padding: 6px 14px 6px 0; white-space: nowrap; }
@@ -61,8 +61,8 @@ def _facts(plan: Plan) -> Markup:
 
 
 def _swapped(plan: Plan) -> list[str]:
-    specs = [(m.name, slot, Spec.model_validate(spec)) for m in plan.methods for slot, spec in m.operators.items()]
-    return [f"{name}: {slot} = {spec}" for name, slot, spec in specs if str(spec) != slot]
+    swaps = [(m.name, slot, spec) for m in plan.methods for slot, spec in swaps_of(m.graph, m.operators).items()]
+    return [f"{name}: {slot} = {spec}" for name, slot, spec in swaps]
 
 
 def _runs(plan: Plan, rows: Sequence[Row]) -> Markup:

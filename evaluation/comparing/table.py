@@ -64,7 +64,9 @@ def told(comparison: Comparison) -> str:
     """What the table is over."""
     missing = comparison.planned - comparison.n
     lacking = f"; {missing} of {comparison.planned} tasks are not finished by every method and left out"
-    return f"{comparison.benchmark}, {comparison.model}, n={comparison.n}{lacking if missing else ''}"
+    scripted = "; a script answers for the model: nothing here is about the methods' quality"
+    told = f"{lacking if missing else ''}{scripted if comparison.model.startswith('scripted:') else ''}"
+    return f"{comparison.benchmark}, {comparison.model}, n={comparison.n}{told}"
 
 
 def write_tables(comparison: Comparison, folder: Path) -> None:

@@ -14,7 +14,7 @@ from certigraph.evaluation.report.progress import progress_drawing
 from certigraph.evaluation.report.scores import score_drawing
 from certigraph.evaluation.report.story import Story, read_story
 from certigraph.evaluation.report.turns import episode_column, episode_figures
-from certigraph.nodes.specs import Spec
+from certigraph.evaluation.settings import swaps_of
 from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
 from certigraph.state.trajectory import Footer, Header, Trajectory
 
@@ -91,8 +91,7 @@ def _badges(footer: Footer | None, goal: str) -> list[Markup]:
 
 
 def _facts(header: Header) -> Markup:
-    specs = {slot: Spec.model_validate(spec) for slot, spec in header.operators.items()}
-    swapped = [f"{slot} = {spec}" for slot, spec in specs.items() if str(spec) != slot]
+    swapped = [f"{slot} = {spec}" for slot, spec in swaps_of(header.graph, header.operators).items()]
     roles = header.context.get("roles")
     models = [f"{role}: {model}" for role, model in roles.items()] if isinstance(roles, dict) else []
     facts = {

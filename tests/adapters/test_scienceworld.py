@@ -391,7 +391,7 @@ def test_figures_weigh_every_task_the_same():
     runs = [("boil:0", 0.2), ("boil:1", 0.4), ("find-plant:0", 1.0), ("step-18/find-plant:1", None)]
     found = figures([(task_id, _footer(value)) for task_id, value in runs])
     assert found == pytest.approx(
-        {"n": 4, "score": 40, "score_stderr": 21.602469, "solved": 1, "overall": 40, "short": 50, "long": 30}
+        {"n": 4, "score": 0.4, "score_stderr": 0.21602469, "solved": 0.25, "overall": 0.4, "short": 0.5, "long": 0.3}
     )
     assert figures([]) == {"n": 0, "score": 0.0, "score_stderr": 0.0, "solved": 0, "overall": 0.0}
 
