@@ -1,5 +1,6 @@
 """The checkpoint saver of the driver: a run goes on from whole checkpoints, and an error's text stays out of them."""
 
+import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,12 @@ class Saver(AsyncSqliteSaver):
     ) -> None:
         """Save what a node wrote; of one that failed only the kind of its error, whose text may hold a key."""
         failures = [(ERROR, type(value).__name__) for channel, value in writes if channel == ERROR]
-        await super().aput_writes(config, failures or writes, task_id, task_path)
+        # A run that is interrupted closes the file while LangGraph still hands in writes: they are made again.
+        try:
+            await super().aput_writes(config, failures or writes, task_id, task_path)
+        except sqlite3.ProgrammingError as error:
+            if "closed" not in str(error):
+                raise
 
     async def forget_unfinished(self, thread: str) -> None:
         """Drop what nodes wrote after the latest checkpoint, so that they run again.

@@ -22,7 +22,7 @@ from certigraph.adapters.episodes import live_episode
 from certigraph.adapters.loops import wait_for
 from certigraph.adapters.models.meter import Meter, metering
 from certigraph.adapters.protocols import Operator
-from certigraph.state.endings import Fault
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Spent, Task, Usage
 
 Update = dict[str, Any]
@@ -107,9 +107,15 @@ async def _answer(slot: Slot, operator: Operator, state: Any, runtime: Runtime[C
     skipped = slot.skip(state, runtime)
     if skipped is not None:
         return skipped
-    update = await operator(slot.view(state), runtime)
+    view, name = slot.view(state), getattr(operator, "__qualname__", repr(operator))
+    try:
+        update = await operator(view, runtime)
+    except KeyError as error:
+        if isinstance(error, UnknownName) or error.args[0] in view:
+            raise
+        told = f"operator {name} in slot {slot.name} read {error.args[0]!r}; the slot shows {sorted(view)}"
+        raise Fault("operator", told) from error
     if set(update) != slot.writes:
-        name = getattr(operator, "__qualname__", repr(operator))
         told = f"operator {name} in slot {slot.name} returned {sorted(update)}; it must return {sorted(slot.writes)}"
         raise Fault("operator", told)
     return slot.record(state, update, runtime)

@@ -180,7 +180,7 @@ def setting_of(task_id: str) -> tuple[str, Setting]:
     split = split_named(name or USUAL)
     family, colon, number = rest.partition(":")
     task = task_name(family)
-    variation = variation_number(task, number if colon else "none")
+    variation = variation_number(task, number if colon else "")
     if name and variation not in split.variations.get(task, ()):
         some = ", ".join(ids(name)[:3])
         own = ", ".join(map(str, split.variations.get(task, ()))) or "none"

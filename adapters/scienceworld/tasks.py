@@ -83,5 +83,6 @@ def variation_number(task: str, text: str) -> int:
     variations = FAMILIES[task].variations
     if not text.isdecimal() or int(text) not in variations:
         last = variations[-1]
-        raise UnknownName(f"{task} has no variation {text!r}; it has 0 to {last}: say {task}:0 ... {task}:{last}")
+        told = f"{task} has no variation {text!r}" if text else f"{task!r} names no variation"
+        raise UnknownName(f"{told}; it has 0 to {last}: say {task}:0 ... {task}:{last}")
     return int(text)

@@ -17,7 +17,7 @@ from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import run
 from certigraph.graphs import clin, plan_and_solve, react, reflexion, step
-from certigraph.nodes.planner import none
+from certigraph.nodes.planner import none, planner
 from certigraph.state.lessons import Lesson
 from certigraph.state.trajectory import read_trajectory
 
@@ -265,6 +265,12 @@ def test_a_killed_episode_leaves_lessons_that_a_resume_reads(tmp_path: Path):
     assert (result.folder / "memory.sqlite").is_file()
     events = [event for event in result.trajectory.events if event.node == "recall"]
     assert [json.loads(json.dumps(event.update))["lessons"] for event in events][1][0]["insights"] == ["KEPT"]
+
+
+def test_an_operator_in_a_slot_that_does_not_show_what_it_reads_is_told_what_it_shows(tmp_path: Path):
+    result = played(react.build(decide=planner), tmp_path)
+    assert result.ending == "error:operator"
+    assert "operator planner in slot decide read 'strategy'; the slot shows ['advice', 'assignment'" in result.message
 
 
 @pytest.mark.parametrize("name", ALL)
