@@ -254,7 +254,7 @@ def test_scienceworld_runs_by_split_configuration_and_graph_and_gives_its_own_fi
         "step", "scienceworld:paper", ids=["short/find-non-living-thing:0"], model="scripted:first", out=tmp_path
     )
     assert (one.benchmark, one.graph, one.failed) == ("scienceworld:paper", "step", ())
-    assert one.figures["score"] == 100 * one.rows[0].value
+    assert one.figures["score"] == one.rows[0].value
 
 
 @pytest.mark.slow
