@@ -40,6 +40,7 @@ class Context(BaseModel):
     memory: str = Field(
         "", description="a memory of lessons that runs in one folder, or on one store, share; unset: each run its own"
     )
+    trial: int = Field(0, ge=0, description="which repetition of the task this is; simulated models draw by it")
     lost: SkipJsonSchema[Spent] = Field(Spent(), exclude=True, description="spent, but in no checkpoint: by a crash")
     benchmark: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live benchmark instead of the named one")
     environment: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live environment to act in")

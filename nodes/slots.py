@@ -21,6 +21,7 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import live_episode
 from certigraph.adapters.loops import wait_for
 from certigraph.adapters.models.meter import Meter, metering
+from certigraph.adapters.models.situation import Situation, situated
 from certigraph.adapters.protocols import Operator
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Spent, Task, Usage
@@ -64,13 +65,13 @@ def as_node(slot: Slot, operator: Operator) -> RunnableCallable:
         context = context_of(runtime)
         before = Spent() if slot.opens_books else state.get("spent", Spent()) + context.lost
         meter = Meter(slot.name, context.budget, before)
+        step = config.get("metadata", {}).get("langgraph_step", 0)
         started = time.perf_counter()
         try:
-            with metering(meter):
+            with metering(meter), situated(Situation(slot.name, step, state)):
                 update = await _answer(slot, operator, state, at_home(state, runtime))
         finally:
             usage = meter.usage(time.perf_counter() - started)
-            step = config.get("metadata", {}).get("langgraph_step", 0)
             calls = [call.as_json() for call in meter.records]
             runtime.stream_writer({"metered": usage, "superstep": step, "calls": calls})
         return {**update, **_booked(slot, usage)}

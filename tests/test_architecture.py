@@ -32,7 +32,9 @@ HEAVY = (
     "sentence_transformers",
     "pandas",
     "matplotlib",
+    "pyarrow",
     "scipy",
+    "statsmodels",
     "py4j",
     "scienceworld",
 )

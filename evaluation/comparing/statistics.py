@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from statistics import mean, stdev
 
 import numpy as np
-from scipy import stats  # type: ignore[import-untyped]
+from scipy import stats
 
 CONFIDENCE = 0.95
 POWER = 0.8
