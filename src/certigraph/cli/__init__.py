@@ -1,0 +1,62 @@
+"""The command line. Exit status: 0 the goal was certified, 1 another ending, 2 unusable arguments, 130 interrupted."""
+
+import sys
+from collections.abc import Callable
+
+import typer
+from rich.console import Console
+
+from certigraph.cli.comparing import compare_command
+from certigraph.cli.looking import figures_command, graph_command, list_command
+from certigraph.cli.measuring import bench_command, eval_command, score_command
+from certigraph.cli.running import report_command, resume_command, run_command
+from certigraph.state.endings import Fault, Interrupted, UnknownName
+
+__all__ = ["app", "main"]
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "run": run_command,
+    "resume": resume_command,
+    "eval": eval_command,
+    "compare": compare_command,
+    "score": score_command,
+    "graph": graph_command,
+    "report": report_command,
+    "figures": figures_command,
+    "list": list_command,
+    "bench": bench_command,
+}
+"""In the order of the help."""
+
+app = typer.Typer(
+    help="Long-horizon language agents whose progress is certified.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for name, command in COMMANDS.items():
+    app.command(name)(command)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The `certigraph` command."""
+    sys.path.insert(0, "")  # operators of your own, as `python -m` would find them
+    try:
+        sys.exit(app(arguments, standalone_mode=False) or 0)
+    except (UnknownName, Fault) as error:
+        _stop(str(error), 2)
+    except Interrupted as interrupt:
+        _stop(str(interrupt), 130)
+    except (KeyboardInterrupt, typer.Abort):
+        _stop("interrupted", 130)
+    except OSError as error:
+        _stop(f"{error.filename or 'a file'}: {error.strerror or error}: name another with --out, --data or --plans", 2)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        _stop(str(error.format_message()) or "name a command, for example: certigraph list", 2)
+
+
+def _stop(message: str, status: int) -> None:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"certigraph: {message}", markup=False)
+    sys.exit(status)

@@ -1,0 +1,41 @@
+"""What there is, and what runs left, to look at."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from certigraph.cli.options import AsJson, Data, GraphName, Swaps
+
+
+def graph_command(
+    graph: GraphName,
+    swap: Swaps = None,
+    png: Annotated[Path | None, typer.Option(help="Write a PNG instead of printing Mermaid.")] = None,
+) -> None:
+    """Draw a graph: Mermaid text, or a PNG where Graphviz is installed."""
+    from certigraph.evaluation.drawing import draw_png
+    from certigraph.evaluation.settings import build_graph, parse_swap
+
+    drawing = build_graph(graph, dict(map(parse_swap, swap or []))).get_graph()
+    typer.echo(draw_png(drawing, png) if png else drawing.draw_mermaid())
+
+
+def figures_command(
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Searched for runs at any depth.")],
+    out: Annotated[Path, typer.Option(help="Folder for PNG, SVG and CSV.")] = Path("figures"),
+    with_accidental: Annotated[bool, typer.Option("--with-accidental", help="Keep accidental wins.")] = False,
+    data: Data = None,
+) -> None:
+    """Draw runs: reward by step, the best traces beside each other, and what STEP loses without its Planner."""
+    from certigraph.evaluation.figures.figures import draw_figures
+    from certigraph.evaluation.figures.printing import print_drawn
+
+    print_drawn(draw_figures(folders, out, data=data, with_accidental=with_accidental), kept=with_accidental)
+
+
+def list_command(as_json: AsJson = False) -> None:
+    """List graphs with their operators, benchmarks, operators to swap in, and models."""
+    from certigraph.cli.inventory import inventory, print_inventory
+
+    print_inventory(inventory(), as_json=as_json)

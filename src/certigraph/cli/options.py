@@ -1,0 +1,21 @@
+"""What the options of several commands are called and what they say."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+GraphName = Annotated[str, typer.Argument(metavar="GRAPH", help="`certigraph list` names them.")]
+BenchmarkName = Annotated[str, typer.Argument(metavar="BENCHMARK", help="Or BENCHMARK:CONFIGURATION.")]
+Model = Annotated[
+    str, typer.Option(help="openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:first or scripted:expert.")
+]
+Roles = Annotated[list[str] | None, typer.Option("--role", help="ROLE=MODEL: planner, executor, validator or memory.")]
+Data = Annotated[str | None, typer.Option(help="Data folder; else CERTIGRAPH_DATA, else a generated world.")]
+Out = Annotated[Path, typer.Option(help="Folder in which each run gets a folder.")]
+Swaps = Annotated[list[str] | None, typer.Option("--swap", help="SLOT=OPERATOR: validate=always_pass.")]
+Budgets = Annotated[
+    list[str] | None,
+    typer.Option("--budget", help="KEY=N: calls, tokens, usd, seconds, steps, attempts, replans, trials, ..."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]

@@ -1,0 +1,73 @@
+"""What a command prints at its end: an outcome or figures, as text or as one JSON object."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from certigraph.evaluation.report.report import write_report
+from certigraph.evaluation.result import Result
+
+
+def finish(result: Result, *, as_json: bool) -> None:
+    """Write the report, print the outcome, and leave with the status that says it."""
+    report = write_report(result.trajectory, result.folder / "report.html")
+    if as_json:
+        typer.echo(json.dumps(_summary(result), ensure_ascii=False))
+    else:
+        console = Console(highlight=False, soft_wrap=True)
+        if result.message:
+            console.print(result.message, markup=False)
+        console.print(f"report: {report}", style="dim", markup=False)
+    raise typer.Exit(0 if result.terminated else 1)
+
+
+def print_figures(title: str, figures: Mapping[str, float], *, as_json: bool) -> None:
+    """One object of figures, or a table of them."""
+    if as_json:
+        typer.echo(json.dumps(dict(figures)))
+        return
+    table = Table("figure", title, box=None)
+    for name, value in figures.items():
+        table.add_row(name, f"{value:g}" if name == "n" or value > 1 else f"{value:.1%}")
+    Console().print(table)
+
+
+def print_evaluations(done: Sequence[Any], *, as_json: bool) -> None:
+    """The figures of the first evaluation, those of the others beside it."""
+    first, *others = done
+    if as_json:
+        beside = {other.benchmark: other.figures for other in others}
+        figures = {**first.figures, "n": first.n, "endings": first.endings}
+        typer.echo(json.dumps({**figures, **({"beside": beside} if beside else {})}))
+        return
+    table = Table("figure", *(evaluation.benchmark for evaluation in done), box=None)
+    for name in first.figures:
+        table.add_row(name, *(_shown(name, evaluation.figures[name]) for evaluation in done))
+    Console().print(table)
+    for evaluation in done:
+        endings = ", ".join(f"{count} {ending}" for ending, count in evaluation.endings.items())
+        typer.echo(f"{evaluation.benchmark}, {evaluation.model}: {endings}")
+        Console(highlight=False, soft_wrap=True).print(f"log: {evaluation.log}", style="dim", markup=False)
+
+
+def _summary(result: Result) -> dict[str, Any]:
+    state = result.state
+    return {
+        "ending": result.ending,
+        "terminated": result.terminated,
+        "message": result.message,
+        "run": str(result.folder),
+        "certified": len(result.states[-1].predicates),
+        "plan": len(state.get("plan", [])),
+        "steps": len(state.get("history", [])),
+        "scores": result.scores.model_dump() if result.scores else None,
+        "usage": result.usage.model_dump(exclude={"node"}),
+    }
+
+
+def _shown(name: str, value: float) -> str:
+    return f"{value:g}" if name == "n" else f"{value:.1%}"

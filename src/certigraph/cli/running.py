@@ -1,0 +1,60 @@
+"""One run: start it, go on with it, report it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from certigraph.cli.options import AsJson, BenchmarkName, Budgets, Data, GraphName, Model, Out, Roles, Swaps
+
+
+def run_command(
+    graph: GraphName,
+    benchmark: BenchmarkName,
+    task: Annotated[str | None, typer.Option(help="Task id; the first task otherwise.")] = None,
+    model: Model = "scripted:expert",
+    role: Roles = None,
+    data: Data = None,
+    out: Out = Path("runs"),
+    swap: Swaps = None,
+    budget: Budgets = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a graph on one task and watch predicates turn certified."""
+    from certigraph.cli.asked import context_from
+    from certigraph.cli.printed import finish
+    from certigraph.cli.watched import said_source, watching
+    from certigraph.evaluation.run import run
+    from certigraph.evaluation.settings import build_graph, parse_swap
+
+    compiled = build_graph(graph, dict(map(parse_swap, swap or [])))
+    context = context_from(model, role, data, budget, benchmark)
+    said_source(benchmark, data)
+    with watching(out, context.limits, silent=as_json) as listener:
+        result = run(compiled, benchmark, task, context=context, out=out, listener=listener)
+    finish(result, as_json=as_json)
+
+
+def resume_command(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    budget: Budgets = None,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with a run that was killed, interrupted or stopped by its budget."""
+    from certigraph.cli.asked import enlarged
+    from certigraph.cli.printed import finish
+    from certigraph.cli.watched import watching
+    from certigraph.evaluation.run import resume
+
+    budget_now, limits = enlarged(folder, budget)
+    with watching(folder.parent, limits, silent=as_json) as listener:
+        result = resume(folder, budget=budget_now, limits=limits, listener=listener)
+    finish(result, as_json=as_json)
+
+
+def report_command(folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]) -> None:
+    """Write the HTML report of a run anew."""
+    from certigraph.evaluation.report.report import write_report
+    from certigraph.state.trajectory import read_trajectory
+
+    typer.echo(write_report(read_trajectory(folder / "trajectory.jsonl"), folder / "report.html"))
