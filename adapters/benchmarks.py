@@ -1,16 +1,22 @@
 """The benchmarks by name. Adding one is a folder beside this file and a line here."""
 
 import os
+from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.context import Context
+from certigraph.adapters.loops import off_loop
 from certigraph.adapters.protocols import Benchmark, Limits
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 BENCHMARKS = {
     "blocksworld": "certigraph.adapters.blocksworld.benchmark:BlocksWorld",
@@ -54,6 +60,17 @@ def benchmark_of(task: Task, runtime: Runtime[Context]) -> Benchmark:
     context = context_of(runtime)
     live: Benchmark | None = context.benchmark
     return live or load_benchmark(task.benchmark, context.data)
+
+
+async def in_world(call: Callable[P, T], task: Task, runtime: Runtime[Context], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Have a task's world do something: in a worker thread, or here where a benchmark says `instant = True`.
+
+    That is for worlds which answer in microseconds, less than the way to a thread and back.
+    """
+    given = context_of(runtime).environment
+    if given is None and getattr(benchmark_of(task, runtime), "instant", False):
+        return call(*args, **kwargs)
+    return await off_loop(call, *args, **kwargs)
 
 
 def limits_of(task: Task, runtime: Runtime[Context]) -> Limits:

@@ -28,7 +28,7 @@ class Context(BaseModel):
 
     model: str = Field(
         "scripted:expert",
-        description="openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:first or scripted:expert",
+        description="openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:first, scripted:expert, simulated",
         json_schema_extra={"langgraph_type": "model"},
     )
     roles: dict[str, str] = Field(
@@ -39,6 +39,9 @@ class Context(BaseModel):
     limits: Limits | None = Field(None, description="unset: the benchmark's own")
     memory: str = Field(
         "", description="a memory of lessons that runs in one folder, or on one store, share; unset: each run its own"
+    )
+    cache: str | None = Field(
+        None, description="folder that keeps the replies of models, so that a question is paid once; unset: none"
     )
     trial: int = Field(0, ge=0, description="which repetition of the task this is; simulated models draw by it")
     lost: SkipJsonSchema[Spent] = Field(Spent(), exclude=True, description="spent, but in no checkpoint: by a crash")

@@ -23,6 +23,8 @@ class Limits(Record):
     steps: int = Field(60, ge=1, description="world steps per episode")
     options: int = Field(30, ge=1, description="options shown to the model in one question")
     trials: int = Field(5, ge=1, description="episodes of an agent that learns between them")
+    subqueries: int = Field(5, ge=1, description="questions that one search for evidence may ask")
+    passages: int = Field(10, ge=1, description="passages that one retrieval returns (k)")
     repeats: int = Field(5, ge=0, description="equal actions in a row that end an episode; 0: no number does")
     substeps: int = Field(8, ge=1, description="actions for one of STEP's subtasks before it is refined")
     subtasks: int = Field(16, ge=1, description="completed subtasks after which STEP's episode is a loop")

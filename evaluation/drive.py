@@ -1,29 +1,27 @@
 """Driving one run: stream the graph, name its ending, have it scored, and close the worlds that it opened."""
 
-import asyncio
 import traceback
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import aiosqlite
-from langgraph.runtime import Runtime
-
 from certigraph.adapters.context import Context
-from certigraph.adapters.episodes import EPISODES, close_episode, live_episode
+from certigraph.adapters.models.billing import billed_to
 from certigraph.adapters.models.redact import redact
 from certigraph.evaluation.memory import memory_of
 from certigraph.evaluation.recorder import Recorder
 from certigraph.evaluation.saver import Saver
 from certigraph.evaluation.settings import AnyGraph, graph_module
-from certigraph.state.endings import Fault, Stopped
+from certigraph.evaluation.worlds import close_worlds, live_scores, rebuild
+from certigraph.state.endings import Stopped
 from certigraph.state.lessons import best_of
-from certigraph.state.records import Scores
-from certigraph.state.serializing import serializer
-from certigraph.state.trajectory import Footer, Resumed, read_trajectory, total
+from certigraph.state.trajectory import Footer, Resumed, total
 
 SUPERSTEPS_PER_STEP = 12
 """Room for retries and replans around one world step, far from LangGraph's own default of 10,007 in all."""
+
+
+INTERRUPT = "__interrupt__"
+"""LangGraph's mark of a graph that waits for an answer."""
 
 
 class _Outcome(NamedTuple):
@@ -48,18 +46,17 @@ async def drive(
         resuming: whether the thread ran before.
     """
     try:
-        with memory_of(graph, folder, context.memory) as store:
-            async with aiosqlite.connect(folder / "checkpoints.sqlite") as connection:
-                saver = Saver(connection, serde=serializer())
-                ready = graph.copy({"checkpointer": saver, "store": store})
-                outcome = await _outcome(ready, given, context, folder.name, recorder, resuming=resuming)
+        checkpoints = folder / "checkpoints.sqlite"
+        with memory_of(graph, folder, context.memory) as store, Saver.open(checkpoints) as saver:
+            ready = graph.copy({"checkpointer": saver, "store": store})
+            outcome = await _outcome(ready, given, context, folder.name, recorder, resuming=resuming)
         if outcome.ending:
-            scores = best_of(outcome.state, await _live_scores(outcome.state, context))
-            usage = read_trajectory(folder / "trajectory.jsonl").usage
+            scores = best_of(outcome.state, await live_scores(outcome.state, context))
+            usage = recorder.trajectory.usage
             message = redact(outcome.message)
             recorder.write(Footer(ending=outcome.ending, message=message, scores=scores, usage=usage))
     finally:
-        await asyncio.to_thread(_close_worlds, folder.name)
+        await close_worlds(folder.name)
 
 
 async def _outcome(
@@ -72,40 +69,41 @@ async def _outcome(
     }
     if resuming:
         saver: Any = graph.checkpointer
-        await saver.forget_unfinished(thread)
+        saver.forget_unfinished(thread)
         given = await _checkpointed(graph, config, given, recorder)
-        superseded = read_trajectory(recorder.path).superseded
+        superseded = recorder.trajectory.superseded
         context = context.model_copy(update={"lost": total(e.usage for e in superseded).spent()})
-    ending, message = await _stream(graph, given, config, context, recorder)
-    snapshot = await graph.aget_state(config)
-    if not snapshot.next:
-        ending = ending or graph_module(graph.name).ending(snapshot.values)
-    return _Outcome(snapshot.values, ending, message)
+    state, ending, message = await _stream(graph, given, config, context, recorder)
+    if state is None:
+        snapshot = await graph.aget_state(config)
+        if ending or snapshot.next:
+            return _Outcome(snapshot.values, ending, message)
+        state = snapshot.values
+    return _Outcome(state, graph_module(graph.name).ending(state), "")
 
 
-async def _stream(graph: AnyGraph, given: Any, config: Any, context: Context, recorder: Recorder) -> tuple[str, str]:
-    """Run the graph; the name and message of an ending that was raised, empty when the graph came to its end."""
+async def _stream(graph: AnyGraph, given: Any, config: Any, context: Context, recorder: Recorder) -> _Outcome:
+    """Run the graph: the state it came to at its end, or what stopped it; neither while it waits for an answer."""
+    state, waits = None, False
     try:
         if given is None:
-            await _rebuild_world(graph, config, context)
-        chunks = graph.astream(given, config, context=context, stream_mode=["updates", "custom"], durability="async")
-        async for mode, chunk in chunks:
-            recorder.take(mode, chunk)
+            await rebuild((await graph.aget_state(config)).values, context)
+        with billed_to(recorder.bill):
+            modes: Any = ["updates", "values"]
+            chunks: Any = graph.astream(given, config, context=context, stream_mode=modes, durability="async")
+            async for mode, chunk in chunks:
+                waits = waits or INTERRUPT in chunk
+                if mode == "values":
+                    state = chunk
+                else:
+                    recorder.take(chunk)
     except Stopped as stopped:
-        return stopped.ending, str(stopped)
+        return _Outcome(None, stopped.ending, str(stopped))
     except Exception as error:  # noqa: BLE001 - an operator is anybody's code: its failure is an ending, not a crash
-        return "error:operator", f"{type(error).__name__}: {error} ({_where(error)})"
+        return _Outcome(None, "error:operator", f"{type(error).__name__}: {error} ({_where(error)})")
     finally:
         recorder.write_failed()
-    return "", ""
-
-
-async def _rebuild_world(graph: AnyGraph, config: Any, context: Context) -> None:
-    """The world as the log left it, before a model is asked: one that changed since is found out first."""
-    state = (await graph.aget_state(config)).values
-    if "episode" in state:
-        past = (state["episode"], state["task"], state["history"], Runtime(context=context))
-        await asyncio.to_thread(live_episode, *past)
+    return _Outcome(None if waits else state, "", "")
 
 
 def _where(error: Exception) -> str:
@@ -120,21 +118,3 @@ async def _checkpointed(graph: AnyGraph, config: Any, given: Any, recorder: Reco
     step = (snapshot.metadata or {}).get("step", -1)
     recorder.write(Resumed(superstep=step))
     return None if snapshot.values else given
-
-
-async def _live_scores(state: Any, context: Context) -> Scores | None:
-    """The verdict on the world as the log left it, which is rebuilt where it is no longer live."""
-    if "episode" not in state:
-        return None
-    try:
-        past = (state["episode"], state["task"], state["history"], Runtime(context=context))
-        episode = await asyncio.to_thread(live_episode, *past)
-        return await asyncio.to_thread(episode.score)
-    except Fault:
-        return None
-
-
-def _close_worlds(thread: str) -> None:
-    for key in [key for key in EPISODES if key.startswith(f"{thread}:")]:
-        with suppress(Exception):  # what is worth keeping is written; a world that cannot be closed takes nothing away
-            close_episode(key)

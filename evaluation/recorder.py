@@ -10,10 +10,11 @@ from typing import IO, Any, Self
 
 from langgraph.types import Overwrite
 
+from certigraph.adapters.models.billing import Bill
 from certigraph.adapters.models.redact import redact
 from certigraph.state.endings import Fault
-from certigraph.state.records import Record, Usage
-from certigraph.state.trajectory import Event, Line
+from certigraph.state.records import Record
+from certigraph.state.trajectory import Event, Line, Trajectory, assembled, parse_line, read_lines
 
 BOOKS = ("usage", "spent")
 """Channels that an event's own `usage` stands for."""
@@ -33,8 +34,9 @@ class Recorder:
         _lock(self._file, path)
         _drop_torn_line(path)
         self._listener = listener
+        self._lines = list(read_lines(path))
         self._began = time.monotonic()
-        self._metered: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        self._bills: defaultdict[str, list[Bill]] = defaultdict(list)
 
     def __enter__(self) -> Self:
         return self
@@ -43,20 +45,28 @@ class Recorder:
         self._force()
         self._file.close()
 
-    def take(self, mode: str, chunk: Any) -> None:
-        """One chunk of `astream(stream_mode=["updates", "custom"])`."""
-        if mode == "custom":
-            if isinstance(chunk, dict) and isinstance(chunk.get("metered"), Usage):  # an operator may stream its own
-                self._metered[chunk["metered"].node].append(dict(chunk))
-            return
-        for node, update in chunk.items():
-            if self._metered[node]:
-                self._event(self._metered[node].pop(0), update)
+    @property
+    def trajectory(self) -> Trajectory:
+        """What the file holds, those lines included that were there before."""
+        return assembled(self._lines)
+
+    def bill(self, bill: Bill) -> None:
+        """What a node spent, whose update follows unless it failed."""
+        self._bills[bill.usage.node].append(bill)
+
+    def take(self, updates: Mapping[str, Any]) -> None:
+        """One chunk of `astream(stream_mode="updates")`."""
+        for node, update in updates.items():
+            if self._bills[node]:
+                self._event(self._bills[node].pop(0), update)
 
     def write(self, line: Line) -> None:
         """Append one line."""
-        self._file.write(redact(line.model_dump_json()) + "\n")
+        text = line.model_dump_json()
+        safe = redact(text)
+        self._file.write(safe + "\n")
         self._file.flush()
+        self._lines.append(line if safe == text else parse_line(safe))
         if line.type == "footer" or (line.type == "event" and line.update and line.update.get("certificates")):
             self._force()
         if self._listener:
@@ -64,21 +74,21 @@ class Recorder:
 
     def write_failed(self) -> None:
         """Record what nodes spent that raised instead of answering."""
-        for waiting in self._metered.values():
-            for metered in waiting:
-                self._event(metered, None)
-        self._metered.clear()
+        for waiting in self._bills.values():
+            for bill in waiting:
+                self._event(bill, None)
+        self._bills.clear()
 
-    def _event(self, metered: Mapping[str, Any], update: Mapping[str, Any] | None) -> None:
+    def _event(self, bill: Bill, update: Mapping[str, Any] | None) -> None:
         kept = {k: v for k, v in (update or {}).items() if k not in BOOKS}
         plain = None if update is None else {k: _plain(v) for k, v in kept.items()}
         self.write(
             Event(
                 t=round(time.monotonic() - self._began, 6),
-                superstep=metered["superstep"],
-                node=metered["metered"].node,
-                usage=metered["metered"],
-                calls=metered["calls"],
+                superstep=bill.superstep,
+                node=bill.usage.node,
+                usage=bill.usage,
+                calls=[call.as_json() for call in bill.calls],
                 update=plain,
                 replaced=sorted(k for k, v in kept.items() if isinstance(v, Overwrite)),
             )

@@ -13,9 +13,9 @@ from certigraph.state.trajectory import Trajectory, read_trajectory
 class Result:
     """A finished or interrupted run, backed by its trajectory file."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, trajectory: Trajectory | None = None) -> None:
         self.folder = folder
-        self.trajectory: Trajectory = read_trajectory(folder / "trajectory.jsonl")
+        self.trajectory = trajectory or read_trajectory(folder / "trajectory.jsonl")
 
     def __repr__(self) -> str:
         """The outcome at a glance."""

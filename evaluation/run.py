@@ -57,7 +57,7 @@ def run(
     Returns:
         The result, whatever the ending: faults and spent budgets are endings, not exceptions.
     """
-    return _blocking(arun(graph, benchmark, task, context=context, out=out, listener=listener))
+    return blocking(arun(graph, benchmark, task, context=context, out=out, listener=listener))
 
 
 async def arun(
@@ -78,7 +78,7 @@ async def arun(
     for name in (context.model, *context.roles.values()) if context.chat is None else ():
         check_model(name)
     folder = Path(out) / _run_id(compiled.name, chosen)
-    await asyncio.to_thread(folder.mkdir, parents=True)
+    folder.mkdir(parents=True)
     save_local(folder, context)
     header = Header(
         run_id=folder.name,
@@ -92,7 +92,7 @@ async def arun(
     with Recorder(folder / "trajectory.jsonl", listener) as recorder:
         recorder.write(header)
         await drive(compiled, {"task": chosen}, context, folder, recorder)
-    return Result(folder)
+    return Result(folder, recorder.trajectory)
 
 
 def resume(
@@ -117,7 +117,7 @@ def resume(
     Raises:
         Fault: the folder holds no run, or its run has reached an ending of its own.
     """
-    return _blocking(aresume(folder, budget=budget, limits=limits, benchmark=benchmark, chat=chat, listener=listener))
+    return blocking(aresume(folder, budget=budget, limits=limits, benchmark=benchmark, chat=chat, listener=listener))
 
 
 async def aresume(
@@ -146,7 +146,7 @@ async def aresume(
             for event in trajectory.events:
                 listener(event)
         await drive(compiled, {"task": header.task}, context, folder, recorder, resuming=True)
-    return Result(folder)
+    return Result(folder, recorder.trajectory)
 
 
 def _with_mind(context: Context, header: Header, chat: BaseChatModel | None) -> Context:
@@ -161,7 +161,8 @@ def _run_id(graph: str, task: Task) -> str:
     return f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{slug}-{uuid.uuid4().hex[:4]}"
 
 
-def _blocking(coroutine: Coroutine[Any, Any, T]) -> T:
+def blocking(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end on a loop of its own, wherever the caller is; Ctrl-C cancels it."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

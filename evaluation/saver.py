@@ -1,16 +1,74 @@
 """The checkpoint saver of the driver: a run goes on from whole checkpoints, and an error's text stays out of them."""
 
 import sqlite3
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Self
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+)
 from langgraph.checkpoint.serde.types import ERROR
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from certigraph.state.serializing import serializer
 
 
-class Saver(AsyncSqliteSaver):
-    """Checkpoints in SQLite."""
+class Saver(SqliteSaver):
+    """Checkpoints in SQLite, written on the event loop: a write takes less time than the way to a thread and back.
+
+    What is written outlives the process, however that ends. A power cut may cost the latest checkpoints, never the
+    file: the run then goes on from an earlier one, and lines that ran ahead of it are superseded.
+    """
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path) -> Iterator[Self]:
+        """The saver of the file at `path`, which is made if need be."""
+        with closing(sqlite3.connect(path)) as connection:
+            saver = cls(connection, serde=serializer())
+            connection.execute("PRAGMA synchronous = OFF")  # an empty file need not outlive a power cut
+            saver.setup()
+            connection.execute("PRAGMA synchronous = NORMAL")
+            yield saver
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """As `get_tuple`."""
+        return self.get_tuple(config)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """As `list`."""
+        for found in self.list(config, filter=filter, before=before, limit=limit):
+            yield found
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """As `get_delta_channel_history`."""
+        return self.get_delta_channel_history(config=config, channels=channels)
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """As `put`."""
+        return self.put(config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -19,20 +77,18 @@ class Saver(AsyncSqliteSaver):
         failures = [(ERROR, type(value).__name__) for channel, value in writes if channel == ERROR]
         # A run that is interrupted closes the file while LangGraph still hands in writes: they are made again.
         try:
-            await super().aput_writes(config, failures or writes, task_id, task_path)
+            self.put_writes(config, failures or writes, task_id, task_path)
         except sqlite3.ProgrammingError as error:
             if "closed" not in str(error):
                 raise
 
-    async def forget_unfinished(self, thread: str) -> None:
+    def forget_unfinished(self, thread: str) -> None:
         """Drop what nodes wrote after the latest checkpoint, so that they run again.
 
         LangGraph would take it up instead, in two cases wrongly: a node cancelled before its router has written no
         next node, so that the run would end there; and a line may be missing in the trajectory for what it wrote.
         """
-        await self.setup()
         latest = "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = ?"
-        async with self.lock:
+        with self.cursor() as cursor:
             statement = f"DELETE FROM writes WHERE thread_id = ? AND checkpoint_id = ({latest})"
-            await self.conn.execute(statement, (thread, thread))
-            await self.conn.commit()
+            cursor.execute(statement, (thread, thread))

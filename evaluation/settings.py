@@ -5,6 +5,7 @@ The trajectory's header holds what may be shared; the run folder's `local.json` 
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -109,27 +110,38 @@ def operators_of(graph: AnyGraph) -> dict[str, JsonValue]:
 
 def shareable(context: Context) -> dict[str, JsonValue]:
     """The context without paths: what a header may hold."""
-    plain: dict[str, JsonValue] = context.model_dump(mode="json", exclude={"data"})
-    return {**plain, "model": _mind(context), "data": Path(context.data).name if context.data else ""}
+    plain: dict[str, JsonValue] = context.model_dump(mode="json", exclude={"data", "cache"})
+    roles: dict[str, JsonValue] = {role: _by_file(model) for role, model in context.roles.items()}
+    data = Path(context.data).name if context.data else ""
+    return {**plain, "model": _mind(context), "roles": roles, "data": data}
 
 
 def _mind(context: Context) -> str:
     if context.chat is not None:
         return f"{LIVE}{model_label(context.chat)}"
-    kind, _, name = context.model.partition(":")
-    return f"{kind}:{Path(name).name}" if kind == "local" and name else context.model
+    return _by_file(context.model)
+
+
+def _by_file(model: str) -> str:
+    kind, _, name = model.partition(":")
+    return f"{kind}:{Path(name).name}" if kind == "local" and name else model
 
 
 def versions() -> dict[str, str]:
     """Versions of the packages that decide how a run behaves, and how texts are matched to actions here."""
-    packages = {name: version(name) for name in ("certigraph", "langgraph", "langchain-core", "pydantic")}
-    return {**packages, "matching": method(encoder())}
+    return {**_installed(), "matching": method(encoder())}
+
+
+@cache
+def _installed() -> dict[str, str]:
+    return {name: version(name) for name in ("certigraph", "langgraph", "langchain-core", "pydantic")}
 
 
 def save_local(folder: Path, context: Context) -> None:
     """Keep the whole context beside the trajectory, for `resume` on this machine."""
-    data = str(Path(context.data).resolve()) if context.data else None
-    plain = context.model_copy(update={"data": data}).model_dump_json()
+    paths = {"data": context.data, "cache": context.cache}
+    whole = {name: str(Path(path).resolve()) if path else None for name, path in paths.items()}
+    plain = context.model_copy(update=whole).model_dump_json()
     (folder / "local.json").write_text(plain, encoding="utf-8")
 
 

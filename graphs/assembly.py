@@ -1,15 +1,25 @@
 """Putting operators into slots: the swap by keyword that every graph offers."""
 
 import inspect
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, Self, cast
 
 from langgraph.graph import StateGraph
+from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
 
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Operator
 from certigraph.nodes.slots import Slot, as_node
 from certigraph.nodes.specs import spec_of
+
+
+class Assembly(StateGraph[Any, Context, Any, Any]):
+    """A graph builder whose routers answer where they are asked: LangGraph would send each to a thread of its own."""
+
+    def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:
+        """As LangGraph's; a `path` that is a plain function is called in place."""
+        return super().add_conditional_edges(source, _in_place(path) if inspect.isfunction(path) else path, path_map)
 
 
 def assemble(
@@ -18,7 +28,7 @@ def assemble(
     slots: Sequence[Slot],
     defaults: Mapping[str, object],
     swaps: Mapping[str, object],
-) -> StateGraph[Any, Context, Any, Any]:
+) -> Assembly:
     """A graph builder with one node a slot; `swaps` take the place of `defaults`.
 
     The operator's name and arguments go into the node's metadata.
@@ -29,12 +39,23 @@ def assemble(
     unknown = set(swaps) - set(defaults)
     if unknown:
         raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}; this graph has: {', '.join(defaults)}")
-    builder = StateGraph(state, context_schema=Context, input_schema=given)
+    builder = Assembly(state, context_schema=Context, input_schema=given)
     for slot in slots:
         operator = _checked(slot.name, swaps.get(slot.name, defaults[slot.name]))
         spec = spec_of(operator).model_dump(mode="json")
         builder.add_node(slot.name, as_node(slot, operator), metadata={"operator": spec}, input_schema=state)
     return builder
+
+
+def _in_place(path: Callable[..., Any]) -> RunnableCallable:
+    if inspect.iscoroutinefunction(path):
+        return RunnableCallable(None, path, name=path.__name__, trace=False)
+
+    @wraps(path)
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        return path(*args, **kwargs)
+
+    return RunnableCallable(path, awaited, name=path.__name__, trace=False)
 
 
 def _checked(slot: str, operator: object) -> Operator:

@@ -6,10 +6,9 @@ from typing import Any
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
-from certigraph.adapters.benchmarks import benchmark_of, limits_of
+from certigraph.adapters.benchmarks import benchmark_of, in_world, limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import close_episode, live_episode
-from certigraph.adapters.loops import off_loop
 from certigraph.adapters.models.meter import current_meter
 from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.lessons import Trial, TrialState
@@ -22,7 +21,7 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     task = _whole(Task.model_validate(state["task"]), runtime)
     thread = runtime.execution_info.thread_id if runtime.execution_info else None
     key = f"{thread or 'run'}:{uuid.uuid4().hex[:8]}"
-    opened = await off_loop(_opened, key, state.get("episode"), task, runtime)
+    opened = await in_world(_opened, task, runtime, key, state.get("episode"), task, runtime)
     return {"task": task, "episode": key, "history": Overwrite([]), **opened}
 
 
@@ -37,14 +36,14 @@ async def act(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     if taken >= most:
         raise LimitReached("steps", most, taken)
     current_meter().check()
-    return await off_loop(_stepped, state, runtime)
+    return await in_world(_stepped, state["task"], runtime, state, runtime)
 
 
 async def conclude(state: TrialState, runtime: Runtime[Context]) -> dict[str, Any]:
     """Have the benchmark score the episode that just ended."""
     trial = Trial(
         number=state["trial"],
-        scores=await off_loop(_scored, state, runtime),
+        scores=await in_world(_scored, state["task"], runtime, state, runtime),
         ending=world_ending(state),
         steps=len(state["history"]),
     )

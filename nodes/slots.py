@@ -20,6 +20,7 @@ from certigraph.adapters.benchmarks import context_of, load_benchmark
 from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import live_episode
 from certigraph.adapters.loops import wait_for
+from certigraph.adapters.models.billing import Bill, send_bill
 from certigraph.adapters.models.meter import Meter, metering
 from certigraph.adapters.models.situation import Situation, situated
 from certigraph.adapters.protocols import Operator
@@ -72,8 +73,7 @@ def as_node(slot: Slot, operator: Operator) -> RunnableCallable:
                 update = await _answer(slot, operator, state, at_home(state, runtime))
         finally:
             usage = meter.usage(time.perf_counter() - started)
-            calls = [call.as_json() for call in meter.records]
-            runtime.stream_writer({"metered": usage, "superstep": step, "calls": calls})
+            send_bill(Bill(step, usage, meter.records))
         return {**update, **_booked(slot, usage)}
 
     def blocking_node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update:

@@ -6,14 +6,15 @@ ahead of the checkpoint are superseded: the reader drops what they did and keeps
 
 import json
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter
 
 from certigraph.state.channels import growth_of
 from certigraph.state.endings import Fault
-from certigraph.state.records import Record, Scores, Spent, Task, Usage
+from certigraph.state.records import Record, Scores, Task, Usage
 from certigraph.state.states import state_type
 
 SCHEMA = 2
@@ -66,7 +67,7 @@ class Footer(Record):
 
 
 Line = Header | Event | Resumed | Footer
-_LINE: TypeAdapter[Line] = TypeAdapter(Line)
+_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
 
 
 class Trajectory(Record):
@@ -87,11 +88,12 @@ class Trajectory(Record):
         kind = state_type(self.header.graph)
         growth = growth_of(kind)
         folded: dict[str, Any] = {"task": self.header.task.as_json(), **{name: [] for name in growth.lists}}
-        for event in self.events:
-            if event.update is not None:
-                _apply(folded, {**event.update, "usage": [event.usage.as_json()]}, growth.logs - {*event.replaced})
-        state = TypeAdapter(kind).validate_python(folded)
-        return {**state, "spent": sum((u.spent() for u in state["usage"]), Spent())}
+        certain = [event for event in self.events if event.update is not None]
+        for event in certain:
+            _apply(folded, event, growth.logs)
+        usage = [event.usage for event in certain]
+        state = _validator(kind).validate_python({**folded, "usage": usage})
+        return {**state, "spent": total(usage).spent()}
 
 
 def read_trajectory(path: Path | str) -> Trajectory:
@@ -104,7 +106,7 @@ def read_trajectory(path: Path | str) -> Trajectory:
     path = path / "trajectory.jsonl" if path.is_dir() else path
     if not path.is_file():
         raise Fault("data", f"no trajectory at {path}: give the folder of a run, as `certigraph run` printed it")
-    return assembled(_lines(path))
+    return assembled(read_lines(path))
 
 
 def assembled(lines: Iterable[Line]) -> Trajectory:
@@ -137,21 +139,51 @@ def total(usages: Iterable[Usage], node: str = "all") -> Usage:
     return Usage.model_validate({"node": node, **sums})
 
 
-def _apply(folded: dict[str, Any], update: dict[str, Any], growing: frozenset[str]) -> None:
-    for key, value in update.items():
-        folded[key] = [*folded[key], *value] if key in growing else value
-
-
-def _lines(path: Path) -> Iterator[Line]:
+def read_lines(path: Path) -> Iterator[Line]:
+    """The lines of a file in order, without a torn last one. Raises Fault as `read_trajectory` does."""
     texts = path.read_bytes().split(b"\n")
     for number, text in enumerate(texts, 1):
         if not text:
             continue
         try:
-            yield _LINE.validate_python(json.loads(text))
+            yield parse_line(text)
+        except Fault as error:
+            raise Fault(error.boundary, f"{path}: {error}") from None
         except ValueError as error:  # no JSON, no UTF-8 (a character cut in two) or no line of ours
             if number == len(texts):
                 return
             shown = text[:80].decode(errors="replace")
             message = f"{path}:{number}: not a trajectory line ({type(error).__name__}): {shown!r}"
             raise Fault("data", f"{message}; restore the file or start the run anew") from error
+
+
+def parse_line(text: str | bytes) -> Line:
+    """One line. Raises ValueError when it is none, and Fault when it is the header of another schema's trajectory."""
+    plain = json.loads(text)
+    if isinstance(plain, dict) and plain.get("type") == "header":
+        _check_schema(plain)
+    return _LINE.validate_python(plain)
+
+
+def _check_schema(header: dict[str, Any]) -> None:
+    found, versions = header.get("schema_version", SCHEMA), header.get("versions")
+    if found != SCHEMA:
+        wrote = versions.get("certigraph", "") if isinstance(versions, dict) else ""
+        told = f"trajectory schema {found!r}, written by certigraph {wrote or 'of an unknown version'}; this one reads"
+        raise Fault("data", f"{told} {SCHEMA}: read it with the certigraph that wrote it, or start the run anew")
+
+
+def _apply(folded: dict[str, Any], event: Event, logs: frozenset[str]) -> None:
+    """Fold one event into lists and values of its own: nothing that the event holds is changed."""
+    update: dict[str, Any] = event.update or {}
+    growing = logs - {*event.replaced}
+    for key, value in update.items():
+        if key in growing:
+            folded[key].extend(value)
+        else:
+            folded[key] = list(value) if key in logs else value
+
+
+@lru_cache(maxsize=32)
+def _validator(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

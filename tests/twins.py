@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
-from certigraph.adapters.scienceworld.expert import Key, respond_for
+from certigraph.adapters.scienceworld.expert import respond_for
 from certigraph.adapters.scienceworld.recording import Recording
 from certigraph.adapters.scienceworld.twin import twin
 from certigraph.adapters.scienceworld.world import ScienceWorld
@@ -30,5 +30,5 @@ class Twins(ScienceWorldBenchmark):
         return twin(self.recorded[task.id])
 
     def expert(self) -> Responder:
-        paths = {Key(r.task, r.variation, r.simplification): r for r in self.recorded.values()}
-        return respond_for({path.desc: key for key, path in paths.items()}, lambda *key: paths[Key(*key)])
+        paths = {(r.task, r.variation, r.simplification): r for r in self.recorded.values()}
+        return respond_for(lambda *key: paths[key])

@@ -14,7 +14,8 @@ from certigraph.adapters.blocksworld.pddl import read_problems
 from certigraph.adapters.blocksworld.responder import respond
 from certigraph.adapters.blocksworld.wording import list_facts, statement
 from certigraph.adapters.blocksworld.world import BlocksWorldEnvironment
-from certigraph.adapters.protocols import Limits, Operator, Responder
+from certigraph.adapters.limits import PAPER_LIMITS
+from certigraph.adapters.protocols import Operator, Responder
 from certigraph.state.endings import GOAL, Fault, UnknownName
 from certigraph.state.records import Task
 from certigraph.state.trajectory import Footer
@@ -32,8 +33,9 @@ class BlocksWorld:
 
     name = "blocksworld"
     briefing = ""
+    instant = True
     configurations: tuple[str, ...] = ()
-    limits = Limits()
+    limits = PAPER_LIMITS["blocksworld"]
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:
         if config:

@@ -1,6 +1,8 @@
 """The mind behind `scripted:expert` in BlocksWorld: it reads the prompts of SDP's generic operators and answers right.
 
-It knows nothing but the prompt's text, so that what the operators show and how worlds word it are exercised too.
+It knows nothing but the prompt's text, so that what the operators show and how worlds word it are exercised too. It
+goes on from whatever state is shown, however that came about; a condition in other words than the world's is false,
+and any legal move is as good for it as any other.
 """
 
 import re
@@ -8,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from certigraph.adapters.blocksworld.expert import plan
-from certigraph.adapters.blocksworld.strips import Fact, Move, State, apply, schema, unmet
+from certigraph.adapters.blocksworld.strips import Fact, Move, State, applicable, apply, schema, unmet
 from certigraph.adapters.blocksworld.wording import (
     fact_text,
     list_facts,
@@ -57,7 +59,7 @@ def _subtask(prompt: str) -> Answer:
 
 
 def _completion(prompt: str) -> Answer:
-    return {"reason": "read off the world", "completed": parse_facts(TARGET.findall(prompt)[-1]) <= _state(prompt)}
+    return {"reason": "read off the world", "completed": _holds(TARGET.findall(prompt)[-1], _state(prompt))}
 
 
 _ANSWERS: dict[str, Callable[[str], Answer]] = {
@@ -83,10 +85,15 @@ def _conditions(prompt: str) -> list[str]:
 def _held(prompt: str) -> int:
     state, held = _state(prompt), 0
     for text in CONDITION.findall(prompt.rpartition("Conditions, in order:")[2]):
-        if not parse_facts(text) <= state:
+        if not _holds(text, state):
             break
         held += 1
     return held
+
+
+def _holds(text: str, state: State) -> bool:
+    facts = parse_facts(text)
+    return bool(facts) and facts <= state
 
 
 def _next_move(prompt: str, listed: Sequence[str]) -> Move:
@@ -96,7 +103,7 @@ def _next_move(prompt: str, listed: Sequence[str]) -> Move:
     target = parse_goal(wanted) or parse_facts(wanted)
     moves = [move for text in listed if (move := parse_action(text)) and not unmet(state, move)]
     at_once = (move for move in moves if target <= apply(state, move))
-    return next(at_once, None) or (plan(state, target) or moves)[0]
+    return next(at_once, None) or (plan(state, target) or moves or applicable(state))[0]
 
 
 def _state(prompt: str) -> State:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
@@ -53,6 +54,7 @@ class Schema(NamedTuple):
     adds: tuple[Fact, ...]
 
 
+@lru_cache(maxsize=4096)
 def schema(move: Move) -> Schema:
     """What a move needs and does. Raises ValueError for what is no move."""
     match move:
@@ -76,7 +78,7 @@ def apply(state: State, move: Move) -> State:
     """The state after the move. Raises ValueError when a precondition does not hold."""
     if missing := unmet(state, move):
         raise ValueError(f"{move} is not applicable, {missing} do not hold; see unmet(state, move)")
-    return (state - set(schema(move).needs)) | set(schema(move).adds)
+    return state.difference(schema(move).needs).union(schema(move).adds)
 
 
 def applicable(state: State) -> list[Move]:
@@ -86,7 +88,7 @@ def applicable(state: State) -> list[Move]:
         if fact.name == "holding":
             (held,) = fact.args
             return [Move("put-down", (held,)), *(Move("stack", (held, top)) for top in tops)]
-    below = supports(state)
+    below = {fact.args[0]: fact.args[1] for fact in state if fact.name == "on"}
     return [Move("unstack", (x, below[x])) if x in below else Move("pick-up", (x,)) for x in tops]
 
 

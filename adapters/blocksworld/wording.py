@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from certigraph.adapters.blocksworld.strips import Fact, Move, State, ordered
 from certigraph.state.endings import Fault
@@ -93,7 +94,12 @@ def statement(init: Iterable[Fact], goal: Iterable[Fact]) -> str:
 
 def parse_facts(text: str) -> State:
     """Every fact phrase anywhere in a text, whoever asserts it; denials do not count."""
-    flat = _flat(text)
+    return _facts(_flat(text))
+
+
+@lru_cache(maxsize=1024)
+def _facts(flat: str) -> State:
+    # one observation is read by every operator that sees it
     return frozenset(
         Fact(name, tuple(map(_block, match.groups())))
         for name, pattern in _FACT_PATTERNS.items()
@@ -111,6 +117,7 @@ def parse_goal(text: str) -> State:
     return _last_sentence(text, r"\bmy goal is (?:to have )?that ")
 
 
+@lru_cache(maxsize=1024)
 def parse_action(text: str) -> Move | None:
     """The move that a whole text names, in words or as PlanBench's `(stack red blue)`; None when it names none."""
     flat = _flat(text).rstrip(".")

@@ -10,12 +10,13 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.context import Context
-from certigraph.adapters.models.chat import chat_model, model_label
+from certigraph.adapters.models.chat import chat_model, is_scripted, model_label
 from certigraph.adapters.models.endpoint import SHOWN, Reply, send, written
 from certigraph.adapters.models.meter import Call, current_meter
 from certigraph.adapters.models.parsing import ParseError, parse
 from certigraph.adapters.models.prices import cached_tokens, usd
 from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.reply_cache import Kept, kept
 from certigraph.adapters.models.schemas import Schema, schema_of
 from certigraph.adapters.protocols import Responder
 from certigraph.state.endings import Fault
@@ -107,23 +108,26 @@ def _chosen(value: dict[str, Any], options: list[str]) -> Choice:
 
 
 async def _answer(prompt: Prompt, form: _Form[A], role: str, runtime: Runtime[Context]) -> A:
-    model = await _model(role, runtime.context or Context())
+    context = runtime.context or Context()
+    model = await _model(role, context)
     question = [SystemMessage(prompt.system), HumanMessage(prompt.user)]
     failed = None
     for _ in range(TRIES):
         try:
-            return await _try(model, [*question, *_correction(form, failed)], form, role)
+            messages = [*question, *_correction(form, failed)]
+            place = kept(context, model, messages, form.name, form.schema)
+            return await _try(model, messages, form, role, place)
         except _UnusableError as error:
             failed = error
     raise Fault("model", redact(f"{model_label(model)} gave no {form.name} in {TRIES} tries: {failed}"))
 
 
-async def _try(model: BaseChatModel, messages: list[BaseMessage], form: _Form[A], role: str) -> A:
+async def _try(model: BaseChatModel, messages: list[BaseMessage], form: _Form[A], role: str, place: Kept) -> A:
     meter = current_meter()
     call = Call(role=role, model=model_label(model), schema_name=form.name)
     with meter.calling():
         try:
-            reply = await send(model, messages, form.name, form.schema)
+            reply = await place.find() or await send(model, messages, form.name, form.schema)
         except (Fault, asyncio.CancelledError) as lost:
             meter.charge(call.model_copy(update={"failure": str(lost) or "cancelled"}))
             raise
@@ -134,6 +138,7 @@ async def _try(model: BaseChatModel, messages: list[BaseMessage], form: _Form[A]
         meter.charge(_billed(call, model, reply, str(unusable)))
         raise unusable from error
     meter.charge(_billed(call, model, reply))
+    await place.keep(reply)
     return answer
 
 
@@ -152,6 +157,7 @@ def _billed(call: Call, model: BaseChatModel, reply: Reply, failure: str = "") -
             "usd": usd(model, reply.usage),
             "seconds": reply.seconds,
             "failure": failure,
+            "cached": reply.cached,
         }
     )
 
@@ -175,10 +181,11 @@ def _brief(error: ParseError | ValidationError) -> str:
 
 async def _model(role: str, context: Context) -> BaseChatModel:
     if context.chat is not None:
-        return context.chat  # type: ignore[no-any-return]
+        by_role = getattr(context.chat, "for_role", None)
+        return by_role(role) if by_role else context.chat  # type: ignore[no-any-return]
     name = context.roles.get(role, context.model)
-    if name.startswith("scripted:"):
-        return chat_model(name, expert=_expert(context))
+    if is_scripted(name):
+        return chat_model(name, expert=_expert(context), trial=context.trial)
     # weights and certificates are read from disk: not on the event loop
     return await asyncio.to_thread(chat_model, name)
 

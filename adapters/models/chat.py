@@ -6,10 +6,14 @@ from functools import lru_cache
 from langchain_core.language_models import BaseChatModel
 
 from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.simulated import SIMULATED, errors_named, name_of, simulated
 from certigraph.adapters.protocols import Responder
 from certigraph.state.endings import Fault, UnknownName
 
-FORMS = "openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:first, scripted:expert"
+FORMS = (
+    "openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:first, scripted:expert, simulated, "
+    "simulated:act=0.2,seed=3"
+)
 
 ONE_REQUEST = {"Connection": "close"}
 """Headers of every request. A kept connection belongs to one event loop, and a cached model outlives many."""
@@ -21,11 +25,12 @@ RETRIES = 2
 """How often the endpoint's client repeats a request that was dropped or rate-limited; such a request is not billed."""
 
 
-def chat_model(name: str, *, expert: Responder | None = None) -> BaseChatModel:
+def chat_model(name: str, *, expert: Responder | None = None, trial: int = 0) -> BaseChatModel:
     """The chat model of a name: one of FORMS.
 
     `openai:` asks the endpoint at CERTIGRAPH_BASE_URL where that is set, with OPENAI_API_KEY as its key if there is
-    one. The expert answers for `scripted:expert`; without one it answers like `scripted:first`.
+    one. The expert answers for `scripted:expert`; without one it answers like `scripted:first`. `simulated` is the
+    expert with errors, drawn anew for each trial.
 
     Raises:
         UnknownName: the name has none of these forms.
@@ -38,12 +43,20 @@ def chat_model(name: str, *, expert: Responder | None = None) -> BaseChatModel:
         from certigraph.adapters.models.local import local_chat
 
         return local_chat(name)
-    return ScriptedChat(responder=expert if rest == "expert" else None, model_name=name)
+    return _script(name, expert, trial)
+
+
+def is_scripted(name: str) -> bool:
+    """Whether no language model answers, but a script: the expert's, the simulated agent's or the first option's."""
+    return name.partition(":")[0] in ("scripted", SIMULATED)
 
 
 def check_model(name: str) -> str:
     """The name, if it has one of the forms. Raises UnknownName listing them."""
     kind, _, rest = name.partition(":")
+    if kind == SIMULATED:
+        errors_named(name)
+        return name
     if name in ("local", "scripted:first", "scripted:expert") or (kind in ("openai", "local") and rest):
         return name
     raise UnknownName(f"no model is called {name!r}; the forms are {FORMS}")
@@ -63,6 +76,15 @@ def ready(name: str) -> None:
 def model_label(model: BaseChatModel) -> str:
     """The name under which a model's calls are recorded."""
     return str(getattr(model, "model_name", None) or model._llm_type)
+
+
+@lru_cache(maxsize=32)
+def _script(name: str, expert: Responder | None, trial: int) -> BaseChatModel:
+    # kept, because LangChain describes every new model object to itself, which takes longer than an answer
+    if name.partition(":")[0] == SIMULATED:
+        errors = errors_named(name)
+        return ScriptedChat(responder=simulated(errors, expert, trial), model_name=name_of(errors))
+    return ScriptedChat(responder=expert if name == "scripted:expert" else None, model_name=name)
 
 
 @lru_cache(maxsize=32)

@@ -33,6 +33,8 @@ class Reply(NamedTuple):
     seconds: float
     cut: str
     """Why the endpoint ended the answer before its end, such as "length"; empty when it did not."""
+    cached: bool = False
+    """Whether it was kept from an earlier run (`reply_cache`): nothing was asked, and nothing billed."""
 
 
 async def send(model: BaseChatModel, messages: list[BaseMessage], name: str, schema: Schema | None) -> Reply:

@@ -1,6 +1,5 @@
-"""Values made from a JSON schema alone: the least one, and a valid one with some choices exchanged."""
+"""The value that a JSON schema alone makes: its least instance."""
 
-from random import Random
 from typing import Any
 
 from certigraph.adapters.models.schemas import Schema
@@ -9,21 +8,6 @@ from certigraph.adapters.models.schemas import Schema
 def minimal(schema: Schema) -> Any:
     """The least instance of a schema: first options, lowest numbers, shortest texts, required fields only."""
     return _least(schema, schema.get("$defs", {}), ())
-
-
-def spoiled(value: Any, schema: Schema, rate: float, random: Random) -> Any:
-    """The value with each enum and each boolean in it exchanged for another valid one with probability `rate`."""
-    if "enum" in schema:
-        others = [option for option in schema["enum"] if option != value]
-        return random.choice(others) if others and random.random() < rate else value
-    if isinstance(value, bool):
-        return value != (random.random() < rate)
-    if isinstance(value, dict):
-        parts = schema.get("properties", {})
-        return {name: spoiled(part, parts.get(name, {}), rate, random) for name, part in value.items()}
-    if isinstance(value, list):
-        return [spoiled(part, schema.get("items", {}), rate, random) for part in value]
-    return value
 
 
 def _least(node: Schema, defs: Schema, inside: tuple[str, ...]) -> Any:

@@ -23,6 +23,8 @@ class Call(Record):
     usd: float = 0.0
     seconds: float = 0.0
     failure: str = ""
+    cached: bool = False
+    """Whether the reply was kept from an earlier run, so that it cost nothing."""
 
 
 @dataclass

@@ -1,7 +1,6 @@
 """A chat model without a model: deterministic answers to JSON schemas, for tests, examples and dry runs."""
 
 import json
-from random import Random
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
@@ -11,7 +10,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field, PrivateAttr
 
-from certigraph.adapters.models.instances import minimal, spoiled
+from certigraph.adapters.models.instances import minimal
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.protocols import Responder
 
@@ -22,15 +21,12 @@ TEXT: Schema = {"type": "string"}
 class ScriptedChat(BaseChatModel):
     """Answers like an endpoint with JSON schema mode, from the messages and the schema alone.
 
-    Without a responder the answer is the least instance of the schema. With `error_rate` every enum and every boolean
-    of an answer is exchanged for another valid one with that probability: a simulated model of known quality. The same
-    question always gets the same answer. `replies` are given verbatim instead, in order, whatever was asked.
+    Without a responder the answer is the least instance of the schema. `replies` are given verbatim instead, in order,
+    whatever was asked.
     """
 
     responder: Responder | None = Field(None, exclude=True)
     replies: tuple[str, ...] | None = None
-    error_rate: float = Field(0.0, ge=0, le=1)
-    seed: int = 0
     model_name: str = "scripted"
     _given: int = PrivateAttr(0)
 
@@ -70,8 +66,6 @@ class ScriptedChat(BaseChatModel):
     def _answer(self, prompt: str, form: Schema | None) -> str:
         schema = form["json_schema"]["schema"] if form else TEXT
         value = self.responder(prompt, schema) if self.responder else minimal(schema)
-        if self.error_rate:
-            value = spoiled(value, schema, self.error_rate, Random(f"{self.seed}:{prompt}"))
         return json.dumps(value, ensure_ascii=False) if form else str(value)
 
 

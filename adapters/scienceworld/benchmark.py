@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from certigraph.adapters.protocols import Limits, Operator, Responder
+from certigraph.adapters.limits import PAPER_LIMITS
+from certigraph.adapters.protocols import Operator, Responder
 from certigraph.adapters.scienceworld import scoring
 from certigraph.adapters.scienceworld.descriptions import describe
 from certigraph.adapters.scienceworld.prompts import BRIEFING, SYNONYMS
@@ -31,7 +32,7 @@ class ScienceWorldBenchmark:
     """The world comes with its package, not with a data folder."""
     briefing = BRIEFING
     synonyms: Mapping[str, str] = SYNONYMS
-    limits = Limits(attempts=30, replans=5, steps=500, options=20)
+    limits = PAPER_LIMITS["scienceworld"]
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
         if config not in ("", *self.configurations):
@@ -43,8 +44,6 @@ class ScienceWorldBenchmark:
         """Whether the model is too small to plan and to write actions: a draft read off the task's words is the plan,
         not a hint to the model that writes it, and agents choose among relevant actions."""
         self.name = f"scienceworld:{config}" if config else "scienceworld"
-        self._opened: dict[str, Setting] = {}
-        """The latest setting of each goal that was opened, for the expert, who is told goals only."""
 
     def tasks(self, split: str = "") -> list[Task]:
         """The tasks of a split, by default variation 0 of all thirty.
@@ -71,7 +70,7 @@ class ScienceWorldBenchmark:
     def open(self, task: Task) -> ScienceWorld:
         """The world of a task, after its constants. Raises Fault("data") when they are no setting."""
         try:
-            setting = self._opened[task.goal] = Setting.model_validate(task.constants)
+            setting = Setting.model_validate(task.constants)
         except ValidationError as error:
             fix = "make it with ScienceWorldBenchmark().task('boil:0')"
             raise Fault("data", f"task {task.id}: {error}; {fix}") from error
@@ -83,9 +82,9 @@ class ScienceWorldBenchmark:
 
     def expert(self) -> Responder:
         """The mind that knows the gold paths."""
-        from certigraph.adapters.scienceworld.expert import Key, respond_for
+        from certigraph.adapters.scienceworld.expert import respond_for
 
-        return respond_for({goal: Key(s.task, s.variation, s.simplification) for goal, s in self._opened.items()})
+        return respond_for()
 
     def gold_length(self, task: Task) -> int:
         """Actions on the simulator's own way to 100. The first time ever it is walked, which takes seconds.

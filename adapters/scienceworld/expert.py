@@ -1,137 +1,158 @@
 """The mind behind `scripted:expert` in ScienceWorld: it follows the simulator's own gold path, milestone by milestone.
 
-It commits to one predicate or subtask for each rise of the gold path's score, worded so that whoever carries it out
-can look its actions up. It writes actions as the gold path has them, which is not always as the world lists them: they
-go through where models write freely (SDP, `decide_freely(most=0)`); elsewhere it takes what is nearest.
+It commits to one predicate or subtask for each rise of the gold path's score. Where a run stands on the path it reads
+off what was done in the episode, so that slips, wrong verdicts and new plans do not throw it off: its next action is
+the path's next one, but for a target that is reached already, for which it looks around. It writes actions as the gold
+path has them, which is not always as the world lists them: they go through where models write freely (SDP,
+`decide_freely(most=0)`); elsewhere it takes the nearest.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from certigraph.adapters.matching import ranked
 from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.models.situation import current_situation
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.scienceworld.recorder import gold_recording
 from certigraph.adapters.scienceworld.recording import Recording
+from certigraph.adapters.scienceworld.replies import plain
+from certigraph.adapters.scienceworld.splits import Setting
+from certigraph.state.records import Step
 
-MILESTONE = re.compile(r"Milestone \d+ of (\S+?)/(\d+)/(\S*): actions (\d+) to (\d+), score (\d+)\.")
-GOAL = re.compile(r"(?:Task|Assignment): (.+)")
-SCORE = re.compile(r"The score is (-?\d+) of 100")
-TRIED = re.compile(r"in vain (\d+) times")
-DONE = re.compile(r"Done (?:so far|for it) \((\d+) actions\)")
+MILESTONE = re.compile(r"Milestone (\d+): actions (\d+) to (\d+) of the gold path, score (\d+)\.")
+CONDITIONS = re.compile(r"^Conditions, in order:\n((?:\d+\. .*\n)+)", re.MULTILINE)
+
+IDLE = "look around"
 
 PIECE = 8
 """Actions of a milestone that make one subtask: what STEP allows by default before it refines a subtask."""
-
-Answer = Callable[[str, dict[str, Any]], Any]
 
 Golds = Callable[[str, int, str], Recording]
 """Task, variation and simplification -> the recording of the gold path."""
 
 
-class Key(NamedTuple):
-    """What a gold path is of."""
-
-    task: str
-    variation: int
-    simplification: str
-
-
 class Milestone(NamedTuple):
     """A rise of a gold path's score, and the actions (1-based, inclusive) that lead to it."""
 
-    key: Key
+    number: int
     first: int
     last: int
     score: int
 
-    def text(self, number: int) -> str:
+    def text(self) -> str:
         """Its name in a plan, in which `MILESTONE` finds all of it again."""
-        where = "/".join(map(str, self.key))
-        return f"Milestone {number} of {where}: actions {self.first} to {self.last}, score {self.score}."
+        return f"Milestone {self.number}: actions {self.first} to {self.last} of the gold path, score {self.score}."
 
 
-def respond_for(known: Mapping[str, Key], gold: Golds = gold_recording) -> Responder:
-    """The mind, for tasks whose goals it knows the gold paths of; `gold` has the paths."""
+class Standing(NamedTuple):
+    """Where a run stands: the gold path, how many of its actions are done, the score, and what is worked on."""
 
-    def path(prompt: str) -> Key:
-        return known[GOAL.findall(prompt)[-1]]
+    gold: Recording
+    done: int
+    score: int
+    subtask: str
+    target: str = ""
+    """The head of SDP's plan."""
 
-    def plan(prompt: str, form: dict[str, Any]) -> Any:
-        return {"conditions": [m.text(n) for n, m in enumerate(milestones(gold(*path(prompt))), 1)]}
 
-    def subtask(prompt: str, form: dict[str, Any]) -> Any:
-        done = _count(DONE, prompt)
-        left = [(n, m) for n, m in enumerate(milestones(gold(*path(prompt))), 1) if m.last > done]
-        text = "The path is walked."
-        if left:
-            number, milestone = left[0]
-            piece = milestone._replace(first=done + 1, last=min(milestone.last, done + PIECE))
-            text = piece.text(number)
-        return {"rationale": "it comes next", "subtask": text, "insights": []}
+Answer = Callable[[Standing, str, dict[str, Any]], Any]
 
-    def act(prompt: str, form: dict[str, Any]) -> Any:
-        named = _named(prompt)
-        if not named:
-            return _action(gold(*path(prompt)), _count(DONE, prompt), form)
-        in_milestone = TRIED.search(prompt) is not None
-        done = named[0].first - 1 + _count(TRIED, prompt) if in_milestone else _count(DONE, prompt)
-        return _action(gold(*named[0].key), done, form)
 
-    answers: dict[str, Answer] = {
-        "conditions": plan,
-        "holds": _verdict,
-        "subtask": subtask,
-        "completed": _completion,
-        "action": act,
-        "choice": act,
-    }
+@lru_cache(maxsize=64)
+def _recorded(task: str, variation: int, simplification: str) -> Recording:
+    return gold_recording(task, variation, simplification)
+
+
+def respond_for(gold: Golds = _recorded) -> Responder:
+    """The mind; `gold` has the paths. Outside a node, and to questions of other kinds, its answers are the least."""
 
     def respond(prompt: str, form: dict[str, Any]) -> Any:
-        answer = next((make for name, make in answers.items() if name in form.get("properties", ())), None)
-        return answer(prompt, form) if answer else minimal(form)
+        situation = current_situation()
+        answer = next((make for name, make in _ANSWERS.items() if name in form.get("properties", ())), None)
+        return answer(_standing(situation.state, gold), prompt, form) if situation and answer else minimal(form)
 
     return respond
 
 
 def milestones(gold: Recording) -> list[Milestone]:
     """The rises of a gold path's score, up to 100."""
-    key, rises = Key(gold.task, gold.variation, gold.simplification), list[Milestone]()
+    rises: list[Milestone] = []
     for number, score in enumerate(gold.scores[: gold.firstdone], 1):
         if score > (rises[-1].score if rises else gold.start):
-            rises.append(Milestone(key, rises[-1].last + 1 if rises else 1, number, score))
+            rises.append(Milestone(len(rises) + 1, rises[-1].last + 1 if rises else 1, number, score))
     return rises
 
 
-def _action(gold: Recording, done: int, form: dict[str, Any]) -> Any:
-    actions, parts = gold.actions, form["properties"]
-    wanted = actions[min(done, len(actions) - 1)]
+def walked(gold: Sequence[str], history: Sequence[Step]) -> int:
+    """How many of a path's actions are done: those found in the history in their order, whatever else is in it."""
+    done = 0
+    for step in history:
+        said = {plain(step.action.text), plain(str(step.action.args.get("written", "")))}
+        done += done < len(gold) and plain(gold[done]) in said
+    return done
+
+
+def _standing(state: Mapping[str, Any], gold: Golds) -> Standing:
+    setting = Setting.model_validate(state["task"].constants)
+    path = gold(setting.task, setting.variation, setting.simplification)
+    subtask = state["subtask"].text if "subtask" in state else ""
+    score = int(state["observation"].data.get("score", path.start))
+    plan, head = state.get("plan", ()), state.get("head", 0)
+    target = plan[head].text if head < len(plan) else ""
+    return Standing(path, walked(path.actions, state["history"]), score, subtask, target)
+
+
+def _plan(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
+    return {"conditions": [m.text() for m in milestones(at.gold) if m.score > at.score]}
+
+
+def _subtask(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
+    ahead = next((m for m in milestones(at.gold) if m.last > at.done), None)
+    text = "The path is walked."
+    if ahead:
+        text = ahead._replace(first=at.done + 1, last=min(ahead.last, at.done + PIECE)).text()
+    return {"rationale": "it comes next", "subtask": text, "insights": []}
+
+
+def _action(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
+    actions, parts = at.gold.actions, form["properties"]
+    target = _named(at.target)
+    wanted = IDLE if target and target.score <= at.score else actions[min(at.done, len(actions) - 1)]
     options = parts.get("choice", {}).get("enum")
     answer = {"choice": ranked(wanted, options, most=1, focus_rule=False)[0].action} if options else {"action": wanted}
     return {"thought": "the gold path says so", **answer} if "thought" in parts else answer
 
 
-def _verdict(prompt: str, form: dict[str, Any]) -> Any:
-    scores, score = [m.score for m in _named(prompt)], int(SCORE.findall(prompt)[-1])
-    return {"reason": f"the score is {score}", "holds": min(sum(s <= score for s in scores), _most(form, "holds"))}
+def _verdict(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
+    shown, most = CONDITIONS.findall(prompt), int(form["properties"]["holds"].get("maximum", 1))
+    held = 0
+    for line in shown[-1].splitlines() if shown else ():
+        found = _named(line)
+        if found is None or found.score > at.score:
+            break
+        held += 1
+    return {"reason": f"the score is {at.score}", "holds": min(held, most)}
 
 
-def _completion(prompt: str, form: dict[str, Any]) -> Any:
-    (milestone,) = _named(prompt)[:1]
-    done = _count(DONE, prompt) >= milestone.last - milestone.first + 1
-    return {"reason": "as many actions as the gold path has", "completed": done}
+def _completion(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
+    found = _named(at.subtask)
+    done = found is not None and at.done >= found.last
+    return {"reason": f"{at.done} actions of the gold path are done", "completed": done}
 
 
-def _most(form: dict[str, Any], field: str) -> int:
-    return int(form["properties"][field].get("maximum", 1))
+def _named(text: str) -> Milestone | None:
+    found = MILESTONE.search(text)
+    return Milestone(*map(int, found.groups())) if found else None
 
 
-def _named(prompt: str) -> list[Milestone]:
-    found = MILESTONE.findall(prompt)
-    return [Milestone(Key(task, int(v), easy), *map(int, numbers)) for task, v, easy, *numbers in found]
-
-
-def _count(pattern: re.Pattern[str], prompt: str) -> int:
-    found = pattern.findall(prompt)
-    return int(found[-1]) if found else 0
+_ANSWERS: dict[str, Answer] = {
+    "conditions": _plan,
+    "holds": _verdict,
+    "subtask": _subtask,
+    "completed": _completion,
+    "action": _action,
+    "choice": _action,
+}

@@ -5,7 +5,9 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from certigraph.adapters.caching import cache_folder
-from certigraph.adapters.protocols import Limits, Operator, Responder
+from certigraph.adapters.limits import PAPER_LIMITS
+from certigraph.adapters.protocols import Operator, Responder
+from certigraph.adapters.remembering import remembered
 from certigraph.adapters.travelplanner import judging
 from certigraph.adapters.travelplanner.catalog import Catalog
 from certigraph.adapters.travelplanner.choosing import Chooser
@@ -14,7 +16,7 @@ from certigraph.adapters.travelplanner.data.store import Store, open_store
 from certigraph.adapters.travelplanner.generated.generator import generate_world
 from certigraph.adapters.travelplanner.lookahead import cheapest_cost
 from certigraph.adapters.travelplanner.official.plans import PlanRow
-from certigraph.adapters.travelplanner.official.scoring import aggregate, score_file, score_plan
+from certigraph.adapters.travelplanner.official.scoring import PlanScore, aggregate, score_file, score_plan
 from certigraph.adapters.travelplanner.oneshot.operators import oneshot_operators
 from certigraph.adapters.travelplanner.oneshot.rates import text_rates
 from certigraph.adapters.travelplanner.oneshot.simulated import SimulatedPlanner
@@ -22,7 +24,7 @@ from certigraph.adapters.travelplanner.operators import operators
 from certigraph.adapters.travelplanner.trip import Trip, trip_of
 from certigraph.adapters.travelplanner.world import TravelWorld
 from certigraph.state.endings import UnknownName
-from certigraph.state.records import Observation, Predicate, Record, Task
+from certigraph.state.records import Observation, Predicate, Record, Scores, Task
 from certigraph.state.trajectory import Footer
 
 
@@ -55,7 +57,7 @@ class TravelPlanner:
 
     configurations = tuple(filter(None, CONFIGS))
     briefing = ""
-    limits = Limits(attempts=3, replans=5, steps=60, options=30)
+    limits = PAPER_LIMITS["travelplanner"]
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
         if config not in CONFIGS:
@@ -67,6 +69,7 @@ class TravelPlanner:
         # By identity, for a query holds dicts; it is kept beside its catalog, so that no other takes its identity.
         self._catalogs: dict[tuple[int, tuple[str, ...]], tuple[Query, Catalog]] = {}
         self._queries = cache(self._read)
+        self._scored = remembered(self._score)
 
     @cached_property
     def folder(self) -> Path:
@@ -109,9 +112,7 @@ class TravelPlanner:
         Where runs delivered their plans as text also the rates `malformed` and `over_budget` (`text_rates`).
         """
         outcomes = [(self._query(task_id), footer.scores) for task_id, footer in runs]
-        answers = [(query, scores.answer if scores else None) for query, scores in outcomes]
-        rows = [(query, PlanRow.model_validate({"idx": query.idx, "plan": answer})) for query, answer in answers]
-        official = aggregate([score_plan(query, row.plan, self.sandbox) for query, row in rows])
+        official = aggregate([self._scored(query, scores) for query, scores in outcomes])
         return official | text_rates(outcomes, self.feasible)
 
     def score_file(self, path: Path, split: str = "") -> dict[str, float]:
@@ -156,6 +157,10 @@ class TravelPlanner:
     def _read(self, split: str) -> dict[str, Query]:
         prefix = "" if split == SPLIT else f"{split}/"
         return {f"{prefix}{query.idx}": query for query in read_queries(split_file(self.folder, split))}
+
+    def _score(self, query: Query, scores: Scores | None) -> PlanScore:
+        row = PlanRow.model_validate({"idx": query.idx, "plan": scores.answer if scores else None})
+        return score_plan(query, row.plan, self.sandbox)
 
     def _query(self, task_id: str) -> Query:
         split = task_id.partition("/")[0] if "/" in task_id else SPLIT

@@ -5,46 +5,20 @@ All loops climb the same ladder, without a model. Their laps take turns, so that
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Literal
 
 import typer
 from rich.console import Console, Group
 from rich.table import Table
 
-from certigraph.evaluation.bench.laps import PER_RUNG, Lap, Loop, Setting, lap, saved_lap
+from certigraph.evaluation.bench.episodes import Throughput, throughputs
+from certigraph.evaluation.bench.laps import PER_RUNG, saved_lap
+from certigraph.evaluation.bench.speeds import Speed, measured
 from certigraph.evaluation.bench.store import BIG, USUAL, Latency, store_latencies
 from certigraph.state.records import Record
-
-SETTINGS = (
-    Setting("sdp", "ainvoke"),
-    Setting("bare", "ainvoke"),
-    Setting("sdp", "invoke"),
-    Setting("bare", "invoke"),
-    Setting("sdp", "ainvoke", saver=True),
-    Setting("bare", "ainvoke", saver=True),
-    Setting("python", "for"),
-)
-
-
-class Speed(Record):
-    """Wall-clock milliseconds per superstep of one loop, called in one way."""
-
-    loop: Loop
-    call: Literal["ainvoke", "invoke", "for"]
-    saver: bool
-    """Whether AsyncSqliteSaver kept checkpoints in a file, durability "async"."""
-    supersteps: int
-    best: float
-    median: float
-    own: float
-    """The median without what the world took; there are no model calls."""
-    ratio: float | None = None
-    """SDP to the bare loop called alike: the median over the laps."""
 
 
 class Payload(Record):
@@ -66,24 +40,27 @@ class Bench(Record):
     speeds: tuple[Speed, ...]
     payloads: tuple[Payload, ...]
     latencies: tuple[Latency, ...]
+    throughputs: tuple[Throughput, ...] = ()
 
 
-def bench(supersteps: int = 1_000, *, repetitions: int = 5, big: bool = False) -> Bench:
-    """Measure speed, checkpoint size and the TravelPlanner store.
+def bench(supersteps: int = 1_000, *, repetitions: int = 5, big: bool = False, episodes: int = 0) -> Bench:
+    """Measure speed, checkpoint size, the TravelPlanner store and whole evaluations.
 
     Args:
         supersteps: of each loop, rounded down to whole rungs of four.
         repetitions: laps of each loop.
         big: also a store of 300 cities and 3.8 million flights, which takes a while to build.
+        episodes: of an evaluation under inspect_ai, once one at a time and once sixteen at once; 0: none.
 
     Raises:
         Fault: a loop did not reach the top of the ladder.
     """
     rungs = max(supersteps // PER_RUNG, 1)
     return Bench(
-        speeds=tuple(_speeds(rungs, repetitions)),
+        speeds=tuple(measured(rungs, repetitions)),
         payloads=tuple(payload(max(rungs // part, 1)) for part in (4, 2, 1)),
         latencies=tuple(found for size in ([USUAL, BIG] if big else [USUAL]) for found in store_latencies(size)),
+        throughputs=tuple(throughputs(episodes)) if episodes else (),
     )
 
 
@@ -119,31 +96,16 @@ def table(done: Bench) -> Group:
     stores = Table("TravelPlanner store", "flights", "p50 ms", "p95 ms", box=None)
     for x in done.latencies:
         stores.add_row(x.operation, f"{x.flights:,}", f"{x.p50:.3f}", f"{x.p95:.3f}")
-    return Group("Milliseconds per superstep", speeds, "", payloads, "", stores)
+    return Group("Milliseconds per superstep", speeds, "", payloads, "", stores, *_episodes(done))
 
 
-def _speeds(rungs: int, repetitions: int) -> list[Speed]:
-    for setting in SETTINGS:
-        lap(setting, 1)  # the first call of anything pays for imports and caches
-    rounds = [{setting: lap(setting, rungs) for setting in SETTINGS} for _ in range(repetitions)]
-    return [_speed(setting, rounds) for setting in SETTINGS]
-
-
-def _speed(setting: Setting, rounds: Sequence[Mapping[Setting, Lap]]) -> Speed:
-    laps = [laps[setting] for laps in rounds]
-    return Speed(
-        **setting._asdict(),
-        supersteps=laps[0].supersteps,
-        best=min(lap.each for lap in laps),
-        median=median(lap.each for lap in laps),
-        own=median(lap.own for lap in laps),
-        ratio=_to_bare(setting, rounds) if setting.loop == "sdp" else None,
-    )
-
-
-def _to_bare(setting: Setting, rounds: Sequence[Mapping[Setting, Lap]]) -> float:
-    bare = setting._replace(loop="bare")
-    return median(laps[setting].each / laps[bare].each for laps in rounds)
+def _episodes(done: Bench) -> Iterator[Table | str]:
+    if not done.throughputs:
+        return
+    table = Table("episodes", "at once", "seconds", "ms each", "CPU ms each", box=None)
+    for x in done.throughputs:
+        table.add_row(f"{x.episodes:,}", str(x.at_once), f"{x.seconds:.1f}", f"{x.each:.1f}", f"{x.cpu_each:.1f}")
+    yield from ("", table)
 
 
 _STORED = (

@@ -1,4 +1,4 @@
-"""The cells of a comparison: one run for each task and method, found again on disk and gone on with."""
+"""The cells of a comparison: one run for each task, trial and method, found again on disk and gone on with."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -6,26 +6,29 @@ from typing import NamedTuple
 
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Benchmark
+from certigraph.evaluation.comparing.endings import last_footer
 from certigraph.evaluation.comparing.plan import Method, Plan
-from certigraph.evaluation.run import resume, run
-from certigraph.state.trajectory import Trajectory, read_trajectory
+from certigraph.evaluation.run import aresume, arun
+from certigraph.state.trajectory import Footer, Trajectory, read_trajectory
 
 RUNS = "runs"
 
 
 class Cell(NamedTuple):
-    """One method on one task; `folder` holds its run's folder."""
+    """One method on one task, for the `trial`-th time from 0; `folder` holds its run's folder."""
 
     method: Method
     task: str
+    trial: int
     folder: Path
 
 
 def cells_of(plan: Plan, folder: Path) -> list[Cell]:
     """All cells, task by task, so that whatever is done first is balanced over the methods."""
     return [
-        Cell(method, task, folder / RUNS / f"{number:03}-{_slug(task)}" / _slug(method.name))
+        Cell(method, task, trial, folder / RUNS / f"{number:03}-{_slug(task)}" / str(trial) / _folder(plan, method))
         for number, task in enumerate(plan.tasks, 1)
+        for trial in range(plan.trials)
         for method in plan.methods
     ]
 
@@ -38,13 +41,17 @@ def recorded(cell: Cell) -> Trajectory | None:
 
 def finished(trajectory: Trajectory | None) -> bool:
     """Whether a run has its ending. A spent budget is one: calls are what methods are compared at; an error is none."""
-    footer = trajectory.footer if trajectory else None
+    return ended(trajectory.footer if trajectory else None)
+
+
+def ended(footer: Footer | None) -> bool:
+    """Whether a footer has the run's ending."""
     return footer is not None and not footer.ending.startswith("error:")
 
 
 def left(cells: Sequence[Cell]) -> list[Cell]:
     """The cells that have no ending yet, in order."""
-    return [cell for cell in cells if not finished(recorded(cell))]
+    return [cell for cell in cells if not ended(_last_footer(cell))]
 
 
 def done_cells(plan: Plan, folder: Path) -> Iterator[tuple[Cell, Trajectory]]:
@@ -55,12 +62,18 @@ def done_cells(plan: Plan, folder: Path) -> Iterator[tuple[Cell, Trajectory]]:
             yield cell, trajectory
 
 
-def carry_out(cell: Cell, context: Context, benchmark: Benchmark) -> Trajectory:
+async def carry_out(cell: Cell, context: Context, benchmark: Benchmark) -> Trajectory:
     """Run a cell, or go on with its run from the last checkpoint; returns how far it came."""
     folder = _begun(cell)
     if folder:
-        return resume(folder, benchmark=benchmark).trajectory
-    return run(cell.method.build(), benchmark, cell.task, context=context, out=cell.folder).trajectory
+        return (await aresume(folder, benchmark=benchmark)).trajectory
+    given = context.model_copy(update={"trial": cell.trial})
+    return (await arun(cell.method.build(), benchmark, cell.task, context=given, out=cell.folder)).trajectory
+
+
+def _last_footer(cell: Cell) -> Footer | None:
+    folder = _begun(cell)
+    return last_footer(folder / "trajectory.jsonl") if folder else None
 
 
 def _begun(cell: Cell) -> Path | None:
@@ -72,6 +85,11 @@ def _begun(cell: Cell) -> Path | None:
 def _has_header(path: Path) -> bool:
     with path.open("rb") as lines:
         return lines.readline().endswith(b"\n")
+
+
+def _folder(plan: Plan, method: Method) -> str:
+    """Numbered: names of variants may differ in nothing that a path may hold."""
+    return f"{plan.methods.index(method) + 1}-{_slug(method.name)}"
 
 
 def _slug(name: str) -> str:

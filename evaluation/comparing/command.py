@@ -1,5 +1,6 @@
 """What `certigraph compare` does between its options and its table."""
 
+import json
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,11 +13,15 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.chat import ready
 from certigraph.adapters.protocols import Benchmark
+from certigraph.evaluation.ablating.estimates import Estimate
 from certigraph.evaluation.comparing.cells import cells_of, left
 from certigraph.evaluation.comparing.compare import compare, rows_of
+from certigraph.evaluation.comparing.files import plain
 from certigraph.evaluation.comparing.keeping import read_plan, settle
-from certigraph.evaluation.comparing.plan import Plan, methods_from, plan_of
+from certigraph.evaluation.comparing.logs import compare_logs
+from certigraph.evaluation.comparing.plan import Method, Plan, plan_of
 from certigraph.evaluation.comparing.report import PAGE, report
+from certigraph.evaluation.comparing.summary import Comparison
 from certigraph.evaluation.comparing.table import tables, told
 from certigraph.evaluation.comparing.watching import watching
 from certigraph.evaluation.settings import load_local
@@ -34,21 +39,28 @@ class Order(NamedTuple):
     benchmark: Benchmark
 
 
-def order(
-    graphs: Sequence[str], benchmark: str, split: str, tasks: Sequence[str], swaps: Sequence[str], context: Context
-) -> Order:
+class Choice(NamedTuple):
+    """Which tasks of a benchmark, how often each: ids, or a split and how many of it (0: all)."""
+
+    ids: Sequence[str] = ()
+    split: str = ""
+    limit: int = 0
+    trials: int = 1
+
+
+def order(methods: Sequence[Method], benchmark: str, choice: Choice, context: Context) -> Order:
     """The comparison that a command line asks for.
 
     Raises:
-        UnknownName: a graph, benchmark, split, task, slot or operator is unknown.
+        UnknownName: a benchmark, split or task is unknown.
         Fault: what the table is made with is missing.
     """
     _equipped()
     live = load_benchmark(benchmark, context.data)
-    for task in tasks:
+    for task in choice.ids:
         live.task(task)
-    chosen = tasks or [task.id for task in live.tasks(split)]
-    return Order(plan_of(benchmark, methods_from(graphs, swaps), chosen, context), context, live)
+    chosen = choice.ids or [task.id for task in live.tasks(choice.split)]
+    return Order(plan_of(benchmark, methods, chosen[: choice.limit or None], context, choice.trials), context, live)
 
 
 def order_in(folder: Path) -> Order:
@@ -64,29 +76,50 @@ def order_in(folder: Path) -> Order:
     return Order(plan, context, load_benchmark(plan.benchmark, context.data))
 
 
-def carry_out(given: Order, folder: Path, *, silent: bool) -> None:
+def print_logs(paths: Sequence[Path], *, as_json: bool) -> None:
+    """Compare finished evaluations by their logs. Raises Fault as `compare_logs` does."""
+    _equipped()
+    show(compare_logs(paths), as_json=as_json)
+
+
+def worked_off(given: Order, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
+    """Do what is left of a comparison unless only its report is wanted, and print it; the exit status."""
+    if not report_only:
+        carry_out(given, folder, at_once=at_once, silent=as_json)
+    return print_comparison(given, folder, as_json=as_json)
+
+
+def carry_out(given: Order, folder: Path, *, at_once: int = 1, silent: bool = False) -> None:
     """Do what is left of a comparison, telling how it goes. Raises as `compare` does."""
     plan, context, benchmark = given
     settle(plan, folder)
-    waiting = left(cells_of(plan, folder))
-    with watching(plan, waiting, rows_of(plan, folder), silent=silent) as listener:
-        compare(plan, context, benchmark, folder, told=listener)
+    cells = cells_of(plan, folder)
+    waiting = left(cells)
+    rows = rows_of(plan, folder) if 0 < len(waiting) < len(cells) else []
+    with watching(plan, waiting, rows, at_once=at_once, silent=silent) as listener:
+        compare(plan, context, benchmark, folder, told=listener, at_once=at_once)
 
 
 def print_comparison(given: Order, folder: Path, *, as_json: bool) -> int:
     """Write the report and print its table; the exit status: 1 while runs are left."""
-    comparison = report(given.plan, folder)
+    findings = report(given.plan, folder)
+    show(findings.comparison, findings.estimates, as_json=as_json)
+    if not as_json:
+        Console(highlight=False, soft_wrap=True).print(f"report: {folder / PAGE}", style="dim", markup=False)
+    return 0 if len(findings.comparison.rows) == len(cells_of(given.plan, folder)) else 1
+
+
+def show(comparison: Comparison, estimates: Sequence[Estimate] = (), *, as_json: bool) -> None:
+    """Print the tables, or one JSON object."""
     if as_json:
-        typer.echo(comparison.model_dump_json())
-    else:
-        console = Console(highlight=False)
-        console = console if console.is_terminal else Console(highlight=False, width=PIPED)
-        console.print(told(comparison), *tables(comparison), sep="\n\n", markup=False)
-        console.print(f"report: {folder / PAGE}", style="dim", markup=False)
-    return 0 if len(comparison.rows) == len(given.plan.tasks) * len(given.plan.methods) else 1
+        typer.echo(json.dumps(plain(comparison, estimates), ensure_ascii=False))
+        return
+    console = Console(highlight=False)
+    console = console if console.is_terminal else Console(highlight=False, width=PIPED)
+    console.print(told(comparison), *tables(comparison, estimates), sep="\n\n", markup=False)
 
 
 def _equipped() -> None:
-    if missing := [name for name in ("scipy", "matplotlib") if find_spec(name) is None]:
-        told = f"comparisons need {' and '.join(missing)}: pip install 'certigraph[eval]'"
+    if missing := [name for name in ("scipy", "statsmodels", "pandas", "matplotlib") if find_spec(name) is None]:
+        told = f"comparisons need {', '.join(missing)}: pip install 'certigraph[eval]'"
         raise Fault("data", told)

@@ -1,7 +1,8 @@
 """Carries a comparison out, cell by cell. It may be interrupted or killed at any moment and started again."""
 
+import asyncio
 import fcntl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from certigraph.evaluation.comparing.cells import Cell, carry_out, cells_of, don
 from certigraph.evaluation.comparing.keeping import settle
 from certigraph.evaluation.comparing.plan import Plan
 from certigraph.evaluation.comparing.rows import Row, row_of
+from certigraph.evaluation.run import blocking
 from certigraph.evaluation.settings import save_local
 from certigraph.state.endings import Fault, Interrupted
 from certigraph.state.trajectory import Trajectory
@@ -19,7 +21,7 @@ Told = Callable[[Cell, Trajectory], None]
 """Called with every cell that was carried out, whatever its ending."""
 
 
-def compare(plan: Plan, context: Context, benchmark: Benchmark, folder: Path, *, told: Told) -> None:
+def compare(plan: Plan, context: Context, benchmark: Benchmark, folder: Path, *, told: Told, at_once: int = 1) -> None:
     """Carry out every cell that has no ending yet. A run that ends in an error is tried again by the next call.
 
     Args:
@@ -28,6 +30,7 @@ def compare(plan: Plan, context: Context, benchmark: Benchmark, folder: Path, *,
         benchmark: the live benchmark of the tasks.
         folder: where plan and runs are kept.
         told: called after each cell.
+        at_once: runs under way at a time; more than one pays where they wait for an endpoint.
 
     Raises:
         Fault: the folder holds another plan, or another process is at work in it.
@@ -37,15 +40,26 @@ def compare(plan: Plan, context: Context, benchmark: Benchmark, folder: Path, *,
     with _alone(folder):
         save_local(folder, context)
         try:
-            for cell in left(cells_of(plan, folder)):
-                told(cell, carry_out(cell, context, benchmark))
+            blocking(_carry_out(left(cells_of(plan, folder)), context, benchmark, told, at_once))
         except KeyboardInterrupt:
             raise Interrupted(f"interrupted; go on with: certigraph compare --out {folder}") from None
 
 
+async def _carry_out(cells: Sequence[Cell], context: Context, benchmark: Benchmark, told: Told, at_once: int) -> None:
+    waiting = iter(cells)
+
+    async def work() -> None:
+        for cell in waiting:
+            told(cell, await carry_out(cell, context, benchmark))
+
+    await asyncio.gather(*(work() for _ in range(at_once)))
+
+
 def rows_of(plan: Plan, folder: Path) -> list[Row]:
     """The rows of the runs that have their ending, in the order of the plan."""
-    return [row_of(cell.method.name, cell.task, trajectory) for cell, trajectory in done_cells(plan, folder)]
+    return [
+        row_of(cell.method.name, cell.task, trajectory, cell.trial) for cell, trajectory in done_cells(plan, folder)
+    ]
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 from typing import Any, NamedTuple
 
-from certigraph.evaluation.comparing.statistics import standard_error
+from certigraph.evaluation.statistics import standard_error
 from certigraph.state.trajectory import Event, Trajectory
 
 MOST = 400

@@ -1,5 +1,6 @@
 """How long the rest of a comparison will take, from what its finished runs took."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from certigraph.evaluation.comparing.rows import Row
@@ -17,7 +18,9 @@ def seconds_left(rows: Sequence[Row], waiting: Iterable[str], budget: int) -> fl
     None while nothing is measured.
     """
     pace = seconds_per_call(rows)
-    return pace * sum(_calls(rows, method, budget) for method in waiting) if pace is not None else None
+    if pace is None:
+        return None
+    return pace * sum(n * _calls(rows, method, budget) for method, n in Counter(waiting).items())
 
 
 def spoken(seconds: float | None) -> str:

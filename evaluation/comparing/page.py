@@ -4,10 +4,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 
+from certigraph.evaluation.anatomy.sections import anatomy_sections
+
+from certigraph.evaluation.ablating.estimates import Estimate
+from certigraph.evaluation.comparing.findings import Findings
 from certigraph.evaluation.comparing.plan import Plan
 from certigraph.evaluation.comparing.rows import Row
-from certigraph.evaluation.comparing.summary import Comparison
-from certigraph.evaluation.comparing.table import DIFFERENCES, METHODS, difference_cells, method_cells, told
+from certigraph.evaluation.comparing.table import (
+    DIFFERENCES,
+    ESTIMATES,
+    METHODS,
+    difference_cells,
+    estimate_cells,
+    method_cells,
+    told,
+)
 from certigraph.evaluation.report.html import Markup, counted, joined, tag
 from certigraph.evaluation.report.page import PAGE, STYLE
 from certigraph.evaluation.report.parts import clock
@@ -17,23 +28,30 @@ FIGURES = """
 .comparison td, .comparison th { text-align: right; padding: 6px 14px 6px 0; white-space: nowrap; }
 .comparison td { border-top: 1px solid var(--line); }
 .comparison td:first-child, .comparison th:first-child, .comparison .words { text-align: left; }
-.comparison td:last-child { white-space: normal; }
+.comparison td:last-child, .comparison th:last-child { white-space: normal; text-align: left; }
+section > details { margin-top: 6px; }
 .drawing svg text { fill: var(--soft); }
 """
 NOTE = (
-    "Scores are 0 to 100, ± one standard error. Differences are paired over tasks: the interval is a bootstrap's, "
-    "p a paired t-test's, and `detectable` the least difference that so many tasks would show four times in five."
+    "Scores are 0 to 100. Differences are paired over tasks, trials of a task averaged first: the interval is a "
+    "bootstrap's, p a paired t-test's, and `detectable` the least difference that so many tasks would show four times "
+    "in five."
+)
+REPLAY_NOTE = (
+    "Re-executed: the variant was run. Replayed: the first method's own runs, their scores scaled by the rule of the "
+    "SDP paper's appendix C, which takes for granted that the rest of a run would have gone as it did."
 )
 
 
-def write_page(plan: Plan, comparison: Comparison, drawing: Markup, path: Path) -> None:
+def write_page(plan: Plan, findings: Findings, drawing: Markup, path: Path) -> None:
     """Write the page. Nothing is loaded, no script runs, everything from outside is escaped."""
     title = joined(f"{' · '.join(method.name for method in plan.methods)} on {plan.benchmark}")
-    body = _body(plan, comparison, drawing, title)
+    body = _body(plan, findings, drawing, title)
     path.write_text(Template(PAGE).substitute(title=title, style=STYLE + FIGURES, body=body), encoding="utf-8")
 
 
-def _body(plan: Plan, comparison: Comparison, drawing: Markup, title: Markup) -> Markup:
+def _body(plan: Plan, findings: Findings, drawing: Markup, title: Markup) -> Markup:
+    comparison = findings.comparison
     overline = tag("p", told(comparison), class_="overline")
     methods = _table(METHODS, [method_cells(summary) for summary in comparison.methods])
     differences = [difference_cells(found) for found in comparison.differences]
@@ -41,9 +59,18 @@ def _body(plan: Plan, comparison: Comparison, drawing: Markup, title: Markup) ->
         tag("header", overline, tag("h1", title), _facts(plan)),
         _section("Methods", joined(methods, tag("p", NOTE, class_="key"))),
         *([_section("Differences", _table(DIFFERENCES, differences))] if differences else []),
+        *_replayed(findings.estimates),
         _section("Score by budget", tag("div", drawing, class_="drawing wide")),
+        anatomy_sections(findings.frames),
         _section("Runs", _runs(plan, comparison.rows)),
     )
+
+
+def _replayed(estimates: Sequence[Estimate]) -> list[Markup]:
+    if not estimates:
+        return []
+    table = _table(ESTIMATES, [estimate_cells(estimate) for estimate in estimates])
+    return [_section("Replayed ablations beside re-executed ones", joined(table, tag("p", REPLAY_NOTE, class_="key")))]
 
 
 def _facts(plan: Plan) -> Markup:
@@ -66,10 +93,17 @@ def _swapped(plan: Plan) -> list[str]:
 
 
 def _runs(plan: Plan, rows: Sequence[Row]) -> Markup:
-    """Each task's scores and endings, a column a method."""
-    by_cell = {(row.task, row.method): row for row in rows}
+    """Scores and endings of each task's trials, a column a method."""
+    by_cell = {(row.task, row.trial, row.method): row for row in rows}
     names = [method.name for method in plan.methods]
-    lines = [(task, *(_outcome(by_cell.get((task, name))) for name in names)) for task in plan.tasks]
+    lines = [
+        (
+            task if plan.trials == 1 else f"{task} no. {trial + 1}",
+            *(_outcome(by_cell.get((task, trial, n))) for n in names),
+        )
+        for task in plan.tasks
+        for trial in range(plan.trials)
+    ]
     return _table(("task", *names), lines)
 
 

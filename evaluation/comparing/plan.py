@@ -4,6 +4,7 @@ import datetime
 import os
 import platform
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from pydantic import JsonValue
 
@@ -34,12 +35,24 @@ class Method(Record):
         return rebuilt_graph(self.graph, self.operators)
 
 
+class Outline(NamedTuple):
+    """What is compared: the methods by name, on which tasks, how often each."""
+
+    benchmark: str
+    model: str
+    methods: tuple[str, ...]
+    tasks: tuple[str, ...]
+    trials: int = 1
+
+
 class Plan(Record):
     """Everything that decides a comparison's figures, and where and when it was begun."""
 
     benchmark: str
     methods: tuple[Method, ...]
     tasks: tuple[str, ...]
+    trials: int = 1
+    """Runs of each method on each task."""
     model: str
     roles: dict[str, str]
     data: str
@@ -48,6 +61,11 @@ class Plan(Record):
     versions: dict[str, str]
     machine: str
     created: str
+
+    @property
+    def outline(self) -> Outline:
+        """The plan without its circumstances."""
+        return Outline(self.benchmark, self.model, tuple(m.name for m in self.methods), self.tasks, self.trials)
 
 
 def methods_from(names: Sequence[str], swaps: Sequence[str] = ()) -> tuple[Method, ...]:
@@ -68,13 +86,14 @@ def methods_from(names: Sequence[str], swaps: Sequence[str] = ()) -> tuple[Metho
     return tuple(_method(name, graph, chosen[name]) for name, graph in graphs.items())
 
 
-def plan_of(benchmark: str, methods: Sequence[Method], tasks: Sequence[str], context: Context) -> Plan:
+def plan_of(benchmark: str, methods: Sequence[Method], tasks: Sequence[str], context: Context, trials: int = 1) -> Plan:
     """The plan of these methods on these tasks; the context has its limits set."""
     shared = shareable(context)
     return Plan(
         benchmark=benchmark,
         methods=tuple(methods),
         tasks=tuple(dict.fromkeys(tasks)),
+        trials=trials,
         model=_named(context.model),
         roles={role: _named(model) for role, model in context.roles.items()},
         data=str(shared["data"]),

@@ -1,6 +1,6 @@
 """One run of a comparison as a row of figures, read from its trajectory."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from certigraph.state.records import Record
@@ -19,14 +19,9 @@ class Prompted(Record):
         return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
 
 
-class Row(Record):
-    """A finished run. `score` is 0 to 100, `seconds` wall-clock inside nodes, tokens and calls those that were paid."""
+class Cost(Record):
+    """What was spent: calls and tokens that were paid, world steps, wall-clock seconds inside nodes."""
 
-    method: str
-    task: str
-    ending: str
-    score: float
-    solved: bool
     calls: int
     prompt_tokens: int
     cached_tokens: int
@@ -34,16 +29,35 @@ class Row(Record):
     steps: int
     seconds: float
     roles: dict[str, Prompted]
+
+
+class Row(Cost):
+    """A finished run; `score` is 0 to 100, `trial` counts from 0."""
+
+    method: str
+    task: str
+    trial: int = 0
+    ending: str
+    score: float
+    solved: bool
     run: str
 
 
-def row_of(method: str, task: str, trajectory: Trajectory) -> Row:
+def cost_of(rows: Sequence[Row]) -> Cost:
+    """What several runs cost together."""
+    amounts = ("calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps", "seconds")
+    sums = {name: sum(getattr(row, name) for row in rows) for name in amounts}
+    return Cost(**sums, roles=merged(row.roles for row in rows))
+
+
+def row_of(method: str, task: str, trajectory: Trajectory, trial: int = 0) -> Row:
     """The row of a run that has its ending. One that came to no verdict, not even to a world, scores 0."""
     footer, usage = trajectory.footer, trajectory.usage
     value = footer.scores.value if footer and footer.scores else 0.0
     return Row(
         method=method,
         task=task,
+        trial=trial,
         ending=footer.ending if footer else "interrupted",
         score=100 * value,
         solved=value >= 1,

@@ -1,43 +1,38 @@
 """Rows -> the figures of each method and its paired differences to the first."""
 
-from collections import Counter
-from collections.abc import Sequence
-from statistics import mean
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 
-from certigraph.evaluation.comparing.plan import Plan
-from certigraph.evaluation.comparing.rows import Prompted, Row, merged
-from certigraph.evaluation.comparing.statistics import (
-    detectable,
-    holm,
-    interval,
-    mean_difference,
-    paired_p,
-    standard_error,
-    told_apart,
-)
+from certigraph.evaluation.comparing.plan import Outline
+from certigraph.evaluation.comparing.rows import Cost, Row, cost_of
+from certigraph.evaluation.statistics import holm, mean_of, paired, pass_hat_k, told_apart
 from certigraph.state.records import Record
 
+Scores = Mapping[str, Sequence[float]]
+"""Task -> the scores of its trials, 0 to 100."""
 
-class Summary(Record):
-    """A method over n tasks: scores 0 to 100; calls, tokens, steps and seconds in all."""
+
+class Summary(Cost):
+    """A method over n tasks, `runs` runs: scores 0 to 100; calls, tokens, steps and seconds in all.
+
+    `low` and `high` bound the 95 % interval of the mean score, trials of one task taken together. `pass_all` is the
+    probability in percent that all trials of a task succeed (pass^k, k the number of trials); None with one trial.
+    """
 
     method: str
     n: int
+    runs: int
     score: float
     stderr: float
+    low: float | None
+    high: float | None
     successes: int
-    calls: int
-    prompt_tokens: int
-    cached_tokens: int
-    output_tokens: int
-    steps: int
-    seconds: float
-    roles: dict[str, Prompted]
+    pass_all: float | None = None
     endings: dict[str, int]
 
 
 class Difference(Record):
-    """A method's score minus the first method's on the same n tasks.
+    """A method's score minus the first method's on the same n tasks, trials of a task averaged first.
 
     `low` and `high` bound the 95 % interval; `p_adjusted` is Holm's, over all differences of the comparison;
     `detectable` is the least difference that n tasks of this spread would show in four of five repetitions.
@@ -50,14 +45,19 @@ class Difference(Record):
     low: float | None
     high: float | None
     p: float | None
-    p_adjusted: float | None
+    p_adjusted: float | None = None
     detectable: float | None
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether it is more than noise, by its interval and its p."""
+        found = None if self.low is None or self.high is None else (self.low, self.high)
+        return told_apart(found, self.n, self.p if self.p_adjusted is None else self.p_adjusted)
 
     @property
     def words(self) -> str:
         """What may be said of it."""
-        found = None if self.low is None or self.high is None else (self.low, self.high)
-        if not told_apart(found, self.n):
+        if not self.told_apart:
             return f"cannot be told from noise at n={self.n}"
         return f"{'above' if self.mean > 0 else 'below'} {self.against} at n={self.n}"
 
@@ -69,72 +69,71 @@ class Comparison(Record):
     model: str
     n: int
     planned: int
+    trials: int
     methods: tuple[Summary, ...]
     differences: tuple[Difference, ...]
     rows: tuple[Row, ...]
     """Every finished run, those of tasks that some method has not finished included."""
 
 
-def comparison_of(plan: Plan, rows: Sequence[Row]) -> Comparison:
+def comparison_of(outline: Outline, rows: Sequence[Row]) -> Comparison:
     """The comparison as far as it has come: tasks that a method lacks are left out for all, so n is one number."""
-    shared = shared_tasks(plan, rows)
-    by_method = [[row for row in rows if row.method == m.name and row.task in shared] for m in plan.methods]
+    shared = set(shared_tasks(outline, rows))
+    by_method = {m: [row for row in rows if row.method == m and row.task in shared] for m in outline.methods}
     return Comparison(
-        benchmark=plan.benchmark,
-        model=plan.model,
+        benchmark=outline.benchmark,
+        model=outline.model,
         n=len(shared),
-        planned=len(plan.tasks),
-        methods=tuple(_summary(m.name, mine) for m, mine in zip(plan.methods, by_method, strict=True)),
-        differences=_differences([m.name for m in plan.methods], [[r.score for r in mine] for mine in by_method]),
+        planned=len(outline.tasks),
+        trials=outline.trials,
+        methods=tuple(_summary(name, mine, outline.trials) for name, mine in by_method.items()),
+        differences=_differences({name: scores_of(mine) for name, mine in by_method.items()}),
         rows=tuple(rows),
     )
 
 
-def shared_tasks(plan: Plan, rows: Sequence[Row]) -> list[str]:
-    """The tasks that every method has finished, in the order of the plan."""
+def shared_tasks(outline: Outline, rows: Sequence[Row]) -> list[str]:
+    """The tasks of which every method has finished every trial, in order."""
     done = Counter(row.task for row in rows)
-    return [task for task in plan.tasks if done[task] == len(plan.methods)]
+    return [task for task in outline.tasks if done[task] == len(outline.methods) * outline.trials]
 
 
-def _summary(method: str, rows: Sequence[Row]) -> Summary:
-    scores = [row.score for row in rows]
+def scores_of(rows: Sequence[Row]) -> Scores:
+    """The scores of each task's trials."""
+    scores = defaultdict(list)
+    for row in rows:
+        scores[row.task].append(row.score)
+    return scores
+
+
+def difference_of(method: str, against: str, other: Scores, first: Scores) -> Difference:
+    """How far one lies above another, over the tasks of both."""
+    found = paired(first, other)
+    return Difference(method=method, against=against, **found._asdict())
+
+
+def _summary(method: str, rows: Sequence[Row], trials: int) -> Summary:
+    told = mean_of([row.score for row in rows], [row.task for row in rows], top=100)
+    solved = defaultdict(list)
+    for row in rows:
+        solved[row.task].append(row.solved)
     return Summary(
         method=method,
-        n=len(rows),
-        score=mean(scores) if scores else 0.0,
-        stderr=standard_error(scores),
+        n=len(solved),
+        runs=len(rows),
+        score=told.mean,
+        stderr=told.stderr,
+        low=told.low,
+        high=told.high,
         successes=sum(row.solved for row in rows),
-        calls=sum(row.calls for row in rows),
-        prompt_tokens=sum(row.prompt_tokens for row in rows),
-        cached_tokens=sum(row.cached_tokens for row in rows),
-        output_tokens=sum(row.output_tokens for row in rows),
-        steps=sum(row.steps for row in rows),
-        seconds=sum(row.seconds for row in rows),
-        roles=merged(row.roles for row in rows),
+        pass_all=100 * pass_hat_k(solved, trials).mean if trials > 1 and rows else None,
         endings=dict(Counter(row.ending for row in rows)),
+        **cost_of(rows).model_dump(),
     )
 
 
-def _differences(names: Sequence[str], scores: Sequence[Sequence[float]]) -> tuple[Difference, ...]:
+def _differences(scores: Mapping[str, Scores]) -> tuple[Difference, ...]:
     first, *others = scores
-    ps = [paired_p(first, other) for other in others]
-    told = zip(names[1:], others, ps, holm(ps), strict=True)
-    return tuple(_difference(name, names[0], first, other, p, adjusted) for name, other, p, adjusted in told)
-
-
-def _difference(
-    method: str, against: str, first: Sequence[float], other: Sequence[float], p: float | None, adjusted: float | None
-) -> Difference:
-    apart = [b - a for a, b in zip(first, other, strict=True)]
-    low, high = interval(apart) or (None, None)
-    return Difference(
-        method=method,
-        against=against,
-        n=len(apart),
-        mean=mean_difference(apart),
-        low=low,
-        high=high,
-        p=p,
-        p_adjusted=adjusted,
-        detectable=detectable(apart),
-    )
+    found = [difference_of(name, first, scores[name], scores[first]) for name in others]
+    adjusted = holm([difference.p for difference in found])
+    return tuple(d.model_copy(update={"p_adjusted": p}) for d, p in zip(found, adjusted, strict=True))

@@ -1,13 +1,12 @@
-"""The table of a comparison: on the terminal and as CSV and JSON."""
+"""The tables of a comparison as text, for the terminal and for a page."""
 
-import csv
-import json
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.table import Table
 
+from certigraph.adapters.models.chat import is_scripted
+from certigraph.adapters.models.simulated import SIMULATED
+from certigraph.evaluation.ablating.estimates import Estimate
 from certigraph.evaluation.comparing.rows import Prompted
 from certigraph.evaluation.comparing.summary import Comparison, Difference, Summary
 from certigraph.evaluation.report.parts import clock, compact
@@ -16,6 +15,7 @@ METHODS = (
     "method",
     "n",
     "score",
+    "95 % interval",
     "successes",
     "calls",
     "prompt",
@@ -25,7 +25,18 @@ METHODS = (
     "time",
     "cached by role",
 )
-DIFFERENCES = ("method", "difference", "95 % interval", "p", "p (Holm)", "detectable", "in words")
+DIFFERENCES = ("method", "n", "difference", "95 % interval", "p", "p (Holm)", "detectable", "in words")
+ESTIMATES = (
+    "variant",
+    "rule",
+    "n",
+    "full",
+    "re-executed",
+    "replayed",
+    "replayed - re-executed",
+    "95 % interval",
+    "in words",
+)
 
 
 def method_cells(summary: Summary) -> tuple[str, ...]:
@@ -33,8 +44,9 @@ def method_cells(summary: Summary) -> tuple[str, ...]:
     return (
         summary.method,
         str(summary.n),
-        f"{summary.score:.1f} ± {summary.stderr:.1f}",
-        str(summary.successes),
+        f"{summary.score:.1f}",
+        _between(summary.low, summary.high, ".1f"),
+        _successes(summary),
         f"{summary.calls:,}",
         compact(summary.prompt_tokens),
         compact(summary.cached_tokens),
@@ -47,61 +59,59 @@ def method_cells(summary: Summary) -> tuple[str, ...]:
 
 def difference_cells(found: Difference) -> tuple[str, ...]:
     """A paired difference as text, in the order of DIFFERENCES."""
-    interval = "-" if found.low is None else f"{found.low:+.1f} to {found.high:+.1f}"
+    interval = _between(found.low, found.high, "+.1f")
     detectable = "-" if found.detectable is None else f"{found.detectable:.1f}"
-    name = f"{found.method} - {found.against}"
-    return name, f"{found.mean:+.1f}", interval, _p(found.p), _p(found.p_adjusted), detectable, found.words
+    name, n = f"{found.method} - {found.against}", str(found.n)
+    return name, n, f"{found.mean:+.1f}", interval, _p(found.p), _p(found.p_adjusted), detectable, found.words
 
 
-def tables(comparison: Comparison) -> Iterator[Table]:
-    """The two tables for a terminal."""
+def estimate_cells(estimate: Estimate) -> tuple[str, ...]:
+    """A replayed ablation beside the re-executed one as text, in the order of ESTIMATES."""
+    found = estimate.optimism
+    scores = (f"{score:.1f}" for score in (estimate.full, estimate.measured, estimate.replayed))
+    interval = _between(found.low, found.high, "+.1f")
+    return estimate.method, estimate.rule, str(found.n), *scores, f"{found.mean:+.1f}", interval, estimate.words
+
+
+def tables(comparison: Comparison, estimates: Sequence[Estimate] = ()) -> Iterator[Table]:
+    """The tables for a terminal."""
     yield _table(METHODS, [method_cells(summary) for summary in comparison.methods])
     if comparison.differences:
         yield _table(DIFFERENCES, [difference_cells(found) for found in comparison.differences])
+    if estimates:
+        yield _table(ESTIMATES, [estimate_cells(estimate) for estimate in estimates])
 
 
 def told(comparison: Comparison) -> str:
     """What the table is over."""
     missing = comparison.planned - comparison.n
     lacking = f"; {missing} of {comparison.planned} tasks are not finished by every method and left out"
-    scripted = "; a script answers for the model: nothing here is about the methods' quality"
-    told = f"{lacking if missing else ''}{scripted if comparison.model.startswith('scripted:') else ''}"
-    return f"{comparison.benchmark}, {comparison.model}, n={comparison.n}{told}"
+    told = f"{lacking if missing else ''}{_answering(comparison.model)}"
+    trials = f" x {comparison.trials} trials" if comparison.trials > 1 else ""
+    return f"{comparison.benchmark}, {comparison.model}, n={comparison.n}{trials}{told}"
 
 
-def write_tables(comparison: Comparison, folder: Path) -> None:
-    """`table.json` with everything, `table.csv` with a line a method, `rows.csv` with a line a run."""
-    plain = comparison.model_dump(mode="json")
-    (folder / "table.json").write_text(json.dumps(plain, indent=1, ensure_ascii=False), encoding="utf-8")
-    apart = {found["method"]: found for found in plain["differences"]}
-    methods = [{**_line(summary), **_beside(apart.get(summary["method"]))} for summary in plain["methods"]]
-    write_csv(folder / "table.csv", methods)
-    write_csv(folder / "rows.csv", [_line(row) for row in plain["rows"]])
-
-
-def write_csv(path: Path, lines: list[dict[str, Any]]) -> None:
-    """Lines of figures under the names that any of them has."""
-    names = list(dict.fromkeys(name for line in lines for name in line))
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, names)
-        writer.writeheader()
-        writer.writerows(lines)
-
-
-def _line(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Flat: cached shares by role, endings by name."""
-    flat = {key: value for key, value in record.items() if not isinstance(value, dict)}
-    shares = {f"cached_share_{r}": round(Prompted.model_validate(p).share, 4) for r, p in record["roles"].items()}
-    endings = {f"ended_{ending}": count for ending, count in record.get("endings", {}).items()}
-    return {**flat, **shares, **endings}
-
-
-def _beside(found: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {f"difference_{key}": value for key, value in (found or {}).items() if key not in ("method", "n")}
+def _answering(model: str) -> str:
+    """What must be known of figures that no language model's answers made."""
+    if not is_scripted(model):
+        return ""
+    if model.startswith(SIMULATED):
+        return "; a simulated agent answers: the figures are about mechanisms, not about a language model"
+    return "; a script answers for the model: nothing here is about the methods' quality"
 
 
 def _shares(roles: Mapping[str, Prompted]) -> str:
-    return ", ".join(f"{role} {tokens.share:.0%}" for role, tokens in sorted(roles.items()))
+    cached = (f"{role} {tokens.share:.0%}" for role, tokens in sorted(roles.items()) if tokens.cached_tokens)
+    return ", ".join(cached) or "-"
+
+
+def _between(low: float | None, high: float | None, form: str) -> str:
+    return "-" if low is None or high is None else f"{low:{form}} to {high:{form}}"
+
+
+def _successes(summary: Summary) -> str:
+    share = f"{summary.successes}/{summary.runs}"
+    return share if summary.pass_all is None else f"{share}, every trial {summary.pass_all:.0f} %"
 
 
 def _p(value: float | None) -> str:

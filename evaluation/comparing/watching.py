@@ -19,60 +19,73 @@ MESSAGE = 200
 """Characters of a failed run's message; its trajectory has the rest."""
 
 
+SOON = 0.5
+"""Seconds; runs that took less are not told one by one, there may be thousands."""
+
+
 @contextmanager
-def watching(plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], *, silent: bool) -> Iterator[Told]:
+def watching(
+    plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], *, at_once: int = 1, silent: bool = False
+) -> Iterator[Told]:
     """A listener for the cells that are waiting, given the rows of those that are done."""
     console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=silent)
-    console.print(opening(plan, waiting, rows), markup=False)
+    console.print(opening(plan, waiting, rows, at_once), markup=False)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=silent or not console.is_terminal) as progress:
-        yield _Watch(plan, waiting, rows, progress)
+        yield _Watch(plan, waiting, rows, progress, at_once)
 
 
-def opening(plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row]) -> str:
+def opening(plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], at_once: int = 1) -> str:
     """How many runs and calls there are, in one line."""
-    cells = len(plan.methods) * len(plan.tasks)
+    cells = len(plan.methods) * len(plan.tasks) * plan.trials
     size = f"{counted(len(plan.methods), 'method')} x {counted(len(plan.tasks), 'task')}"
+    size += f" x {plan.trials} trials" if plan.trials > 1 else ""
     whole = f"{counted(cells, 'run')} ({size}), at most {counted(plan.budget.calls, 'call')} each"
     done = f"{cells - len(waiting)} done, at most {counted(len(waiting) * plan.budget.calls, 'call')} to go"
-    return f"{whole}: {done}" + (f", {_left(plan, waiting, rows)}" if rows and waiting else "")
+    return f"{whole}: {done}" + (f", {_left(plan, waiting, rows, at_once)}" if rows and waiting else "")
 
 
 class _Watch:
-    def __init__(self, plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], progress: Progress) -> None:
+    def __init__(
+        self, plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], progress: Progress, at_once: int
+    ) -> None:
         self.plan, self.waiting, self.rows, self.progress = plan, list(waiting), list(rows), progress
+        self.at_once = at_once
         self.bar = progress.add_task(_called(waiting[0]) if waiting else "", total=len(waiting))
 
     def __call__(self, cell: Cell, trajectory: Trajectory) -> None:
         self.waiting.remove(cell)
-        row = row_of(cell.method.name, cell.task, trajectory)
+        row = row_of(cell.method.name, cell.task, trajectory, cell.trial)
         if finished(trajectory):
             self.rows.append(row)
-        self.progress.console.print(f"{outcome(row, trajectory)} · {self._left()}", markup=False)
+        if row.seconds >= SOON or not finished(trajectory) or not self.waiting:
+            self.progress.console.print(f"{outcome(row, trajectory)} · {self._left()}", markup=False)
         self.progress.update(self.bar, advance=1, description=_called(self.waiting[0]) if self.waiting else "")
 
     def _left(self) -> str:
-        return _left(self.plan, self.waiting, self.rows)
+        return _left(self.plan, self.waiting, self.rows, self.at_once)
 
 
 def outcome(row: Row, trajectory: Trajectory) -> str:
     """A run in one line; with its message where it is to be tried again."""
     tokens = f"{row.prompt_tokens:,} + {row.output_tokens:,} tokens"
     figures = f"score {row.score:.4g}, {counted(row.calls, 'call')}, {tokens}, {clock(row.seconds)}"
-    told = f"{row.method} {row.task}: {row.ending}, {figures}"
+    number = f" no. {row.trial + 1}" if row.trial else ""
+    told = f"{row.method} {row.task}{number}: {row.ending}, {figures}"
     if finished(trajectory):
         return told
     message = trajectory.footer.message if trajectory.footer else "it waits for an answer"
     return f"{told}; tried again next time: {shortened(' '.join(message.split()), MESSAGE)}"
 
 
-def _left(plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row]) -> str:
+def _left(plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], at_once: int) -> str:
     if not waiting:
         return "none left"
     seconds = seconds_left(rows, [cell.method.name for cell in waiting], plan.budget.calls)
     pace = seconds_per_call(rows)
+    seconds = seconds / at_once if seconds is not None else None
     return f"{len(waiting)} to go, {spoken(seconds)}" + (f" at {clock(pace)} a call" if pace is not None else "")
 
 
 def _called(cell: Cell) -> str:
-    return f"{cell.method.name} {cell.task}"
+    return f"{cell.method.name} {cell.task}" + (f" no. {cell.trial + 1}" if cell.trial else "")

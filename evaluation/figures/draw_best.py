@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from math import nan
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from certigraph.evaluation.figures.best import Row
@@ -14,18 +15,22 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 MOST_COLUMNS = 3
+TITLE = 32
+"""Letters that fit above a panel; a longer name takes more lines."""
+
 COLOURS = "viridis"
 """Even in brightness, so that it reads in grey and for the colour-blind: dark is low, yellow is high."""
 
 
 def draw_best(rows: Sequence[Row], tasks: Sequence[str], path: Path) -> None:
     """A row a task, a column a step; blank where the episode is over or the task was not run."""
-    names = titles(dict.fromkeys(row.method for row in rows))
+    names = {method: fill(name, TITLE) for method, name in titles(dict.fromkeys(row.method for row in rows)).items()}
     columns = min(MOST_COLUMNS, len(names))
     lines = -(-len(names) // columns)
     longest = max(len(row.scores) for row in rows)
     margin = 0.055 * max(map(len, tasks)) + 0.9
-    with picture(path, margin + 2.5 * columns, lines * (max(0.9, 0.17 * len(tasks)) + 0.35) + 0.45) as figure:
+    heading = 0.2 + 0.15 * max(name.count("\n") + 1 for name in names.values())
+    with picture(path, margin + 2.5 * columns, lines * (max(0.9, 0.17 * len(tasks)) + heading) + 0.45) as figure:
         panels = grid(figure, len(names), columns)
         for method, panel in zip(names, panels, strict=True):
             scores = {row.task: row.scores for row in rows if row.method == method}

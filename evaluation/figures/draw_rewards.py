@@ -27,7 +27,10 @@ def draw_rewards(curves: Sequence[Curve], path: Path) -> None:
     columns = min(MOST_COLUMNS, len(tasks))
     names = titles(dict.fromkeys(curve.method for curve in curves))
     colour = colours(list(names.values()))
-    with picture(path, max(3.6, 2.0 * columns + 0.3), 1.5 * -(-len(tasks) // columns) + 0.8) as figure:
+    kinds = list(dict.fromkeys(curve.episodes for curve in curves))
+    width = max(3.6, 2.0 * columns + 0.3)
+    across, down = _legend_shape([*colour, *(MEANING[kind] for kind in kinds)], width)
+    with picture(path, width, 1.5 * -(-len(tasks) // columns) + 0.5 + 0.16 * down) as figure:
         for task, panel in zip(tasks, grid(figure, len(tasks), columns), strict=True):
             shown = [curve for curve in curves if curve.task == task]
             _frame(panel, task, max(len(curve.mean) for curve in shown) - 1)
@@ -35,7 +38,7 @@ def draw_rewards(curves: Sequence[Curve], path: Path) -> None:
                 _line(panel, curve, colour[names[curve.method]])
         figure.supxlabel("environment step", fontsize=8)
         figure.supylabel("score so far", fontsize=8)
-        _legend(figure, colour, list(dict.fromkeys(c.episodes for c in curves)), columns)
+        _legend(figure, colour, kinds, across)
 
 
 def _frame(panel: "Axes", task: str, last: int) -> None:
@@ -55,10 +58,16 @@ def _line(panel: "Axes", curve: Curve, colour: str) -> None:
         panel.fill_between(steps, low, high, color=colour, alpha=0.13, linewidth=0)
 
 
+def _legend_shape(names: Sequence[str], width: float) -> tuple[int, int]:
+    """Columns and rows that fit into `width` inches with the longest name in every column."""
+    columns = max(1, min(len(names), int(width / (0.5 + 0.065 * max(map(len, names))))))
+    return columns, -(-len(names) // columns)
+
+
 def _legend(figure: "Figure", colour: dict[str, str], kinds: Sequence[Episodes], columns: int) -> None:
     from matplotlib.lines import Line2D
 
     methods = [Line2D([], [], color=shade, linewidth=1.3, label=name) for name, shade in colour.items()]
     lines = [Line2D([], [], color=SOFT, linewidth=1.3, linestyle=DASHES[k], label=MEANING[k]) for k in kinds]
     handles = [*methods, *lines]
-    figure.legend(handles=handles, loc="outside upper left", ncols=columns + 1, fontsize=7.5)
+    figure.legend(handles=handles, loc="outside upper left", ncols=columns, fontsize=7.5)

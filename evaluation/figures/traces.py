@@ -1,11 +1,12 @@
 """Episodes as score curves, read from the trajectories of finished runs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
+from certigraph.evaluation.finding import trajectory_files
 from certigraph.evaluation.settings import GRAPHS, graph_module, operators_of
 from certigraph.nodes.specs import Spec
 from certigraph.state.endings import Fault
@@ -68,7 +69,7 @@ def read_traces(folders: Iterable[Path]) -> tuple[list[Trace], list[Path]]:
     traces: list[Trace] = []
     left_out: list[Path] = []
     folders = list(folders)
-    for path in dict.fromkeys(found for folder in folders for found in _below(folder)):
+    for path in dict.fromkeys(found for folder in folders for found in trajectory_files(folder)):
         trajectory = read_trajectory(path)
         if trajectory.footer is None or trajectory.footer.ending.startswith("error:"):
             left_out.append(path.parent)
@@ -87,7 +88,7 @@ def traces_of(trajectory: Trajectory) -> list[Trace]:
     return [
         Trace(
             run=header.run_id,
-            method=_method(header),
+            method=method_of(header),
             task=_task(header.task),
             task_id=header.task.id,
             episode=number,
@@ -99,10 +100,11 @@ def traces_of(trajectory: Trajectory) -> list[Trace]:
     ]
 
 
-def _below(folder: Path) -> Sequence[Path]:
-    if not folder.is_dir():
-        raise Fault("data", f"{folder}: no such folder: give folders that `certigraph run` wrote")
-    return sorted(folder.rglob("trajectory.jsonl"))
+def method_of(header: Header) -> Method:
+    """The method of a run: what its graph's operators differ in from the usual ones is swapped."""
+    usual = operators_of(graph_module(header.graph).graph) if header.graph in GRAPHS else {}
+    swapped = {slot: Spec.model_validate(spec) for slot, spec in header.operators.items() if spec != usual.get(slot)}
+    return Method(graph=header.graph, swaps=tuple(f"{s}={spec}" for s, spec in swapped.items()), model=_model(header))
 
 
 def _episodes(events: Iterable[Event]) -> Iterator[list[dict[str, Any]]]:
@@ -131,12 +133,6 @@ def _task(task: Task) -> str:
     if task.benchmark.partition(":")[0] == "scienceworld":
         return task.id.rpartition("/")[-1].partition(":")[0]
     return f"{task.benchmark} {task.id}"
-
-
-def _method(header: Header) -> Method:
-    usual = operators_of(graph_module(header.graph).graph) if header.graph in GRAPHS else {}
-    swapped = {slot: Spec.model_validate(spec) for slot, spec in header.operators.items() if spec != usual.get(slot)}
-    return Method(graph=header.graph, swaps=tuple(f"{s}={spec}" for s, spec in swapped.items()), model=_model(header))
 
 
 def _model(header: Header) -> str:

@@ -7,7 +7,7 @@ from inspect_ai.model import ChatMessage, GenerateConfig, Model, ModelAPI, Model
 from inspect_ai.tool import ToolChoice, ToolInfo
 from openai import APIStatusError
 
-from certigraph.adapters.models.chat import check_model
+from certigraph.adapters.models.chat import check_model, is_scripted
 from certigraph.adapters.models.local import ANSWER_TOKENS, local_endpoint, weights
 from certigraph.adapters.models.redact import redact
 from certigraph.state.endings import Fault
@@ -41,8 +41,9 @@ class Endpoint(ModelAPI):
         super().__init__(model_name, base_url, api_key, [], config)
         self._local = model_name.startswith("local")
         at = _address(model_name, base_url)
-        served = f"openai-api/certigraph/{at.model}"
-        self._api = get_model(served, base_url=at.url, api_key=at.key, config=config, memoize=False, **model_args).api
+        self.served = at.model
+        asked = f"openai-api/certigraph/{at.model}"
+        self._api = get_model(asked, base_url=at.url, api_key=at.key, config=config, memoize=False, **model_args).api
 
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
@@ -78,7 +79,7 @@ def _inspect_name(name: str) -> str:
     kind, _, rest = name.partition(":")
     if "/" in name and kind not in ("local", "openai"):
         return name
-    if check_model(name).startswith("scripted:"):
+    if is_scripted(check_model(name)):
         return NO_MODEL
     if kind == "openai" and not os.environ.get("CERTIGRAPH_BASE_URL"):
         return f"openai/{rest}"

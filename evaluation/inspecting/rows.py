@@ -9,13 +9,17 @@ ROW = "certigraph"
 
 
 class Row(Record):
-    """One task: how its run ended and what it came to. `certified` and `planned` count predicates."""
+    """One run of a task: how it ended and what it came to. `certified` and `planned` count predicates."""
 
     id: str
+    trial: int = 0
+    """Which repetition of the task it was."""
     run: str = ""
     """Name of the run's folder."""
     certified: int = 0
     planned: int = 0
+    steps: int = 0
+    """World steps, of the last episode where there were several."""
     footer: Footer
 
     @property
@@ -44,12 +48,19 @@ class Row(Record):
         return self.footer.usage.input_tokens + self.footer.usage.output_tokens
 
 
-def row_of(task_id: str, result: Result) -> Row:
+def row_of(task_id: str, result: Result, trial: int = 0) -> Row:
     """The row of a finished run."""
     footer = result.trajectory.footer or unfinished()
     planned = len(result.state.get("plan", []))
+    certified = len(result.states[-1].predicates)
     return Row(
-        id=task_id, run=result.folder.name, certified=len(result.states[-1].predicates), planned=planned, footer=footer
+        id=task_id,
+        trial=trial,
+        run=result.folder.name,
+        certified=certified,
+        planned=planned,
+        steps=len(result.state.get("history", [])),
+        footer=footer,
     )
 
 

@@ -28,7 +28,8 @@ def verdict() -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         stored = state.store.get(ROW)
-        row = Row.model_validate(stored) if stored else Row(id=str(state.sample_id), footer=unfinished())
+        lost = Row(id=str(state.sample_id), trial=state.epoch - 1, footer=unfinished())
+        row = Row.model_validate(stored) if stored else lost
         scores = row.footer.scores
         return Score(
             value=row.value,

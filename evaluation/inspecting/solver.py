@@ -1,61 +1,49 @@
 """Runs a graph as inspect's solver: one sample is one run, with inspect's model behind the bridge."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 
 from inspect_ai.agent import AgentState, agent_bridge
 from inspect_ai.log import transcript
 from inspect_ai.model import ModelOutput, get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
-from inspect_ai.util import LimitExceededError
-from langchain_openai import ChatOpenAI
-from pydantic import JsonValue, PrivateAttr, SecretStr
-from tenacity import RetryError
+from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.context import Context
-from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.chat import is_scripted
+from certigraph.adapters.protocols import Benchmark
+from certigraph.evaluation.budgets import allowance, roles_in
+from certigraph.evaluation.inspecting.bridged import minds_of
+from certigraph.evaluation.inspecting.journal import Cell, Journal
 from certigraph.evaluation.inspecting.models import NO_MODEL
 from certigraph.evaluation.inspecting.rows import ROW, Row, row_of
-from certigraph.evaluation.run import arun
-from certigraph.evaluation.settings import build_graph, parse_swap
-from certigraph.state.endings import Fault, LimitKind, LimitReached
-from certigraph.state.trajectory import Event, Line
+from certigraph.evaluation.result import Result
+from certigraph.evaluation.run import aresume, arun
+from certigraph.evaluation.settings import AnyGraph, build_graph, parse_swap
+from certigraph.state.trajectory import Event, Header, Line
 
 SCRIPTED = "scripted:expert"
 """The model where neither the task nor inspect names one."""
 
-LIMITS: Mapping[str, LimitKind] = {"token": "tokens", "cost": "usd", "time": "seconds", "working": "seconds"}
-"""inspect's limits by the names of ours; the others count calls."""
-
-
-class BridgedChat(ChatOpenAI):
-    """Asks whatever model inspect was given, and takes inspect's limits for the run's own."""
-
-    _limit: LimitExceededError | None = PrivateAttr(None)
-
-    async def _agenerate(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return await super()._agenerate(*args, **kwargs)
-        except LimitExceededError as limit:
-            self._limit = limit
-            raise LimitReached(LIMITS.get(limit.type, "calls"), limit.limit, limit.value) from limit
-        except RetryError as spent:
-            raise Fault("model", redact(f"every retry failed: {spent.last_attempt.exception()!r}")) from None
-
-    @property
-    def limit(self) -> LimitExceededError | None:
-        """The limit of inspect that stopped the run, if one did."""
-        return self._limit
-
 
 class RunError(Exception):
-    """A run ended in an error; inspect records the sample as failed, and `inspect eval-retry` runs it again."""
+    """A run ended in an error; inspect records the sample as failed, and a retry runs it again."""
 
 
 @solver
 def certified_run(
-    graph: str, benchmark: str, *, swaps: dict[str, str], model: str = "", data: str = "", out: str = "runs"
+    graph: str,
+    benchmark: str,
+    *,
+    swaps: dict[str, str],
+    model: str = "",
+    roles: Sequence[str] = (),
+    budget: Sequence[str] = (),
+    data: str = "",
+    cache: str = "",
+    out: str = "runs",
+    journal: str = "",
 ) -> Solver:
     """Run a graph on the benchmark's task of the sample's id; the run's row is left in the sample's store.
 
@@ -64,37 +52,61 @@ def certified_run(
         benchmark: a benchmark's name, its configuration included.
         swaps: operators by slot, as in `{"validate": "capped:depth=1"}`.
         model: a scripted model; any other name leaves the choice to inspect.
+        roles: other models for some roles, as `ROLE=MODEL`; those that are no scripts are inspect's model roles.
+        budget: what a run may spend and its method's limits, as `KEY=N`.
         data: data folder, or the empty string for the default.
+        cache: folder of the models' replies, or the empty string for none.
         out: the folder in which every run gets a folder of its own.
+        journal: name of the file there by which a retry finds the runs again; empty: none.
     """
     compiled = build_graph(graph, dict(parse_swap(f"{slot}={text}") for slot, text in swaps.items()))
     live = load_benchmark(benchmark, data or None)
+    spending, limits = allowance(budget, live.limits)
+    fixed = Context(roles=roles_in(roles), data=data or None, cache=cache or None, budget=spending, limits=limits)
+    runs = Journal(out, journal)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        task = live.task(str(state.sample_id))
-        context = Context(model=_model(model), data=data or None)
-        chat = None if context.model.startswith("scripted:") else bridged_chat()
-        context = context.model_copy(update={"chat": chat})
-        async with agent_bridge(AgentState(messages=state.messages)):
-            result = await arun(compiled, live, task, context=context, out=out, listener=_note)
-        row = row_of(task.id, result)
+        cell = Cell(str(state.sample_id), state.epoch - 1)
+        context = fixed.model_copy(update={"model": _model(model), "trial": cell.trial})
+        minds = minds_of(context, live)
+        context = context.model_copy(update={"chat": minds})
+        # a script asks inspect for nothing
+        async with agent_bridge(AgentState(messages=state.messages)) if minds else nullcontext():
+            result = await _finished(runs, cell, compiled, live, context, out)
+        row = row_of(cell.task, result, cell.trial)
         state.store.set(ROW, row.model_dump(mode="json"))
         state.output = ModelOutput.from_content(context.model, row.ending)
-        if chat and chat.limit:
-            raise chat.limit
+        if minds and minds.limit:
+            raise minds.limit
         _refuse_errors(row)
         return state
 
     return solve
 
 
-def bridged_chat() -> BridgedChat:
-    """The chat model that inspect answers for, inside its agent bridge."""
-    return BridgedChat(model="inspect", api_key=SecretStr("none"), max_retries=0, disable_streaming=True)
+async def _finished(runs: Journal, cell: Cell, graph: AnyGraph, live: Benchmark, context: Context, out: str) -> Result:
+    """The cell's run as it ended, gone on with where a crash cut it off; a new one where it failed or is missing."""
+    folder = runs.begun(cell)
+    begun = Result(folder) if folder else None
+    if begun and begun.ending == "interrupted":
+        return await aresume(begun.folder, benchmark=live, chat=context.chat, listener=_note)
+    if begun and not begun.ending.startswith("error:"):
+        return begun
+    listener = _noting(runs, cell)
+    return await arun(graph, live, live.task(cell.task), context=context, out=out, listener=listener)
+
+
+def _noting(runs: Journal, cell: Cell) -> Callable[[Line], None]:
+    def listener(line: Line) -> None:
+        if isinstance(line, Header):
+            runs.note(cell, line.run_id)
+        _note(line)
+
+    return listener
 
 
 def _model(name: str) -> str:
-    if name.startswith("scripted:"):
+    if is_scripted(name):
         return name
     active = str(get_model())
     return SCRIPTED if active == NO_MODEL else active

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping
 
 from inspect_ai import Task, task
-from inspect_ai.model import GenerateConfig
+from inspect_ai.model import GenerateConfig, Model
 
 from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.models.chat import is_scripted
+from certigraph.evaluation.budgets import roles_in
 from certigraph.evaluation.inspecting.dataset import dataset, stratified
 from certigraph.evaluation.inspecting.models import inspect_model
 from certigraph.evaluation.inspecting.scorer import official, verdict
@@ -31,7 +33,12 @@ def task_of(benchmark: str) -> Callable[..., Task]:
         split: str = "",
         ids: OneOrMore = "",
         stratify: int = 0,
+        trials: int = 1,
+        role: OneOrMore = "",
+        budget: OneOrMore = "",
+        cache: str = "",
         out: str = "runs",
+        journal: str = "",
         **swaps: OneOrMore,
     ) -> Task:
         """A graph on a benchmark.
@@ -44,19 +51,38 @@ def task_of(benchmark: str) -> Callable[..., Task]:
             split: split of the tasks; unset: the benchmark's default.
             ids: ids of the tasks, in place of a split.
             stratify: number of tasks, spread over difficulty, length and kind; 0: all of them in order.
+            trials: runs of each task; inspect's --epochs does the same.
+            role: other models for some roles: `executor=local`; as inspect's --model-role does.
+            budget: what a run may spend and its method's limits: `calls=20,steps=30`.
+            cache: folder that keeps the replies of models, so that a question is paid once.
             out: the folder in which every run gets a folder of its own.
+            journal: name of the file in `out` by which a retry after a crash finds every run again.
             **swaps: operators by slot: `validate="capped:depth=1"`.
         """
         name = f"{benchmark}:{config}" if config else benchmark
         live = load_benchmark(name, data or None)
         tasks = [live.task(task_id) for task_id in _listed(ids)] if ids else live.tasks(split)
         given = {slot: ",".join(_listed(text)) for slot, text in swaps.items()}
+        roles = roles_in(_listed(role))
         return Task(
             dataset=dataset(name, stratified(tasks, stratify) if stratify else tasks),
-            solver=certified_run(graph, name, swaps=given, model=model, data=data, out=out),
+            solver=certified_run(
+                graph,
+                name,
+                swaps=given,
+                model=model,
+                roles=_listed(role),
+                budget=_listed(budget),
+                data=data,
+                cache=cache,
+                out=out,
+                journal=journal,
+            ),
             scorer=verdict(),
             metrics=[official(name, data)],
             model=inspect_model(model),
+            model_roles=_model_roles(roles),
+            epochs=trials,
             config=_generation(model),
             # a failed run is recorded and scored as what it left; the others go on, and a retry takes only the failed
             continue_on_fail=True,
@@ -73,8 +99,13 @@ def _generation(model: str) -> GenerateConfig:
     return GenerateConfig(temperature=0, max_retries=RETRIES, max_connections=at_once)
 
 
+def _model_roles(roles: Mapping[str, str]) -> dict[str, str | Model]:
+    made = {role: inspect_model(name) for role, name in roles.items() if not is_scripted(name)}
+    return {role: model for role, model in made.items() if model}
+
+
 def _listed(value: OneOrMore) -> list[str]:
-    return [str(part) for part in (value if isinstance(value, list) else [value])]
+    return [str(part) for part in (value if isinstance(value, list) else [value]) if part != ""]
 
 
 def _operators(graph: str, swaps: Mapping[str, str]) -> dict[str, object]:

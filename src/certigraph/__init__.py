@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from certigraph.adapters.context import Budget as Budget
     from certigraph.adapters.context import Context as Context
     from certigraph.adapters.protocols import Limits as Limits
+    from certigraph.evaluation.ablating.ablate import ablate as ablate
+    from certigraph.evaluation.comparing.command import Choice as Choice
+    from certigraph.evaluation.evaluate import evaluate as evaluate
     from certigraph.evaluation.report.report import write_report as write_report
     from certigraph.evaluation.result import Result as Result
     from certigraph.evaluation.run import aresume as aresume
@@ -36,6 +39,9 @@ _PUBLIC = {
     "adapters.benchmarks": ("load_benchmark",),
     "adapters.context": ("Budget", "Context"),
     "adapters.protocols": ("Limits",),
+    "evaluation.ablating.ablate": ("ablate",),
+    "evaluation.comparing.command": ("Choice",),
+    "evaluation.evaluate": ("evaluate",),
     "evaluation.report.report": ("write_report",),
     "evaluation.result": ("Result",),
     "evaluation.run": ("aresume", "arun", "resume", "run"),

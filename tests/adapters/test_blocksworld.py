@@ -35,8 +35,10 @@ from certigraph.adapters.blocksworld import (
     shortest_plan,
     unmet,
 )
+from certigraph.adapters.blocksworld.responder import respond
 from certigraph.adapters.blocksworld.strips import HAND_EMPTY, clear, holding, on, ontable, possible
 from certigraph.adapters.blocksworld.wording import list_facts
+from certigraph.adapters.models.spoiling import SLIP
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Task
 
@@ -429,3 +431,36 @@ def test_problems_are_read_from_text_file_and_folder(tmp_path):
 def test_what_is_no_problem_is_refused_with_the_reason(old, new, why):
     with pytest.raises(Fault, match=f"(?s)here.*{why}"):
         read_problem(PROBLEM.replace(old, new), "here")
+
+
+# --- the expert, after errors
+
+VERDICT = {"properties": {"reason": {"type": "string"}, "holds": {"type": "integer", "maximum": 10}}}
+COMPLETION = {"properties": {"reason": {"type": "string"}, "completed": {"type": "boolean"}}}
+
+
+def test_a_condition_that_says_nothing_of_the_world_does_not_hold():
+    state = random_instance(4, 0).state
+    true = fact_text(min(state))
+    for text, held in ((true, 3), ("Something that no action brings about (2).", 1)):
+        prompt = f"{describe(state)}\nConditions, in order:\n1. {true}\n2. {text}\n3. {true}\n"
+        assert respond(prompt, VERDICT)["holds"] == held
+    assert not respond(f"Subtask: Something else.\n{describe(state)}", COMPLETION)["completed"]
+    assert respond(f"Subtask: {true}\n{describe(state)}", COMPLETION)["completed"]
+
+
+def test_a_slip_is_refused_and_changes_nothing():
+    world = world_at(random_instance(4, 0).state)
+    before = world.view()
+    assert not world.step(Action(text=SLIP)).accepted
+    assert world.view() == before
+
+
+@given(states(), st.booleans())
+def test_every_target_gets_a_legal_move_also_one_that_holds_or_means_nothing(state, listed):
+    moves = [move_text(move) for move in applicable(state)]
+    choice = {"enum": moves} if listed else {"type": "string"}
+    form = {"properties": {"choice" if listed else "action": choice}}
+    for target in (fact_text(min(state)), "Something that no action brings about (1)."):
+        answer = respond(f"{describe(state)}\nCondition to make true next: {target}\n", form)
+        assert next(iter(answer.values())) in moves

@@ -279,21 +279,6 @@ def test_schemas_are_bounded_everywhere_and_free_of_references_unless_recursive(
     assert bounded(kept) == kept
 
 
-def test_a_simulated_model_errs_at_its_rate_validly_and_the_same_way_each_time() -> None:
-    schema = {"properties": {"choice": {"enum": ["a", "b", "c"]}, "sure": {"type": "boolean"}}}
-    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
-
-    def answers(rate: float, seed: int = 0) -> list[Any]:
-        model = ScriptedChat(responder=lambda prompt, schema: {"choice": "a", "sure": True}, error_rate=rate, seed=seed)
-        return [json.loads(model.invoke(f"question {i}", response_format=form).text) for i in range(300)]
-
-    assert answers(0.0) == [{"choice": "a", "sure": True}] * 300
-    for field, right, others in (("choice", "a", {"b", "c"}), ("sure", True, {False})):
-        wrong = [answer[field] for answer in answers(0.2) if answer[field] != right]
-        assert 35 < len(wrong) < 90 and set(wrong) == others
-    assert answers(0.2) == answers(0.2) != answers(0.2, seed=1)
-
-
 def test_a_scripted_run_imports_no_endpoint_client() -> None:
     code = (
         "import asyncio, sys\n"

@@ -586,7 +586,7 @@ def test_with_rollback_a_careless_mind_solves_generated_tasks(folder: Path, tmp_
     benchmark = TravelPlanner(folder, "rollback")
     outcomes = []
     for task in benchmark.tasks()[::6]:
-        context = Context(chat=ScriptedChat(error_rate=0.7, seed=1))
+        context = Context(model="simulated:act=0.7,seed=1")
         result = run("sdp", benchmark, task, context=context, out=tmp_path)
         check_certified_drafts(benchmark, result)
         outcomes.append((any(c.restores is not None for c in result.certificates), solved(result)))

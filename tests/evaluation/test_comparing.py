@@ -1,5 +1,6 @@
-"""Comparisons: the statistics' known values, plans that are held to, and runs that go on after anything."""
+"""Comparisons: plans that are held to, and runs that go on after anything."""
 
+import asyncio
 import csv
 import fcntl
 import json
@@ -21,24 +22,17 @@ from certigraph import cli
 from certigraph.adapters import benchmarks
 from certigraph.adapters.context import Budget, Context
 from certigraph.evaluation.comparing.cells import carry_out, cells_of, recorded
-from certigraph.evaluation.comparing.command import Order, order
+from certigraph.evaluation.comparing.command import Choice, Order, order
 from certigraph.evaluation.comparing.compare import compare, rows_of
 from certigraph.evaluation.comparing.curves import AXES, mean_curve, points_of
 from certigraph.evaluation.comparing.drawing import draw_curves
+from certigraph.evaluation.comparing.findings import findings_of
 from certigraph.evaluation.comparing.forecast import seconds_left, spoken
 from certigraph.evaluation.comparing.keeping import differences, settle
 from certigraph.evaluation.comparing.page import write_page
 from certigraph.evaluation.comparing.plan import methods_from, plan_of
 from certigraph.evaluation.comparing.report import report
 from certigraph.evaluation.comparing.rows import Prompted, Row
-from certigraph.evaluation.comparing.statistics import (
-    detectable,
-    holm,
-    interval,
-    paired_p,
-    standard_error,
-    told_apart,
-)
 from certigraph.evaluation.comparing.summary import comparison_of
 from certigraph.state.endings import Fault, Interrupted, UnknownName
 from certigraph.state.records import Scores, Task, Usage
@@ -50,7 +44,7 @@ TASKS = ("3-0", "4-0")
 
 def asked(*graphs: str, tasks: Sequence[str] = TASKS, calls: int = 6, swaps: Sequence[str] = ()) -> Order:
     context = Context(budget=Budget(calls=calls))
-    return order(graphs or ("react", "sdp"), "blocksworld", "", tasks, swaps, context)
+    return order(methods_from(graphs or ("react", "sdp"), swaps), "blocksworld", Choice(tasks), context)
 
 
 def done(given: Order, folder: Path) -> list[str]:
@@ -65,46 +59,6 @@ def row(method: str, task: str = "t", **figures: Any) -> Row:
     usual = {"ending": "goal", "score": 0.0, "solved": False, "calls": 1, "prompt_tokens": 0, "cached_tokens": 0}
     usual |= {"output_tokens": 0, "steps": 0, "seconds": 0.0, "roles": {}, "run": "r"}
     return Row.model_validate({"method": method, "task": task, **usual, **figures})
-
-
-# --- statistics
-
-
-def test_known_values():
-    assert standard_error([1, 2, 3, 4, 5]) == pytest.approx(0.70711, abs=1e-5)
-    assert paired_p([0] * 5, [1, 2, 3, 4, 5]) == pytest.approx(0.013236, abs=1e-6)  # t = 4.2426 with 4 degrees
-    assert detectable([1, 2, 3, 4, 5]) == pytest.approx((2.776445 + 0.940965) * 0.707107, abs=1e-5)
-    assert holm([0.01, 0.04, None, 0.03]) == pytest.approx([0.03, 0.06, None, 0.06])
-    assert holm([0.6, 0.9]) == [1.0, 1.0]
-
-
-def test_the_bootstrap_agrees_with_theory_where_there_is_one():
-    normal = [-1.64, -1.04, -0.67, -0.39, -0.13, 0.13, 0.39, 0.67, 1.04, 1.64] * 10
-    low, high = interval([10 + x for x in normal]) or (0, 0)
-    assert (low, high) == pytest.approx((10 - 1.96 * 0.0925, 10 + 1.96 * 0.0925), abs=0.02)
-    assert interval(normal) == interval(normal)
-
-
-def test_without_spread_there_is_nothing_to_compute():
-    assert interval([5.0] * 8) == (5.0, 5.0)
-    assert (interval([5.0]), paired_p([1, 2], [2, 3]), detectable([5.0] * 8), standard_error([5.0])) == (
-        None, None, None, 0.0,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("found", "n", "apart"),
-    [
-        ((1, 3), 20, True),
-        ((-3, -1), 6, True),
-        ((-1, 3), 20, False),
-        ((0, 3), 20, False),
-        ((1, 3), 5, False),
-        (None, 20, False),
-    ],
-)
-def test_what_can_be_told_from_noise(found: tuple[float, float] | None, n: int, apart: bool):
-    assert told_apart(found, n) is apart
 
 
 # --- plans
@@ -201,7 +155,8 @@ def test_a_run_that_died_before_its_first_line_begins_anew(tmp_path: Path):
     (cell.folder / "20200101-dead").mkdir(parents=True)
     (cell.folder / "20200101-dead" / "trajectory.jsonl").write_text('{"type": "hea')
     assert recorded(cell) is None
-    assert carry_out(cell, given.context, given.benchmark).footer == recorded(cell).footer  # type: ignore[union-attr]
+    carried = asyncio.run(carry_out(cell, given.context, given.benchmark))
+    assert carried.footer == recorded(cell).footer  # type: ignore[union-attr]
 
 
 def test_one_process_at_a_time(tmp_path: Path):
@@ -216,7 +171,7 @@ def test_one_process_at_a_time(tmp_path: Path):
 
 def test_tasks_that_a_method_lacks_are_left_out_for_all():
     rows = [row("react", "3-0", score=40), row("sdp", "3-0", score=60), row("react", "4-0", score=100, solved=True)]
-    found = comparison_of(asked().plan, rows)
+    found = comparison_of(asked().plan.outline, rows)
     assert [(m.n, m.score, m.successes) for m in found.methods] == [(1, 40, 0), (1, 60, 0)]
     (apart,) = found.differences
     assert (apart.method, apart.against, apart.mean, apart.words) == (
@@ -231,7 +186,7 @@ def test_the_difference_is_paired_by_task():
     tasks = [f"3-{n}" for n in range(8)]
     rows = [row("sdp", t, score=10.0 * n + 30 + n % 2) for n, t in enumerate(tasks)]
     rows += [row("react", t, score=10.0 * n) for n, t in enumerate(tasks)]
-    (apart,) = comparison_of(asked(tasks=tasks).plan, rows).differences
+    (apart,) = comparison_of(asked(tasks=tasks).plan.outline, rows).differences
     assert apart.mean == 30.5
     assert apart.low == pytest.approx(30.5, abs=0.5)
     assert apart.words == "above react at n=8"
@@ -297,7 +252,7 @@ def test_a_mean_curve_steps_where_any_run_does():
 def test_everything_is_written_and_the_curves_end_at_the_table(tmp_path: Path):
     given = asked()
     done(given, tmp_path)
-    comparison = report(given.plan, tmp_path)
+    comparison = report(given.plan, tmp_path).comparison
     assert {m.method: m.score for m in comparison.methods} == {"react": 100, "sdp": 0}
     with (tmp_path / "curves.csv").open() as file:
         last = {(line["axis"], line["method"]): float(line["mean"]) for line in csv.DictReader(file)}
@@ -311,7 +266,8 @@ def test_everything_is_written_and_the_curves_end_at_the_table(tmp_path: Path):
 
 def test_the_page_escapes_what_comes_from_outside(tmp_path: Path):
     plan = asked().plan.model_copy(update={"tasks": ("<script>1</script>",), "model": "<i>m</i>"})
-    write_page(plan, comparison_of(plan, []), draw_curves({a: {} for a in AXES}, tmp_path), tmp_path / "page.html")
+    findings = findings_of(plan, tmp_path)
+    write_page(plan, findings, draw_curves({a: {} for a in AXES}, tmp_path), tmp_path / "page.html")
     assert not re.search("<script|<i>m", (tmp_path / "page.html").read_text())
 
 
@@ -366,11 +322,11 @@ main(["compare", "one=sdp", "two=sdp", "--on", "script", "--out", sys.argv[1]])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("folder", "lines"), [("one", 1), ("one", 40), ("two", 25)])
+@pytest.mark.parametrize(("folder", "lines"), [("1-one", 1), ("1-one", 40), ("2-two", 25)])
 def test_a_killed_comparison_goes_on(folder: str, lines: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])}
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], env=env, stderr=subprocess.DEVNULL)
-    await_lines(tmp_path / "runs" / "001-only" / folder, lines)
+    await_lines(tmp_path / "runs" / "001-only" / "0" / folder, lines)
     process.send_signal(signal.SIGKILL)
     process.wait(timeout=60)
     monkeypatch.setitem(benchmarks.BENCHMARKS, "script", "doubles:Slow")

@@ -27,7 +27,7 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.travelplanner.generated.generator import generate_world
 from certigraph.evaluation import evaluate as module
-from certigraph.evaluation.evaluate import Evaluation, evaluate, read_evaluation
+from certigraph.evaluation.evaluate import Evaluation, evaluate, evaluate_retry, read_evaluation
 from certigraph.evaluation.inspecting.dataset import stratified
 from certigraph.evaluation.inspecting.registry import TASKS
 from certigraph.evaluation.run import run
@@ -269,12 +269,10 @@ def test_an_interrupt_names_the_command_that_finishes_the_evaluation(tmp_path: P
     [log] = tmp_path.glob("*.eval")
     finished = [sample.id for sample in read_eval_log(str(log)).samples or [] if sample.error is None]
     assert 0 < len(finished) < INTERRUPTIBLE
-    command = re.search(r"inspect (eval-retry \S+ --log-dir \S+)", said)
+    command = re.search(r"certigraph eval --retry (\S+)", said)
     assert command, said
-    inspect_command(command[1], installed)
-    [again] = set(tmp_path.glob("*.eval")) - {log}
-    assert read_evaluation(again).figures["n"] == INTERRUPTIBLE
-    assert len(list(tmp_path.glob("*/trajectory.jsonl"))) < INTERRUPTIBLE + 5
+    assert evaluate_retry(command[1], quiet=True).figures["n"] == INTERRUPTIBLE
+    assert len(list(tmp_path.glob("*/trajectory.jsonl"))) == INTERRUPTIBLE
 
 
 @pytest.mark.slow
@@ -289,6 +287,26 @@ def test_inspects_own_command_runs_a_task_and_retries_only_what_failed(
     [again] = set(tmp_path.glob("*.eval")) - {log}
     assert read_evaluation(again).figures == {"n": 3, "solved": 1.0, "solved_stderr": 0.0, "goal": 1.0}
     assert len(list(tmp_path.glob("runs/*"))) == 4
+
+
+@pytest.mark.slow
+def test_inspects_own_command_takes_operators_trials_and_a_budget(tmp_path: Path, installed: dict[str, str]):
+    arguments = "-T graph=sdp -T validate=always_pass -T budget=calls=20,steps=30 -T ids=3-0,3-1 --epochs 2"
+    inspect_command(f"eval certigraph/blocksworld {arguments} --log-dir .", installed)
+    [log] = tmp_path.glob("*.eval")
+    done = read_evaluation(log)
+    assert sorted((row.id, row.trial) for row in done.rows) == [("3-0", 0), ("3-0", 1), ("3-1", 0), ("3-1", 1)]
+    header = read_trajectory(tmp_path / "runs" / done.rows[0].run).header
+    assert header.operators["validate"]["name"] == "always_pass"
+    assert (header.context["budget"]["calls"], header.context["limits"]["steps"]) == (20, 30)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("benchmark", ["travelplanner", "scienceworld"])
+def test_inspects_own_command_runs_the_other_benchmarks(benchmark: str, tmp_path: Path, installed: dict[str, str]):
+    inspect_command(f"eval certigraph/{benchmark} -T model=scripted:first --limit 1 --log-dir .", installed)
+    [log] = tmp_path.glob("*.eval")
+    assert read_evaluation(log).failed == ()
 
 
 @pytest.fixture

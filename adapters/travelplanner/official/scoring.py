@@ -1,6 +1,7 @@
 """TravelPlanner's official score of a plan, and of many. Only a plan's first `query.days` entries are looked at."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -29,12 +30,22 @@ class PlanScore(Record):
     """How many hard constraints the query sets, the budget included."""
     cost: float | None = None
 
-    @property
+    @cached_property
+    def commonsense_held(self) -> int:
+        """How many of the eight hold."""
+        return _held(self.commonsense)
+
+    @cached_property
+    def hard_held(self) -> int:
+        """How many hard constraints hold."""
+        return _held(self.hard)
+
+    @cached_property
     def commonsense_passed(self) -> bool:
         """All eight hold."""
         return all(judgement.passed for judgement in self.commonsense.values())
 
-    @property
+    @cached_property
     def hard_passed(self) -> bool:
         """They were evaluated and none is violated."""
         evaluated = [judgement.passed for judgement in self.hard.values() if judgement.passed is not None]
@@ -76,9 +87,9 @@ def aggregate(scores: Sequence[PlanScore]) -> dict[str, float]:
     return {
         "n": n,
         "delivery": sum(score.delivered for score in scores) / n,
-        "commonsense_micro": sum(_held(score.commonsense) for score in scores) / (len(COMMONSENSE) * n),
+        "commonsense_micro": sum(score.commonsense_held for score in scores) / (len(COMMONSENSE) * n),
         "commonsense_macro": sum(score.commonsense_passed for score in scores) / n,
-        "hard_micro": sum(_held(score.hard) for score in scores) / sum(score.requested for score in scores),
+        "hard_micro": sum(score.hard_held for score in scores) / sum(score.requested for score in scores),
         "hard_macro": sum(score.hard_passed for score in scores) / n,
         "final_pass": sum(score.passed for score in scores) / n,
     }

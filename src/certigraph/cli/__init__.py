@@ -6,8 +6,8 @@ from collections.abc import Callable
 import typer
 from rich.console import Console
 
-from certigraph.cli.comparing import compare_command
-from certigraph.cli.looking import figures_command, graph_command, list_command
+from certigraph.cli.comparing import ablate_command, compare_command
+from certigraph.cli.looking import anatomy_command, export_command, figures_command, graph_command, list_command
 from certigraph.cli.measuring import bench_command, eval_command, score_command
 from certigraph.cli.running import report_command, resume_command, run_command
 from certigraph.state.endings import Fault, Interrupted, UnknownName
@@ -19,10 +19,13 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "resume": resume_command,
     "eval": eval_command,
     "compare": compare_command,
+    "ablate": ablate_command,
     "score": score_command,
     "graph": graph_command,
     "report": report_command,
+    "anatomy": anatomy_command,
     "figures": figures_command,
+    "export": export_command,
     "list": list_command,
     "bench": bench_command,
 }

@@ -5,33 +5,86 @@ from typing import Annotated
 
 import typer
 
-from certigraph.cli.options import AsJson, Budgets, Data, Model, Roles
+from certigraph.cli.options import AsJson, BenchmarkName, Budgets, Data, GraphName, Model, Roles
+
+Split = Annotated[str, typer.Option(help="Split of the tasks; the benchmark's default otherwise.")]
+Tasks = Annotated[list[str] | None, typer.Option("--task", help="Task id, in place of a split; again for more.")]
+Limit = Annotated[int, typer.Option(min=0, help="Number of tasks, the first ones; 0: all.")]
+Trials = Annotated[int, typer.Option(min=1, help="Runs of each method on each task.")]
+AtOnce = Annotated[int, typer.Option("--at-once", min=1, help="Runs under way at a time; for endpoints that can.")]
+ReportOnly = Annotated[bool, typer.Option("--report-only", help="Run nothing; report what is there.")]
 
 
 def compare_command(
-    graphs: Annotated[list[str] | None, typer.Argument(metavar="GRAPH...", help="GRAPH or NAME=GRAPH.")] = None,
+    graphs: Annotated[
+        list[str] | None, typer.Argument(metavar="GRAPH...", help="GRAPH or NAME=GRAPH, or LOG.eval.")
+    ] = None,
     on: Annotated[str, typer.Option(metavar="BENCHMARK", help="Or BENCHMARK:CONFIGURATION.")] = "blocksworld",
-    split: Annotated[str, typer.Option(help="Split of the tasks; the benchmark's default otherwise.")] = "",
-    task: Annotated[list[str] | None, typer.Option(help="Task id, in place of a split; again for more.")] = None,
+    split: Split = "",
+    task: Tasks = None,
+    limit: Limit = 0,
+    trials: Trials = 1,
     model: Model = "scripted:expert",
     role: Roles = None,
     data: Data = None,
     budget: Budgets = None,
     swap: Annotated[list[str] | None, typer.Option(help="GRAPH:SLOT=OPERATOR: step:planner=none.")] = None,
     out: Annotated[Path, typer.Option(help="The comparison's folder; one begun there goes on.")] = Path("comparison"),
-    report_only: Annotated[bool, typer.Option("--report-only", help="Run nothing; report what is there.")] = False,
+    at_once: AtOnce = 1,
+    report_only: ReportOnly = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run methods on the same tasks with the same budget; started again, it goes on where it stopped."""
+    """Run methods on the same tasks with the same budget; started again, it goes on where it stopped.
+
+    Given two or more logs of `certigraph eval` (LOG.eval) instead of graphs, it compares those.
+    """
     from certigraph.cli.asked import context_from
     from certigraph.cli.watched import said_source
-    from certigraph.evaluation.comparing.command import carry_out, order, order_in, print_comparison
+    from certigraph.evaluation.comparing.command import Choice, order, order_in, print_logs, worked_off
+    from certigraph.evaluation.comparing.plan import methods_from
 
+    if graphs and all(name.endswith(".eval") for name in graphs):
+        print_logs([Path(name) for name in graphs], as_json=as_json)
+        return
     if graphs and not report_only:
         said_source(on, data)
-        given = order(graphs, on, split, task or [], swap or [], context_from(model, role, data, budget, on))
+        methods = methods_from(graphs, swap or [])
+        choice = Choice(task or [], split, limit, trials)
+        given = order(methods, on, choice, context_from(model, role, data, budget, on))
     else:
         given = order_in(out)
-    if not report_only:
-        carry_out(given, out, silent=as_json)
-    raise typer.Exit(print_comparison(given, out, as_json=as_json))
+    raise typer.Exit(worked_off(given, out, at_once=at_once, report_only=report_only, as_json=as_json))
+
+
+def ablate_command(
+    graph: GraphName,
+    benchmark: BenchmarkName,
+    swap: Annotated[
+        list[str] | None, typer.Option(help="A variant: SLOT=OPERATOR, several joined by +; sdp has three by default.")
+    ] = None,
+    split: Split = "",
+    task: Tasks = None,
+    limit: Limit = 0,
+    trials: Trials = 1,
+    model: Model = "simulated",
+    role: Roles = None,
+    data: Data = None,
+    budget: Budgets = None,
+    out: Annotated[Path, typer.Option(help="The ablation's folder; one begun there goes on.")] = Path("ablation"),
+    at_once: AtOnce = 1,
+    report_only: ReportOnly = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a graph and its variants, an operator exchanged in each, on the same tasks; beside it what a replay says."""
+    from certigraph.cli.asked import context_from
+    from certigraph.cli.watched import said_source
+    from certigraph.evaluation.ablating.variants import variants
+    from certigraph.evaluation.comparing.command import Choice, order, order_in, worked_off
+
+    if report_only:
+        given = order_in(out)
+    else:
+        said_source(benchmark, data)
+        methods, choice = variants(graph, swap or []), Choice(task or [], split, limit, trials)
+        given = order(methods, benchmark, choice, context_from(model, role, data, budget, benchmark))
+    raise typer.Exit(worked_off(given, out, at_once=at_once, report_only=report_only, as_json=as_json))

@@ -1,7 +1,7 @@
 """What there is, and what runs left, to look at."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -32,6 +32,34 @@ def figures_command(
     from certigraph.evaluation.figures.printing import print_drawn
 
     print_drawn(draw_figures(folders, out, data=data, with_accidental=with_accidental), kept=with_accidental)
+
+
+def anatomy_command(
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Searched for runs at any depth.")],
+    out: Annotated[Path, typer.Option(help="Folder for the page, figures, CSV and Parquet.")] = Path("anatomy"),
+) -> None:
+    """Where runs succeed, stall and spend: one page, figures, and a table for each analysis."""
+    from certigraph.evaluation.figures.canvas import check_matplotlib
+
+    check_matplotlib()
+    from certigraph.evaluation.anatomy.anatomy import write_anatomy
+    from certigraph.evaluation.anatomy.printing import print_anatomy
+    from certigraph.evaluation.anatomy.reading import find_runs, recorded_runs
+
+    found = find_runs(folders)
+    print_anatomy(write_anatomy(recorded_runs(found), out), out, found.unbegun)
+
+
+def export_command(
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Searched for runs at any depth.")],
+    to: Annotated[Literal["atif", "inspect", "parquet"], typer.Option(help="The format.")],
+    out: Annotated[Path, typer.Option(help="Folder for the files; it is made.")] = Path("exported"),
+) -> None:
+    """Write runs in another format: ATIF documents, logs for inspect_ai, or a Parquet table for offline RL."""
+    from certigraph.evaluation.exporting.export import export
+
+    for file in export(folders, to, out):
+        typer.echo(file)
 
 
 def list_command(as_json: AsJson = False) -> None:

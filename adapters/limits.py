@@ -1,0 +1,15 @@
+"""Every benchmark's default limits, in one table: the papers' own where a paper ran it."""
+
+from collections.abc import Mapping
+
+from certigraph.adapters.protocols import Limits
+
+PAPER_LIMITS: Mapping[str, Limits] = {
+    "assistantbench": Limits(attempts=3, replans=2, steps=30, subqueries=5),
+    "blocksworld": Limits(),
+    "hotpotqa": Limits(attempts=3, replans=2, steps=20, passages=10),
+    "musique": Limits(attempts=3, replans=2, steps=25, passages=10),
+    "scienceworld": Limits(attempts=30, replans=5, steps=500, options=20),
+    "travelplanner": Limits(attempts=3, replans=5, steps=60),
+}
+"""Attempts, replans and steps of SDP (appendix A) by benchmark; BlocksWorld, which it did not run, has the defaults."""

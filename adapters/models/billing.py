@@ -1,0 +1,41 @@
+"""Where a node's bill goes: to the driver that runs the graph, past LangGraph's stream.
+
+A custom stream would do, but with one LangGraph runs every node as a task of its own, at a third more time a superstep.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+
+from certigraph.adapters.models.meter import Call
+from certigraph.state.records import Usage
+
+
+class Bill(NamedTuple):
+    """What one execution of a node cost, and the model calls that it made."""
+
+    superstep: int
+    usage: Usage
+    calls: list[Call]
+
+
+Payer = Callable[[Bill], None]
+
+_PAYER: ContextVar[Payer | None] = ContextVar("certigraph_payer", default=None)
+
+
+@contextmanager
+def billed_to(payer: Payer) -> Iterator[None]:
+    """Hand the bill of every node that runs inside the block to `payer`, of one that failed too."""
+    token = _PAYER.set(payer)
+    try:
+        yield
+    finally:
+        _PAYER.reset(token)
+
+
+def send_bill(bill: Bill) -> None:
+    """Hand in a bill; without a payer it is in the graph's state alone."""
+    if payer := _PAYER.get():
+        payer(bill)

@@ -1,0 +1,116 @@
+"""Replies of models on disk, so that the same question is asked and paid once.
+
+One SQLite file holds JSON texts and nothing that runs when read. Several processes may use it at once: a reply is one
+statement, and of two the first stays.
+"""
+
+import asyncio
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.chat import model_label
+from certigraph.adapters.models.endpoint import NO_USAGE, Reply
+from certigraph.adapters.models.schemas import Schema
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.state.endings import Fault
+
+T = TypeVar("T")
+
+FILE = "replies.sqlite"
+LAYOUT = 1
+"""Version of the file's layout, as SQLite's user_version."""
+
+PATIENCE = 60.0
+"""Seconds to wait for another process that writes."""
+
+
+class Kept(NamedTuple):
+    """The place of one question's reply; nothing is found or kept where there is no cache."""
+
+    file: Path | None
+    key: str = ""
+
+    async def find(self) -> Reply | None:
+        """The reply that is kept, which costs nothing; None where there is none.
+
+        Raises:
+            Fault: ("data") the file is no cache of replies.
+        """
+        if self.file is None:
+            return None
+        return await asyncio.to_thread(_at, self.file, lambda replies: _read(replies, self.key))
+
+    async def keep(self, reply: Reply) -> None:
+        """Keep a reply that could be used. Raises as `find` does."""
+        if self.file is not None and not reply.cached:
+            await asyncio.to_thread(_at, self.file, lambda replies: _write(replies, self.key, reply))
+
+
+def kept(
+    context: Context, model: BaseChatModel, messages: Sequence[BaseMessage], name: str, schema: Schema | None
+) -> Kept:
+    """The place of the reply to a question: to these messages and schema, by this model, in this trial.
+
+    A model is known by its name and parameters, not by its address: local ones are served at another one every time.
+    Scripted models need no cache.
+    """
+    if context.cache is None or isinstance(model, ScriptedChat):
+        return Kept(None)
+    question = {
+        "model": [model_label(model), model._identifying_params],
+        "messages": [[message.type, message.content] for message in messages],
+        "schema": [name, schema],
+        "trial": context.trial,
+    }
+    plain = json.dumps(question, sort_keys=True, default=str)
+    return Kept(Path(context.cache).expanduser() / FILE, hashlib.sha256(plain.encode()).hexdigest())
+
+
+def _at(file: Path, work: Callable[[sqlite3.Connection], T]) -> T:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(file, timeout=PATIENCE, isolation_level=None)) as replies:
+            _laid_out(replies)
+            return work(replies)
+    except (sqlite3.Error, OSError, ValueError, KeyError, TypeError) as error:
+        fix = "delete it, or name another folder: --cache FOLDER"
+        raise Fault("data", f"{file} cannot serve as a cache of replies ({error}): {fix}") from error
+
+
+def _laid_out(replies: sqlite3.Connection) -> None:
+    if _version(replies) == LAYOUT:
+        return
+    with replies:
+        replies.execute("BEGIN IMMEDIATE")  # of several processes that come first, one lays it out
+        if _version(replies) == LAYOUT:
+            return
+        if _version(replies) or replies.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise ValueError("another program's or another version's file")
+        replies.execute("CREATE TABLE replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL)")
+        replies.execute(f"PRAGMA user_version = {LAYOUT}")
+
+
+def _version(replies: sqlite3.Connection) -> int:
+    [version] = replies.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _read(replies: sqlite3.Connection, key: str) -> Reply | None:
+    row = replies.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
+    if row is None:
+        return None
+    reply: dict[str, Any] = json.loads(row[0])
+    return Reply(str(reply["text"]), NO_USAGE, 0.0, cut="", cached=True)
+
+
+def _write(replies: sqlite3.Connection, key: str, reply: Reply) -> None:
+    replies.execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", (key, json.dumps({"text": reply.text})))

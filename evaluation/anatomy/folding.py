@@ -1,0 +1,146 @@
+"""One pass over the events of a run: its plan, tries, certificates and what each took, without building the state.
+
+`Trajectory.state()` validates every record; a thousand runs are read here in the time that takes for a few.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from certigraph.state.records import RESTORE, Usage
+from certigraph.state.trajectory import Event
+
+PLANNING = frozenset({"reset", "propose"})
+"""Nodes whose cost is the whole plan's, not that of the first predicate."""
+
+Plain = Mapping[str, Any]
+"""A record as its trajectory line has it: fields of default value are left out."""
+
+
+class Cost(NamedTuple):
+    """Steps taken in the world, model calls, and tokens of prompts and answers."""
+
+    steps: int = 0
+    calls: int = 0
+    tokens: int = 0
+
+    def plus(self, usage: Usage, steps: int) -> "Cost":
+        """With one more execution of a node."""
+        return Cost(self.steps + steps, self.calls + usage.calls, self.tokens + _tokens(usage))
+
+
+class Tried(NamedTuple):
+    """An attempt: `number` counts the tries at this target from 1, `step` is the world step it was made at."""
+
+    position: int
+    target: Plain
+    number: int
+    depth: int
+    step: int
+
+
+class Certified(NamedTuple):
+    """A certificate, the number of rejected tries at its first predicate, and all that was spent since the last one."""
+
+    record: Plain
+    rejected: int
+    cost: Cost
+
+    @property
+    def targets(self) -> Sequence[Plain]:
+        """The predicates it discharged."""
+        found: Sequence[Plain] = self.record["targets"]
+        return found
+
+    @property
+    def returns(self) -> bool:
+        """Whether it returned to an earlier certified state instead of discharging predicates of the task."""
+        return self.record.get("restores") is not None
+
+
+class Exhaustion(NamedTuple):
+    """The first time all tries at a target were used up: cursor and plan length then."""
+
+    head: int
+    planned: int
+
+
+@dataclass
+class Fold:
+    """What the events of a run add up to; of a graph without predicates, little but `steps`."""
+
+    plan: Sequence[Plain] = ()
+    head: int = 0
+    steps: int = 0
+    replans: int = 0
+    exhaustion: Exhaustion | None = None
+    tries: list[Tried] = field(default_factory=list)
+    certificates: list[Certified] = field(default_factory=list)
+    since: Cost = field(default_factory=Cost)
+    fresh: int = 0
+    """Where in `tries` those since the last certificate begin."""
+    decided: set[int] = field(default_factory=set)
+    """Which of `tries` were certified."""
+
+    def take(self, event: Event) -> None:
+        """Go on by one event. One without an update failed: it changed nothing but what it spent."""
+        update: dict[str, Any] = event.update or {}
+        if event.node == "replan":
+            self.exhaustion = self.exhaustion or Exhaustion(self.head, len(self.plan))
+            self.replans += bool(update.get("plan"))
+        taken = len(update.get("history", ()))
+        self.steps += taken
+        self.since = self.since if event.node in PLANNING else self.since.plus(event.usage, taken)
+        self.plan = update.get("plan", self.plan)
+        for attempt in update.get("attempts", ()):
+            self.tries.append(self._tried(attempt))
+        for certificate in update.get("certificates", ()):
+            self._certify(certificate)
+        self.head = update.get("head", self.head)
+
+    def open_tries(self) -> Sequence[Tried]:
+        """Those since the last certificate."""
+        return self.tries[self.fresh :]
+
+    def standing(self) -> frozenset[int]:
+        """Which certificates still hold at the end: those that no return went behind."""
+        states: list[tuple[int, ...]] = [()]
+        for place, certificate in enumerate(self.certificates):
+            to = certificate.record.get("restores")
+            states.append((*states[-1], place) if to is None else states[to])
+        return frozenset(states[-1])
+
+    def _tried(self, attempt: Plain) -> Tried:
+        position, target = attempt["position"], attempt["target"]
+        before = sum(t.position == position and t.target == target for t in self.open_tries())
+        return Tried(position, target, before + 1, attempt["verdict"]["depth"], self.steps)
+
+    def _certify(self, record: Plain) -> None:
+        first = record["targets"][0]
+        rejected = sum(t.target == first for t in self.open_tries()[:-1])
+        self.certificates.append(Certified(record, rejected, self.since))
+        self.since, self.fresh = Cost(), len(self.tries)
+        self.decided.add(self.fresh - 1)
+
+
+def fold(events: Iterable[Event]) -> Fold:
+    """Fold all events of a run."""
+    folded = Fold()
+    for event in events:
+        folded.take(event)
+    return folded
+
+
+def kind_of(target: Plain) -> str:
+    """The kind of a predicate; `condition` where it has none of its own."""
+    kind: str = target.get("kind", "condition")
+    return kind
+
+
+def is_return(target: Plain) -> bool:
+    """Whether a predicate asks for a return to an earlier certified state."""
+    return kind_of(target) == RESTORE
+
+
+def _tokens(usage: Usage) -> int:
+    return usage.input_tokens + usage.output_tokens

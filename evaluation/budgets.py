@@ -1,0 +1,65 @@
+"""`KEY=VALUE` texts of a command line, read into models by role, a budget and limits."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from pydantic import ValidationError
+
+from certigraph.adapters.context import ROLES, Budget
+from certigraph.adapters.models.chat import check_model
+from certigraph.adapters.protocols import Limits
+from certigraph.state.endings import UnknownName
+
+R = TypeVar("R", Budget, Limits)
+
+
+class Allowance(NamedTuple):
+    """What a run may spend, and its method's own limits."""
+
+    budget: Budget
+    limits: Limits
+
+
+def roles_in(texts: Sequence[str]) -> dict[str, str]:
+    """Models by role from `ROLE=MODEL`; inspect's own names of models, PROVIDER/NAME, are let through.
+
+    Raises:
+        UnknownName: a role or a form of model is unknown; the message lists the known ones.
+    """
+    named = _pairs(texts, "executor=local")
+    if unknown := sorted(set(named) - set(ROLES)):
+        raise UnknownName(f"no role {unknown[0]!r}; known: {', '.join(ROLES)}")
+    for model in named.values():
+        if "/" not in model:
+            check_model(model)
+    return named
+
+
+def allowance(texts: Sequence[str], limits: Limits, budget: Budget | None = None) -> Allowance:
+    """Budget and limits with the changes `KEY=N`.
+
+    Raises:
+        UnknownName: a key is unknown or its value is out of range.
+    """
+    amounts = _pairs(texts, "steps=120")
+    known = {*Budget.model_fields, *Limits.model_fields}
+    if unknown := sorted(set(amounts) - known):
+        raise UnknownName(f"no budget {unknown[0]!r}; known: {', '.join(sorted(known))}")
+    return Allowance(_changed(budget or Budget(), amounts), _changed(limits, amounts))
+
+
+def _pairs(texts: Sequence[str], example: str) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    if bad := [name for name, equals, _ in pairs if not equals]:
+        raise UnknownName(f"{bad[0]!r} is not KEY=VALUE; write for example {example}")
+    return {name: value for name, _, value in pairs}
+
+
+def _changed(record: R, amounts: Mapping[str, str]) -> R:
+    kind = type(record)
+    mine = {key: value for key, value in amounts.items() if key in kind.model_fields}
+    try:
+        return kind.model_validate({**record.model_dump(), **mine})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UnknownName(f"budget {first['loc'][0]}={first['input']}: {first['msg']}") from error

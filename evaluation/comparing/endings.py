@@ -1,0 +1,31 @@
+"""How a run ended, read off the end of its file: a thousand trajectories need not be read to see which are done."""
+
+import os
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from certigraph.state.trajectory import Footer
+
+TAIL = 1 << 16
+"""Bytes read at first; a footer with a long answer takes more."""
+
+
+def last_footer(path: Path) -> Footer | None:
+    """The footer of a trajectory if that is its last line; None while the run goes on or was resumed since."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        line = _last_line(file.fileno(), size, TAIL)
+    try:
+        return Footer.model_validate_json(line)
+    except ValidationError:
+        return None
+
+
+def _last_line(file: int, size: int, tail: int) -> bytes:
+    """The last line, or nothing where it was not written whole."""
+    text = os.pread(file, tail, max(size - tail, 0))
+    if not text.endswith(b"\n"):
+        return b""
+    before, _, line = text[:-1].rpartition(b"\n")
+    return line if before or tail >= size else _last_line(file, size, 4 * tail)

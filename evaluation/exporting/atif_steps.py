@@ -1,0 +1,84 @@
+"""The steps of an ATIF document: one for every round of a run."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from certigraph.evaluation.exporting.rounds import Round, rounds
+from certigraph.evaluation.exporting.told import silent, told, tool_arguments, tool_name
+from certigraph.state.records import Usage
+from certigraph.state.trajectory import Event
+
+
+def steps_of(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
+    """The steps after the task's own, still without their numbers."""
+    for number, part in enumerate(rounds(events), 1):
+        if part.resets:
+            yield _opening(part)
+        elif not silent(part):
+            yield _agent_step(part, f"call-{number}")
+
+
+def known(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts that are known; a price of which nothing is known is left out, and not told as 0."""
+    return {name: fact for name, fact in facts.items() if fact is not None}
+
+
+def _opening(part: Round) -> dict[str, Any]:
+    seen = part.observation
+    shown = {"observation": {"results": [{"content": seen.text}]}} if seen else {}
+    return {"source": "system", "message": told(part), **shown, "extra": _extra(part)}
+
+
+def _agent_step(part: Round, call: str) -> dict[str, Any]:
+    usage = part.usage
+    step = {"source": "agent", "message": told(part), "llm_call_count": usage.calls, **_call(part, call)}
+    extra = _extra(part)
+    if usage.calls:
+        step |= {"metrics": _metrics(usage, part)}
+    if part.thought and usage.calls:
+        step["reasoning_content"] = part.thought
+    elif part.thought:
+        extra["thought"] = part.thought  # ATIF allows no reasoning where no model was asked
+    return {**step, "extra": extra}
+
+
+def _call(part: Round, call: str) -> dict[str, Any]:
+    action, seen = part.action, part.observation
+    if action is None:
+        return {}
+    made = {"tool_call_id": call, "function_name": tool_name(action), "arguments": tool_arguments(action)}
+    if seen is None:
+        return {"tool_calls": [made]}
+    said = {"accepted": seen.accepted, "reward": seen.reward, "done": seen.done, "solved": seen.solved}
+    result = {"source_call_id": call, "content": seen.text, "extra": said}
+    return {"tool_calls": [made], "observation": {"results": [result]}}
+
+
+def _extra(part: Round) -> dict[str, Any]:
+    first, attempt, certificate = part.events[0], part.attempt, part.certificate
+    facts = {
+        "nodes": [event.node for event in part.events],
+        "episode": part.episode,
+        "t": first.t,
+        "target": part.target if part.action else None,
+        "predicate": attempt and attempt.target.as_json(),
+        "verdict": attempt and attempt.verdict.model_dump(mode="json"),
+        "certificate": certificate and {**certificate.as_json(), "depth": certificate.depth},
+        "plan": part.update.get("plan") or part.update.get("outline"),
+        "approval": part.update.get("approval"),
+        "subtask": part.update.get("subtask"),
+        "failed": part.failed or None,
+    }
+    return {name: fact for name, fact in facts.items() if fact}
+
+
+def _metrics(usage: Usage, part: Round) -> dict[str, Any]:
+    return known(
+        {
+            "prompt_tokens": usage.input_tokens,
+            "completion_tokens": usage.output_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "cost_usd": usage.usd or None,
+            "extra": {event.node: event.usage.as_json() for event in part.events if event.usage.calls},
+        }
+    )

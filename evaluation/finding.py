@@ -1,0 +1,13 @@
+"""Finding the runs below a folder: one's own, a comparison's, or a whole collection."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from certigraph.state.endings import Fault
+
+
+def trajectory_files(folder: Path) -> Sequence[Path]:
+    """The trajectories at any depth below a folder, in the order of their paths. Raises Fault where it is missing."""
+    if not folder.is_dir():
+        raise Fault("data", f"{folder}: no such folder: give folders that `certigraph run` wrote")
+    return sorted(folder.rglob("trajectory.jsonl"))

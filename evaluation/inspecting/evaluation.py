@@ -1,0 +1,113 @@
+"""What an evaluation came to: its figures with their intervals, and a row for every run."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.evaluation.inspecting.intervals import Interval, intervals_of, repeated_successes
+from certigraph.evaluation.inspecting.rows import ROW, Row
+from certigraph.evaluation.statistics import Estimate
+from certigraph.state.endings import Fault
+from certigraph.state.records import Record
+
+if TYPE_CHECKING:
+    from inspect_ai.log import EvalLog
+
+
+class Evaluation(Record):
+    """A graph on a benchmark: the official figures and a row for every run."""
+
+    graph: str
+    benchmark: str
+    model: str
+    swaps: dict[str, str]
+    """The operators that were exchanged, by slot."""
+    figures: dict[str, float]
+    """The benchmark's own; of several trials also `pass^k`, the chance that k runs of a task all succeed."""
+    intervals: dict[str, Interval | None]
+    """95 % interval of a figure over tasks; None where the sample cannot tell one."""
+    rows: tuple[Row, ...]
+    log: str
+    """Path of inspect's log: `inspect view` shows it."""
+
+    @property
+    def n(self) -> int:
+        """Number of runs."""
+        return len(self.rows)
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks, which are what an interval is over."""
+        return len({row.id for row in self.rows})
+
+    @property
+    def trials(self) -> int:
+        """The most runs of one task."""
+        return max(Counter(row.id for row in self.rows).values(), default=0)
+
+    @property
+    def endings(self) -> dict[str, int]:
+        """How many runs ended how."""
+        return dict(Counter(row.ending for row in self.rows))
+
+    @property
+    def failed(self) -> tuple[Row, ...]:
+        """Runs without an ending of their own; `certigraph eval --retry LOG` runs just these again."""
+        return tuple(row for row in self.rows if row.ending.startswith(("error:", "interrupted")))
+
+
+def read_evaluation(log: Path | str) -> Evaluation:
+    """The evaluation in a log of inspect's.
+
+    Raises:
+        Fault: the file is no such log, or nothing was evaluated.
+    """
+    return evaluation_of(read_log(log))
+
+
+def read_log(log: Path | str) -> "EvalLog":
+    """A log of inspect's. Raises Fault where the file is none, or not of one of certigraph's tasks."""
+    from inspect_ai.log import read_eval_log
+
+    if not Path(log).is_file():
+        raise Fault("data", f"no log at {log}: give a file that `certigraph eval` wrote, as in --retry runs/NAME.eval")
+    try:
+        found = read_eval_log(str(log))
+    except Exception as error:  # whatever a reader of several formats raises for a file that has none of them
+        raise Fault("data", f"{log} is no log of inspect's ({error}): give a file that ends in .eval") from error
+    if "graph" not in (found.eval.metadata or {}):
+        raise Fault("data", f"{log} is of the task {found.eval.task!r}, not certigraph's: use `inspect eval-retry`")
+    return found
+
+
+def evaluation_of(log: "EvalLog") -> Evaluation:
+    """The evaluation in a log that was read. Raises Fault where nothing was evaluated."""
+    if not log.results or not log.samples:
+        why = log.error.message if log.error else log.status
+        raise Fault("operator", f"nothing was evaluated: {why}; finish it with: certigraph eval --retry {log.location}")
+    asked = log.eval.metadata or {}
+    rows = tuple(Row.model_validate(sample.scores[ROW].metadata) for sample in log.samples if sample.scores)
+    figures = {name: float(metric.value) for name, metric in log.results.scores[0].metrics.items()}
+    repeated = repeated_successes(rows)
+    return Evaluation(
+        graph=asked["graph"],
+        benchmark=asked["benchmark"],
+        model=log.eval.task_args["model"] or log.samples[0].output.model,
+        swaps=asked["swaps"],
+        figures={**figures, **{name: found.mean for name, found in repeated.items()}},
+        intervals={**_intervals(log, figures, rows), **{name: _bounds(found) for name, found in repeated.items()}},
+        rows=rows,
+        log=log.location,
+    )
+
+
+def _bounds(found: Estimate) -> Interval | None:
+    return None if found.low is None or found.high is None else (found.low, found.high)
+
+
+def _intervals(log: "EvalLog", figures: Mapping[str, float], rows: tuple[Row, ...]) -> dict[str, Interval | None]:
+    asked = log.eval.metadata or {}
+    benchmark = load_benchmark(asked["benchmark"], log.eval.task_args.get("data") or None)
+    return intervals_of(figures, rows, benchmark.figures)

@@ -1,0 +1,85 @@
+"""How far a benchmark's figures can be trusted: intervals by resampling tasks, whatever a figure computes."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from statistics import mean, quantiles
+
+from certigraph.evaluation.inspecting.rows import Row
+from certigraph.evaluation.statistics import LEAST, SEED, Estimate, pass_hat_k, wilson
+from certigraph.state.trajectory import Footer
+
+Interval = tuple[float, float]
+Runs = Sequence[tuple[str, Footer]]
+Figures = Callable[[Runs], dict[str, float]]
+
+DRAWS = 1_000
+"""Resamples; more change the bounds by less than the tables show."""
+
+ALIKE = 1e-9
+"""Figures closer than that differ by rounding only."""
+
+
+def intervals_of(figures: Mapping[str, float], rows: Sequence[Row], compute: Figures) -> dict[str, Interval | None]:
+    """The 95 % interval of every figure but counts and standard errors.
+
+    A percentile bootstrap over tasks: all runs of a task are drawn together, for they share its difficulty, and the
+    benchmark computes its figures anew from each sample. Fewer than LEAST tasks, and figures that come out the same in
+    every sample, have Wilson's interval where the figure is the share of successful runs, with one count a task, and
+    none otherwise.
+
+    Args:
+        figures: the figures of all rows.
+        rows: the runs.
+        compute: the benchmark's `figures`.
+    """
+    tasks = _by_task(rows)
+    drawn = _drawn(tasks, compute) if len(tasks) >= LEAST else {}
+    alone = [compute([(row.id, row.footer)]) for row in rows]
+    return {
+        name: _percentiles(drawn.get(name, ())) or _as_rate(value, [one.get(name) for one in alone], len(tasks))
+        for name, value in figures.items()
+        if name != "n" and not name.endswith("_stderr")
+    }
+
+
+def repeated_successes(rows: Sequence[Row]) -> dict[str, Estimate]:
+    """`pass^k` by name for k up to the trials that every task has; nothing where a task has only one."""
+    outcomes: dict[str, list[bool]] = defaultdict(list)
+    for row in rows:
+        outcomes[row.id].append(row.value >= 1)
+    trials = min(map(len, outcomes.values()), default=0)
+    return {f"pass^{k}": pass_hat_k(outcomes, k) for k in range(2, trials + 1)}
+
+
+def _by_task(rows: Sequence[Row]) -> dict[str, list[tuple[str, Footer]]]:
+    tasks: dict[str, list[tuple[str, Footer]]] = defaultdict(list)
+    for row in rows:
+        tasks[row.id].append((row.id, row.footer))
+    return dict(tasks)
+
+
+def _drawn(tasks: Mapping[str, Runs], compute: Figures) -> dict[str, list[float]]:
+    """Each figure in every sample that has it."""
+    draw, groups = Random(SEED), list(tasks.values())
+    found: dict[str, list[float]] = defaultdict(list)
+    for _ in range(DRAWS):
+        sample = [run for group in draw.choices(groups, k=len(groups)) for run in group]
+        for name, value in compute(sample).items():
+            found[name].append(value)
+    return found
+
+
+def _percentiles(values: Sequence[float]) -> Interval | None:
+    if not values or max(values) - min(values) < ALIKE:
+        return None
+    low, *_, high = quantiles(values, n=40, method="inclusive")
+    return low, high
+
+
+def _as_rate(value: float, alone: Sequence[float | None], tasks: int) -> Interval | None:
+    """Wilson's interval of a figure that is 0 or 1 for each run alone and their mean for all of them."""
+    told = [one for one in alone if one is not None]
+    if not told or {*told} - {0.0, 1.0} or abs(mean(told) - value) > ALIKE:
+        return None
+    return wilson(round(value * tasks), tasks)

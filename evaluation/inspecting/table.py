@@ -1,0 +1,52 @@
+"""An evaluation as the table that `certigraph eval` prints: every figure with its interval and what it is over."""
+
+import json
+from collections.abc import Sequence
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from certigraph.evaluation.inspecting.evaluation import Evaluation
+
+
+def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
+    """The figures of the first evaluation, those of the others beside it."""
+    if as_json:
+        typer.echo(json.dumps(_as_json(done)))
+        return
+    names = dict.fromkeys(name for evaluation in done for name in evaluation.figures if name != "n")
+    table = Table("figure", box=None)
+    for evaluation in done:
+        table.add_column(evaluation.benchmark, justify="right")
+        table.add_column("95 % interval")
+    for name in names:
+        table.add_row(name, *(cell for evaluation in done for cell in _cells(evaluation, name)))
+    table.add_row("n", *(cell for evaluation in done for cell in (str(evaluation.n), _counted(evaluation))))
+    Console().print(table)
+    for evaluation in done:
+        endings = ", ".join(f"{count} {ending}" for ending, count in evaluation.endings.items())
+        typer.echo(f"{evaluation.benchmark}, {evaluation.model}: {endings}")
+        Console(highlight=False, soft_wrap=True).print(f"log: {evaluation.log}", style="dim", markup=False)
+
+
+def _cells(evaluation: Evaluation, name: str) -> tuple[str, str]:
+    if name not in evaluation.figures:
+        return "", ""
+    value, interval = evaluation.figures[name], evaluation.intervals.get(name)
+    if name.endswith("_stderr"):
+        return f"{value:.1%}", ""
+    return f"{value:.1%}", f"{interval[0]:.1%} to {interval[1]:.1%}" if interval else "too few tasks or no spread"
+
+
+def _counted(evaluation: Evaluation) -> str:
+    tasks = f"{evaluation.tasks} task{'s' if evaluation.tasks != 1 else ''}"
+    return f"runs, {tasks}, {evaluation.trials} trials each" if evaluation.trials > 1 else f"runs, {tasks}"
+
+
+def _as_json(done: Sequence[Evaluation]) -> dict[str, object]:
+    first, *others = done
+    counts = {"n": first.n, "tasks": first.tasks, "trials": first.trials}
+    told = {**first.figures, **counts, "endings": first.endings, "intervals": first.intervals}
+    beside = {other.benchmark: other.figures for other in others}
+    return {**told, **({"beside": beside} if beside else {})}

@@ -1,0 +1,42 @@
+"""What scores of methods over tasks and trials are worth: pure functions on scipy and statsmodels."""
+
+from certigraph.evaluation.statistics.estimates import CONFIDENCE, Estimate, mean_of, standard_error, wilson
+from certigraph.evaluation.statistics.family import Difference, differences_between, holm
+from certigraph.evaluation.statistics.pairs import (
+    LEAST,
+    POWER,
+    RESAMPLES,
+    SEED,
+    Paired,
+    detectable,
+    interval,
+    mean_difference,
+    paired,
+    paired_p,
+    told_apart,
+)
+from certigraph.evaluation.statistics.trials import pass_at_k, pass_hat_k
+
+__all__ = [
+    "CONFIDENCE",
+    "LEAST",
+    "POWER",
+    "RESAMPLES",
+    "SEED",
+    "Difference",
+    "Estimate",
+    "Paired",
+    "detectable",
+    "differences_between",
+    "holm",
+    "interval",
+    "mean_difference",
+    "mean_of",
+    "paired",
+    "paired_p",
+    "pass_at_k",
+    "pass_hat_k",
+    "standard_error",
+    "told_apart",
+    "wilson",
+]

@@ -1,0 +1,50 @@
+"""The live worlds of a run: brought to where its log left them, scored, and closed."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from certigraph.adapters.benchmarks import in_world
+from certigraph.adapters.context import Context
+from certigraph.adapters.episodes import EPISODES, Episode, close_episode, live_episode
+from certigraph.state.endings import Fault
+from certigraph.state.records import Scores
+
+
+async def rebuild(state: Any, context: Context) -> None:
+    """The world as the log left it, before a model is asked: one that changed since is found out first."""
+    if "episode" in state:
+        await in_world(_live, state["task"], Runtime(context=context), state, context)
+
+
+async def live_scores(state: Any, context: Context) -> Scores | None:
+    """The verdict on the world as the log left it, which is rebuilt where it is no longer live."""
+    if "episode" not in state:
+        return None
+    try:
+        return await in_world(_scored, state["task"], Runtime(context=context), state, context)
+    except Fault:
+        return None
+
+
+async def close_worlds(thread: str) -> None:
+    """Close what the thread opened; it blocks nobody, for a simulator takes its time."""
+    keys = [key for key in EPISODES if key.startswith(f"{thread}:")]
+    if keys:
+        await asyncio.to_thread(_close, keys)
+
+
+def _live(state: Any, context: Context) -> Episode:
+    return live_episode(state["episode"], state["task"], state["history"], Runtime(context=context))
+
+
+def _scored(state: Any, context: Context) -> Scores:
+    return _live(state, context).score()
+
+
+def _close(keys: list[str]) -> None:
+    for key in keys:
+        with suppress(Exception):  # what is worth keeping is written; a world that cannot be closed takes nothing away
+            close_episode(key)

@@ -1,0 +1,198 @@
+"""The cache of replies: the same question is asked and paid once, and only usable answers are kept."""
+
+import asyncio
+import json
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endpoint_stub import Stub, stub
+from langchain_openai import ChatOpenAI
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, SecretStr
+
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.context import Budget, Context
+from certigraph.adapters.models.ask import Prompt, ask, ask_text
+from certigraph.adapters.models.chat import ONE_REQUEST
+from certigraph.adapters.models.endpoint import NO_USAGE, Reply
+from certigraph.adapters.models.meter import Call, Meter, metering
+from certigraph.adapters.models.reply_cache import FILE, Kept
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.evaluation.run import run
+from certigraph.state.endings import Fault
+from certigraph.state.trajectory import read_trajectory
+
+
+class Answer(BaseModel):
+    value: int
+
+
+class Other(BaseModel):
+    value: int
+    note: str = ""
+
+
+PROMPT = Prompt("You answer.", "What is it?")
+
+
+@pytest.fixture(autouse=True)
+def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CERTIGRAPH_DATA", "CERTIGRAPH_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def chat(server: Stub, **changes: Any) -> ChatOpenAI:
+    settings = {
+        "default_headers": ONE_REQUEST,
+        "model": "stubbed",
+        "temperature": 0.0,
+        "max_retries": 0,
+        "disable_streaming": True,
+        **changes,
+    }
+    return ChatOpenAI(base_url=server.url, api_key=SecretStr("none"), **settings)
+
+
+def asked(cache: Path, model: Any, form: type[BaseModel] = Answer, prompt: Prompt = PROMPT, trial: int = 0) -> Call:
+    """The record of the last try at a question."""
+    runtime = Runtime(context=Context(chat=model, cache=str(cache), trial=trial))
+    with metering(Meter("node", Budget())) as meter:
+        asyncio.run(ask(prompt, form, role="planner", runtime=runtime))
+    return meter.records[-1]
+
+
+def test_the_same_question_is_asked_once_whatever_the_address(tmp_path: Path):
+    with stub('{"value": 1}') as first, stub('{"value": 2}') as second:
+        paid, free = asked(tmp_path, chat(first)), asked(tmp_path, chat(second))
+    assert (len(first.requests), len(second.requests)) == (1, 0)
+    assert (paid.cached, paid.input_tokens + paid.output_tokens) == (False, 110)
+    assert (free.cached, free.input_tokens, free.output_tokens, free.cached_tokens, free.usd) == (True, 0, 0, 0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"trial": 1},
+        {"form": Other},
+        {"prompt": Prompt("You answer.", "And now?")},
+        {"prompt": Prompt("You answer well.", "What is it?")},
+        {"model": {"model": "other"}},
+        {"model": {"temperature": 0.5}},
+        {"model": {"max_completion_tokens": 50}},
+    ],
+)
+def test_another_question_is_asked(change: dict[str, Any], tmp_path: Path):
+    with stub('{"value": 1}') as server:
+        asked(tmp_path, chat(server))
+        model = chat(server, **change.pop("model", {}))
+        assert not asked(tmp_path, model, **change).cached
+        assert len(server.requests) == 2
+        assert asked(tmp_path, model, **change).cached
+
+
+def test_an_unusable_answer_is_not_kept(tmp_path: Path):
+    with stub("no JSON at all", '{"value": 1}') as server:
+        asked(tmp_path, chat(server))
+    with stub('{"value": 3}') as server:
+        assert not asked(tmp_path, chat(server)).cached  # the first try was refused, so it is asked again
+        assert len(server.requests) == 1
+
+
+def test_a_failed_request_is_not_kept(tmp_path: Path):
+    with stub("", status=500) as broken, pytest.raises(Fault, match="failed"):
+        asked(tmp_path, chat(broken))
+    with stub('{"value": 1}') as server:
+        assert not asked(tmp_path, chat(server)).cached
+
+
+def test_prose_is_kept_too_and_a_script_is_not(tmp_path: Path):
+    def say(model: Any) -> str:
+        runtime = Runtime(context=Context(chat=model, cache=str(tmp_path)))
+        return asyncio.run(ask_text(PROMPT, role="planner", runtime=runtime))
+
+    with stub("Ünïcode ☃", "else") as server:
+        assert say(chat(server)) == say(chat(server)) == "Ünïcode ☃"
+    say(ScriptedChat())
+    with sqlite3.connect(tmp_path / FILE) as replies:
+        assert [json.loads(text) for (text,) in replies.execute("SELECT reply FROM replies")] == [{"text": "Ünïcode ☃"}]
+
+
+@pytest.mark.parametrize("broken", [b"no database", b"SQLite format 3\x00" + b"\xff" * 4_000])
+def test_a_corrupt_file_is_a_clear_fault(broken: bytes, tmp_path: Path):
+    (tmp_path / FILE).write_bytes(broken)
+    with stub('{"value": 1}') as server, pytest.raises(Fault, match=r"replies\.sqlite cannot serve.*--cache FOLDER"):
+        asked(tmp_path, chat(server))
+
+
+@pytest.mark.parametrize("statement", ["PRAGMA user_version = 9", "CREATE TABLE mine (a)"])
+def test_another_programs_database_is_left_alone(statement: str, tmp_path: Path):
+    with sqlite3.connect(tmp_path / FILE) as mine:
+        mine.execute(statement)
+    before = (tmp_path / FILE).read_bytes()
+    with stub('{"value": 1}') as server, pytest.raises(Fault, match="another program's"):
+        asked(tmp_path, chat(server))
+    assert (tmp_path / FILE).read_bytes() == before
+
+
+def test_a_row_that_somebody_changed_is_a_fault(tmp_path: Path):
+    with stub('{"value": 1}') as server:
+        asked(tmp_path, chat(server))
+        with sqlite3.connect(tmp_path / FILE) as replies:
+            replies.execute("UPDATE replies SET reply = '[1'")
+        with pytest.raises(Fault, match="cannot serve"):
+            asked(tmp_path, chat(server))
+
+
+def test_many_writers_at_once_lose_nothing_and_the_first_reply_stays(tmp_path: Path):
+    def write(number: int) -> None:
+        for key in ("shared", f"own-{number}"):
+            asyncio.run(Kept(tmp_path / FILE, key).keep(Reply(f"{number}", NO_USAGE, 0.0, "")))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = [asyncio.run(Kept(tmp_path / FILE, f"own-{number}").find()) for number in range(16)]
+    assert [reply.text for reply in found if reply] == [str(number) for number in range(16)]
+    shared = asyncio.run(Kept(tmp_path / FILE, "shared").find())
+    asyncio.run(Kept(tmp_path / FILE, "shared").keep(Reply("late", NO_USAGE, 0.0, "")))
+    assert shared and asyncio.run(Kept(tmp_path / FILE, "shared").find()) == shared
+
+
+def test_a_run_again_sends_no_request_and_has_the_same_trajectory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    replies: list[str] = []
+    expert = load_benchmark("blocksworld").expert()
+
+    def recording(prompt: str, schema: dict[str, Any]) -> Any:
+        replies.append(json.dumps(value := expert(prompt, schema)))  # type: ignore[misc]
+        return value
+
+    run("sdp", "blocksworld", "3-1", context=Context(chat=ScriptedChat(responder=recording)), out=tmp_path / "runs")
+
+    def again() -> Any:
+        context = Context(model="openai:stubbed", cache=str(tmp_path / "cache"))
+        return run("sdp", "blocksworld", "3-1", context=context, out=tmp_path / "runs")
+
+    with stub(*replies) as server:
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
+        first, requests = again(), len(server.requests)
+        second = again()
+        assert (first.ending, requests, len(server.requests)) == ("goal", len(replies), len(replies))
+    assert told_by(second) == told_by(first)
+    assert (second.ending, second.certificates, second.scores) == (first.ending, first.certificates, first.scores)
+    assert second.usage.calls == first.usage.calls
+    assert (second.usage.input_tokens, second.usage.output_tokens) == (0, 0)
+    calls = [call for event in read_trajectory(second.folder).events for call in event.calls]
+    assert len(calls) == len(replies)
+    assert all(call["cached"] for call in calls)
+    assert "cache" not in second.trajectory.header.context  # a header holds no paths
+
+
+def told_by(result: Any) -> list[Any]:
+    """What every node did, the name of the episode left out."""
+    updates = [(event.node, dict(event.update or {})) for event in result.trajectory.events]
+    return [(node, {key: value for key, value in update.items() if key != "episode"}) for node, update in updates]

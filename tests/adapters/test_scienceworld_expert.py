@@ -1,0 +1,138 @@
+"""ScienceWorld's expert: where it stands on the gold path, and that errors of any kind do not throw it off for good."""
+
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real_data import data_folder
+from twins import Twins
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.schemas import schema_of
+from certigraph.adapters.models.situation import Situation, situated
+from certigraph.adapters.models.spoiling import IMPOSSIBLE, SLIP
+from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
+from certigraph.adapters.scienceworld.expert import IDLE, milestones, respond_for, walked
+from certigraph.adapters.scienceworld.operators import Holds, Written
+from certigraph.adapters.scienceworld.recording import Recording, read_recordings
+from certigraph.evaluation.result import Result
+from certigraph.evaluation.run import run
+from certigraph.graphs import sdp
+from certigraph.nodes.propose import Conditions
+from certigraph.nodes.replan import give_up
+from certigraph.nodes.validate import always_pass, capped
+from certigraph.state.records import Action, Observation, Step
+
+FAMILIES = ("boil", "find-plant", "identify-life-stages-2", "inclined-plane-determine-angle", "use-thermometer")
+"""Heat and waiting, search, stages, an experiment with questions, a measurement."""
+
+SWAPS = {
+    "none": {},
+    "always_pass": {"validate": always_pass},
+    "give_up": {"replan": give_up},
+    "capped": {"validate": capped(depth=1)},
+}
+
+
+@cache
+def recordings() -> dict[str, Recording]:
+    return {r.task: r for r in read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")}
+
+
+def told(action: str, **args: Any) -> Step:
+    return Step(action=Action(text=action, args=args), digest="-")
+
+
+def answer(gold: Recording, form: Any, history: list[Step], score: int, prompt: str = "", **state: Any) -> Any:
+    """What the expert answers where a run stands so."""
+    seen = Observation(text="", data={"score": score})
+    shown = {"task": gold.as_task(), "history": history, "observation": seen, **state}
+    with situated(Situation("realize", 1, shown)):
+        return respond_for(lambda *key: gold)(prompt, schema_of(form))
+
+
+def test_what_is_done_is_found_in_the_history_in_order_with_anything_between():
+    path = ["look", "open door", "look", "go"]
+    assert walked(path, []) == 0
+    assert walked(path, [told("open door"), told("go")]) == 0
+    assert walked(path, [told("LOOK"), told(SLIP), told("go"), told("open  door")]) == 2
+    assert walked(path, [told("look"), told("open the door", written="open door")]) == 2
+    assert walked(path, [told(action) for action in [*path, *path]]) == 4
+
+
+def test_the_next_action_is_the_paths_next_one_whatever_the_target():
+    gold = recordings()["boil"]
+    for done in (0, 1, 5):
+        history = [step for action in gold.actions[:done] for step in (told(SLIP), told(action), told(SLIP))]
+        assert answer(gold, Written, history, 0, "Condition to make true: anything")["action"] == gold.actions[done]
+
+
+def test_a_plan_names_the_milestones_ahead_and_none_of_those_reached():
+    gold = recordings()["boil"]
+    rises = milestones(gold)
+    assert answer(gold, Conditions, [], gold.start)["conditions"] == [rise.text() for rise in rises]
+    assert answer(gold, Conditions, [], rises[1].score)["conditions"] == [rise.text() for rise in rises[2:]]
+
+
+def test_a_verdict_counts_the_milestones_reached_up_to_the_first_condition_that_it_does_not_know():
+    gold = recordings()["boil"]
+    rises = milestones(gold)
+
+    def held(*texts: str, score: int) -> int:
+        listed = "".join(f"{n}. {text}\n" for n, text in enumerate(texts, 1))
+        answered = answer(gold, Holds, [], score, f"Conditions, in order:\n{listed}\nThe last action ...")["holds"]
+        return int(answered)
+
+    texts = [rise.text() for rise in rises[:3]]
+    assert [held(*texts, score=score) for score in (0, rises[0].score, rises[2].score)] == [0, 1, 3]
+    assert held(texts[0], f"{IMPOSSIBLE} (2).", texts[2], score=100) == 1
+
+
+def simulated(family: str, out: Path, swap: str, config: str = "") -> Result:
+    twins = Twins(tuple(recordings().values()), config)
+    context = Context(model="simulated:propose=0.1,act=0.3,accept=0.1,reject=0.1,seed=2")
+    return run(sdp.build(**SWAPS[swap]), twins, f"gold/{family}:0", context=context, out=out)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_errors_of_every_kind_delay_the_expert_and_do_not_stop_it(family: str, tmp_path: Path):
+    result = simulated(family, tmp_path, "none")
+    assert result.scores and result.scores.value == 1.0, result.ending
+    taken = [step.action.text for step in result.state["history"]]
+    gold = recordings()[family].actions
+    assert taken.count(SLIP) > 0
+    assert set(Counter(taken) - Counter(gold)) <= {SLIP, IDLE}
+    along = iter(taken)
+    assert all(action in along for action in gold), "the gold path, in its order"
+
+
+@pytest.mark.parametrize("swap", SWAPS)
+@pytest.mark.parametrize("config", ["", "paper"])
+def test_every_ablation_runs_to_an_ending_of_its_own(swap: str, config: str, tmp_path: Path):
+    result = simulated("find-plant", tmp_path, swap, config)
+    assert result.ending in ("goal", "world_ended", "gave_up"), result.message
+    if swap == "always_pass":
+        assert result.ending == "goal"
+        assert result.scores and result.scores.value < 1.0, "certified is not reached"
+
+
+@pytest.mark.slow
+def test_the_real_simulator_refuses_a_slip_and_stays_as_it_was():
+    benchmark = ScienceWorldBenchmark()
+    world = benchmark.open(benchmark.task("gold/use-thermometer:0"))
+    world.reset()
+    before, seen = world.view(), world.step(Action(text=SLIP))
+    assert (seen.accepted, seen.data["moves"], world.view()) == (False, 0, before)
+    world.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("swap", SWAPS)
+def test_every_ablation_runs_to_an_ending_on_the_real_simulator(swap: str, tmp_path: Path):
+    context = Context(model="simulated:propose=0.1,act=0.3,accept=0.1,reject=0.1")
+    for task in ("gold/use-thermometer:0", "short/find-non-living-thing:0"):
+        result = run(sdp.build(**SWAPS[swap]), "scienceworld", task, context=context, out=tmp_path)  # type: ignore[arg-type]
+        assert result.ending in ("goal", "world_ended", "gave_up"), result.message
+        assert swap != "none" or (result.scores and result.scores.value == 1.0)

@@ -1,0 +1,372 @@
+"""The anatomy of runs on hand-made trajectories whose answers are known."""
+
+import math
+import re
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statsmodels.stats.proportion import proportion_confint
+
+from certigraph.adapters.context import Context
+from certigraph.evaluation.anatomy.analyses import ANALYSES, analyse
+from certigraph.evaluation.anatomy.anatomy import write_anatomy
+from certigraph.evaluation.anatomy.failures import CAUSES
+from certigraph.evaluation.anatomy.frames import Recorded, frames_of
+from certigraph.evaluation.anatomy.printing import print_anatomy
+from certigraph.evaluation.anatomy.reading import find_runs, recorded_runs
+from certigraph.evaluation.anatomy.sections import anatomy_sections
+from certigraph.evaluation.run import run
+from certigraph.state.endings import Fault
+from certigraph.state.records import Scores, Task, Usage
+from certigraph.state.trajectory import Event, Footer, Header, Trajectory, read_trajectory
+
+KINDS = ("transport", "stay", "meals", "goal")
+PLAN = [{"text": f"p{place}", "kind": kind} for place, kind in enumerate(KINDS)]
+ACTION = {"text": "do"}
+
+
+class Tape:
+    """A run written by hand: `tries(0, 2)` rejects once, then certifies two predicates."""
+
+    def __init__(self, graph="sdp", plan=PLAN, task="1", run_id="r", benchmark="travelplanner", days=3):
+        task = Task(benchmark=benchmark, id=task, constants={"days": days} if days else {})
+        about = {"created": "", "operators": {}, "versions": {"certigraph": "9"}, "context": {"model": "m"}}
+        self.header = Header(run_id=run_id, graph=graph, task=task, **about)
+        self.events, self.plan, self.head = [], list(plan), 0
+        if graph == "sdp":
+            books = {"certificates": [], "attempts": [], "plan": [], "head": 0}
+            self.add("reset", {"history": [], **books}, calls=0).add("propose", {"plan": self.plan})
+
+    def add(self, node, update, calls=1):
+        usage = Usage(node=node, calls=calls, input_tokens=8 * calls, output_tokens=2 * calls, seconds=0.5)
+        self.events.append(Event(t=0, superstep=len(self.events), node=node, usage=usage, update=update))
+        return self
+
+    def act(self):
+        answer = {"observation": {"text": "o"}, "history": [{"action": ACTION, "digest": "d"}]}
+        return self.add("realize", {"action": ACTION}).add("act", answer, calls=0)
+
+    def tries(self, *depths):
+        for depth in depths:
+            self.act()
+            made = {"position": self.head, "action": ACTION, "digest": "d"}
+            attempt = {**made, "target": self.plan[self.head], "verdict": {"depth": depth}}
+            self.add("validate", {"verdict": {"depth": depth}, "attempts": [attempt]})
+            if depth:
+                targets = self.plan[self.head : self.head + depth]
+                to = targets[0].get("args", {}).get("to")
+                back = {} if to is None else {"restores": to}
+                self.head += depth
+                certificate = {**made, "step": 1, "targets": targets, **back}
+                self.add("certify", {"certificates": [certificate], "head": self.head}, calls=0)
+        return self
+
+    def replan(self, *tail):
+        self.plan = [*self.plan[: self.head], *tail] if tail else self.plan
+        return self.add("replan", {"plan": self.plan} if tail else {})
+
+    def ended(self, ending, score=0.0, method="sdp", trial=0, **parts):
+        scores = Scores(value=score, parts=parts)
+        footer = Footer(ending=ending, scores=scores, usage=Usage(node="all")) if ending else None
+        trajectory = Trajectory(header=self.header, events=self.events, footer=footer)
+        return Recorded(method, self.header.task.id, trial, trajectory)
+
+
+def tables(*recorded):
+    return analyse(frames_of(recorded))
+
+
+def figures(table, *columns):
+    """Value and n of each line, by the named columns."""
+    lines = table.to_dict("records")
+    return {tuple(line[c] for c in columns) or line["method"]: (round(line["value"], 6), line["n"]) for line in lines}
+
+
+def row(*recorded):
+    return frames_of(recorded).runs.iloc[0]
+
+
+def test_a_cascade_is_one_certificate_and_shares_its_cost():
+    found = frames_of([Tape().tries(0, 2, 1, 1).ended("goal", 1)])
+    told = analyse(found)
+    assert figures(told["cascade_rate"]) == {"sdp": (round(1 / 3, 6), 3)}
+    assert figures(told["depths"], "depth") == {(1,): (round(2 / 3, 6), 3), (2,): (round(1 / 3, 6), 3)}
+    assert figures(told["retried"]) == {"sdp": (round(1 / 3, 6), 3)}
+    first, second, third, last = found.predicates.to_dict("records")
+    # a rejected and a certified try: two world steps and four calls for two predicates, the plan's own call left out
+    assert [(p["steps"], p["calls"], p["tokens"]) for p in (first, second, third)] == [
+        (1, 2, 20),
+        (1, 2, 20),
+        (1, 2, 20),
+    ]
+    assert [p["leads"] for p in (first, second, third, last)] == [True, False, True, True]
+    assert (first["depth"], first["rejected"], second["rejected"]) == (2, 1, 0)
+    credit = figures(told["credit"], "kind", "measure")
+    assert credit["transport", "depth"] == (2, 1)
+    assert ("stay", "depth") not in credit  # it led no transition
+    assert credit["stay", "tokens"] == (20, 1)
+
+
+def test_row_of_a_run_that_gave_up():
+    tape = Tape(days=5).tries(1, 0, 0, 0).replan({"text": "q", "kind": "stay"}, PLAN[-1]).tries(0, 0, 0).replan()
+    told = row(tape.ended("gave_up", 0.25, trial=2))
+    assert (told.certified, told.planned, told.replans, told.steps, told.attempts) == (1, 3, 1, 7, 7)
+    assert (told.first_exhaustion, told.planned_then, told.certificates, told.cascades) == (1, 4, 1, 0)
+    assert (told.horizon, told.horizon_name, told.trial, told.score) == (5, "5 days", 2, 0.25)
+    assert (told.calls, told.tokens, told.seconds) == (1 + 14 + 2, 170, 0.5 * (2 + 21 + 1 + 2))
+    never = row(Tape().tries(1, 1, 1, 1).ended("goal", 1))
+    assert pd.isna(never.first_exhaustion)
+
+
+def test_attempts_count_from_one_for_each_target():
+    other = {"text": "q", "kind": "stay"}
+    found = frames_of([Tape().tries(0, 1, 0, 0).replan(other, PLAN[-1]).tries(0, 1).ended("")]).attempts
+    assert found["number"].tolist() == [1, 2, 1, 2, 1, 2]
+    assert found["certified"].tolist() == [False, True, False, False, False, True]
+    assert found["kind"].tolist() == ["transport"] * 2 + ["stay"] * 4
+
+
+def test_what_a_return_undid_is_not_certified():
+    back = {"text": "back", "kind": "restore", "args": {"to": 0}}
+    recorded = Tape().tries(1, 0).replan(back, *PLAN).tries(1, 2).ended("gave_up")
+    told = row(recorded)
+    assert (told.certified, told.planned, told.returns, told.certificates, told.cascades) == (2, 4, 1, 3, 1)
+    status = frames_of([recorded]).predicates["status"].tolist()
+    assert status == ["undone", "return", "certified", "certified", "open", "open"]
+    assert figures(tables(recorded)["cascade_rate"]) == {"sdp": (0.5, 2)}
+
+
+def test_where_and_how_far_failed_runs_stopped():
+    stalled = Tape(task="1").tries(1, 0, 0, 0).replan().ended("gave_up")
+    later = Tape(task="2").tries(1, 1, 1, 0).ended("limit:calls")
+    accepted = Tape(task="3").tries(4).ended("goal")
+    planless = Tape(task="4", plan=[]).ended("gave_up")
+    solved = Tape(task="5").tries(4).ended("goal", 1)
+    told = tables(stalled, later, accepted, planless, solved)
+    kinds = figures(told["stopped_kinds"], "kind")
+    assert kinds == {(kind,): (0.25, 4) for kind in ("stay", "goal", "goal certified", "no target")}
+    places = figures(told["stopped_places"], "place")
+    assert places == {(p,): (0.25, 4) for p in ("second quarter", "last quarter", "goal certified", "no target")}
+    assert next(iter(told["stopped_places"]["place"])) == "second quarter"
+    assert figures(told["certified_part"]) == {"sdp": (0.5, 2)}
+
+
+def test_replan_curve_and_compression():
+    plain = [Tape(task=str(n)).tries(1, 1, 1, 1).ended("goal", score) for n, score in enumerate((1, 1, 0))]
+    again = Tape(task="9").tries(0).replan(*PLAN).tries(2, 1, 1).ended("goal", 1)
+    told = tables(*plain, again)
+    assert figures(told["replan_curve"], "replans") == {(0,): (round(2 / 3, 6), 3), (1,): (1, 1)}
+    [line] = told["compression"].to_dict("records")
+    assert (line["value"], line["n"], line["predicates"], line["steps"]) == (1, 3, 4, 4)
+    many = Tape()
+    for _ in range(7):
+        many.tries(0).replan(*PLAN)
+    assert figures(tables(many.ended("gave_up"))["replan_curve"], "replans") == {(5,): (0, 1)}
+
+
+def test_calibration_sets_certified_goals_against_verdicts():
+    runs = [Tape(task=str(n)).tries(4).ended("goal", n < 3) for n in range(4)]
+    runs += [Tape(task=str(4 + n)).tries(1, 0).ended("gave_up", n == 0) for n in range(5)]
+    runs += [Tape(task="f").tries(1).ended("error:model"), Tape(task="i").tries(1).ended("")]
+    told = figures(tables(*runs)["calibration"], "measure")
+    assert told["agreement",] == (round(7 / 9, 6), 9)
+    assert told["solved if certified",] == (0.75, 4)
+    assert told["solved if not certified",] == (0.2, 5)
+    assert told["false accepts",] == told["false rejects",] == (round(1 / 9, 6), 9)
+
+
+@pytest.mark.parametrize(
+    ("graph", "ending", "score", "parts", "cause"),
+    [
+        ("sdp", "goal", 1, {}, "none"),
+        ("sdp", "goal", 0.9, {}, "validation"),
+        ("sdp", "gave_up", 1, {}, "validation"),
+        ("sdp", "gave_up", 0, {}, "planning"),
+        ("sdp", "exhausted", 0, {}, "planning"),
+        ("sdp", "gave_up", 0, {"evidence_found": 0.0}, "retrieval"),
+        ("sdp", "gave_up", 0, {"evidence_found": 1.0}, "planning"),
+        ("sdp", "limit:tokens", 0, {}, "budget"),
+        ("sdp", "limit:tokens", 0, {"evidence_found": 0.0}, "retrieval"),
+        ("sdp", "error:environment", 0, {}, "fault"),
+        ("sdp", "world_ended", 0, {}, "world"),
+        ("sdp", "", 0, {}, "interrupted"),
+        ("react", "goal", 0, {}, "world"),
+        ("react", "limit:calls", 1, {}, "none"),
+        ("react", "gave_up", 0, {}, "planning"),
+    ],
+)
+def test_causes_exclude_each_other(graph, ending, score, parts, cause):
+    told = tables(Tape(graph).ended(ending, score, **parts))["failure_causes"]
+    assert figures(told, "cause") == {(cause,): (1, 1)}
+    assert cause in CAUSES
+
+
+def test_costs_by_node_and_by_certified_predicate():
+    told = tables(Tape(task="1").tries(1, 0).ended("gave_up"), Tape(task="2", plan=[]).ended("gave_up"))
+    nodes = figures(told["node_costs"], "node", "measure")
+    assert nodes["realize", "tokens"] == (10, 2)  # the run that never came to it counts as 0
+    assert nodes["propose", "calls"] == (1, 2)
+    assert figures(told["certified_costs"], "measure")["calls",] == (6, 2)
+
+
+def test_score_by_horizon_is_in_the_order_of_length():
+    runs = [Tape(task=str(days), days=days).ended("gave_up", days / 10) for days in (7, 3)]
+    told = tables(*runs, Tape(task="x", days=None, benchmark="mine").ended("gave_up"))["score_by_horizon"]
+    assert told["horizon_name"].tolist() == ["3 days", "4 planned", "7 days"]
+    assert told["value"].tolist() == [0.3, 0, 0.7]
+
+
+def test_shares_have_wilsons_interval_on_tasks():
+    alone = tables(*(Tape(task=str(n)).tries(4).ended("goal", n < 3) for n in range(10)))["solved"].iloc[0]
+    assert (alone["low"], alone["high"]) == pytest.approx(proportion_confint(3, 10, method="wilson"))
+    same = [Tape(task=str(n)).tries(4).ended("goal", n < 3, trial=t) for n in range(10) for t in range(5)]
+    trials = tables(*same)["solved"].iloc[0]
+    assert (trials["n"], trials["tasks"]) == (50, 10)
+    assert (trials["low"], trials["high"]) == pytest.approx((alone["low"], alone["high"]), abs=0.02)
+    mixed = [Tape(task=str(n)).tries(4).ended("goal", t < 3, trial=t) for n in range(10) for t in range(10)]
+    assert tables(*mixed)["solved"].iloc[0]["high"] < 0.41  # trials that vary within tasks are worth more than ten
+
+
+def test_graphs_without_predicates_have_runs_and_nodes_only():
+    recorded = Tape("react").act().act().ended("goal", 1, method="react")
+    found = frames_of([recorded])
+    assert (len(found.attempts), len(found.predicates), found.runs.iloc[0].steps) == (0, 0, 2)
+    assert pd.isna(found.runs.iloc[0].certified)
+    told = analyse(found)
+    kept = {name for name, table in told.items() if len(table)}
+    assert kept == {"solved", "failure_causes", "score_by_horizon", "node_costs"}
+    assert "no data" in anatomy_sections(found)
+
+
+def test_no_runs_at_all():
+    found = frames_of([])
+    assert all(table.empty and {"method", "n", "value", "low", "high"} <= {*table} for table in analyse(found).values())
+    assert "No run is on record" in anatomy_sections(found)
+    assert found.runs.dtypes.to_dict() == frames_of([Tape().ended("goal", 1)]).runs.dtypes.to_dict()
+
+
+DEPTHS = st.lists(st.integers(0, 2), max_size=12)
+
+
+@st.composite
+def tapes(draw):
+    tape = Tape(task=str(draw(st.integers(0, 2))), run_id=str(draw(st.integers())))
+    for depth in draw(DEPTHS):
+        if tape.head + depth <= len(tape.plan) and tape.head < len(tape.plan):
+            tape.tries(depth)
+            if draw(st.booleans()) and tape.head < len(tape.plan):
+                tape.replan(*draw(st.permutations(PLAN)))
+    over = tape.head == len(tape.plan)
+    ending = "goal" if over else draw(st.sampled_from(["gave_up", "limit:calls", "error:model", "world_ended", ""]))
+    return tape.ended(ending, draw(st.sampled_from([0, 0.5, 1])), method=draw(st.sampled_from("ab")))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(tapes(), min_size=1, max_size=6, unique_by=lambda r: r.trajectory.header.run_id))
+def test_frames_and_shares_add_up(recorded):
+    found = frames_of(recorded)
+    for made in recorded:
+        mine = [frame[frame["run"] == made.trajectory.header.run_id] for frame in found]
+        counts = mine[2]["status"].value_counts()
+        assert counts.get("certified", 0) + counts.get("open", 0) == mine[0]["planned"].iloc[0]
+        assert mine[3]["calls"].sum() == made.trajectory.usage.calls == mine[0]["calls"].iloc[0]
+        assert mine[3]["seconds"].sum() == pytest.approx(made.trajectory.usage.seconds)
+        # replay by the state says the same as reading the events
+        state = made.trajectory.state()
+        assert (len(state["attempts"]), len(state["certificates"])) == (len(mine[1]), mine[0]["certificates"].iloc[0])
+    told = analyse(found)
+    for name, table in told.items():
+        if name in ("credit", "node_costs", "certified_costs", "compression"):
+            continue
+        assert table["value"].dropna().between(0, 1).all(), name
+        bounded = table.dropna(subset=["low"])
+        assert (bounded["low"] <= bounded["value"] + 1e-9).all()
+        assert (bounded["value"] <= bounded["high"] + 1e-9).all()
+    for name in ("depths", "stopped_kinds", "stopped_places", "failure_causes"):
+        sums = told[name].groupby("method")["value"].sum()
+        assert all(math.isclose(total, 1) for total in sums), name
+
+
+HOSTILE = "<script>alert(1)</script> $\\frac{ \"&' _x"
+
+
+def test_hostile_names_are_inert_and_many_long_ones_are_drawn(tmp_path):
+    plan = [{"text": HOSTILE, "kind": HOSTILE}, *PLAN]
+    names = [HOSTILE, *(f"_method {n} with a name that goes on and on over several lines of text" for n in range(7))]
+    runs = [Tape(plan=plan, task=HOSTILE, run_id=HOSTILE).tries(1, 0).ended("", method=name) for name in names]
+    page = write_anatomy(runs, tmp_path).files[-1].read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert "_method 6" in page
+    assert not re.search(r"(src|href)=\"(?!#)|url\((?!#)|@import", page)
+
+
+def write(folder, recorded, cut=0):
+    folder.mkdir(parents=True)
+    trajectory = recorded.trajectory
+    lines = [trajectory.header, *trajectory.events, *filter(None, [trajectory.footer])]
+    text = "".join(line.model_dump_json() + "\n" for line in lines)
+    (folder / "trajectory.jsonl").write_text(text[: len(text) - cut], encoding="utf-8")
+    return folder / "trajectory.jsonl"
+
+
+def test_everything_is_written_whole(tmp_path, capsys):
+    write(tmp_path / "runs" / "deep" / "a", Tape(run_id="a").tries(2, 1, 1).ended("goal", 1))
+    write(tmp_path / "runs" / "b", Tape(run_id="b").tries(1).ended(""), cut=9)
+    (tmp_path / "runs" / "c").mkdir()
+    (tmp_path / "runs" / "c" / "trajectory.jsonl").write_text('{"type":"hea')
+    found = find_runs([tmp_path / "runs"])
+    out = tmp_path / "out"
+    anatomy = write_anatomy(recorded_runs(found), out)
+    written = {file.relative_to(out).as_posix() for file in out.rglob("*") if file.is_file()}
+    assert written == {file.relative_to(out).as_posix() for file in anatomy.files}
+    assert {f"{name}.csv" for name in ANALYSES} | {"anatomy.html", "frames/runs.parquet", "rates.svg"} <= written
+    assert anatomy.interrupted == ("b",)
+    assert "No ending is on record of b" in (out / "anatomy.html").read_text(encoding="utf-8")
+    pd.testing.assert_frame_equal(pd.read_parquet(out / "frames" / "runs.parquet"), anatomy.frames.runs)
+    print_anatomy(anatomy, out, found.unbegun)
+    told = capsys.readouterr().out
+    assert "counted as interrupted: b" in told
+    assert "stopped before it began" in told
+
+
+def test_bad_folders_say_what_to_do(tmp_path):
+    with pytest.raises(Fault, match="make some with `certigraph run`"):
+        find_runs([tmp_path])
+    with pytest.raises(Fault, match="no such folder"):
+        find_runs([tmp_path / "none"])
+    path = write(tmp_path / "a", Tape().tries(1).ended("goal"))
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([lines[0], '{"torn', *lines[2:]]))
+    with pytest.raises(Fault, match=r"trajectory.jsonl:2: not a trajectory line"):
+        list(recorded_runs(find_runs([tmp_path])))
+    path.write_text("\n".join([lines[1], *lines]))
+    with pytest.raises(Fault, match=r"trajectory.jsonl:1: no header"):
+        find_runs([tmp_path])
+
+
+def test_another_schema_is_refused_by_name(tmp_path):
+    path = write(tmp_path / "a", Tape().tries(1).ended("goal"))
+    path.write_text(path.read_text().replace('"schema_version":2', '"schema_version":7,"more":1'))
+    for read in (read_trajectory, lambda file: find_runs([file.parent])):
+        with pytest.raises(
+            Fault, match=r"a/trajectory.jsonl: trajectory schema 7, written by certigraph 9; .* reads 2"
+        ):
+            read(path)
+
+
+def test_methods_are_told_apart_by_what_differs(tmp_path):
+    context = Context(model="scripted:expert")
+    for graph in ("sdp", "react"):
+        run(graph, "blocksworld", "4-0", context=context, out=tmp_path)
+    found = frames_of(recorded_runs(find_runs([tmp_path])))
+    assert sorted(found.runs["method"]) == ["react", "sdp"]
+    by_method = found.runs.set_index("method")
+    assert by_method.loc["sdp", ["certified", "planned", "horizon_name"]].tolist() == [4, 4, "4 blocks"]
+    assert by_method["solved"].all()
+    assert figures(analyse(found)["cascade_rate"]) == {"sdp": (0, 4)}
+    run("sdp", "blocksworld", "4-0", context=Context(model="scripted:first"), out=tmp_path)
+    names = {r.method for r in recorded_runs(find_runs([tmp_path]))}
+    assert names == {"react, scripted:expert", "sdp, scripted:expert", "sdp, scripted:first"}

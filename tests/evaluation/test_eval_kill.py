@@ -1,0 +1,146 @@
+"""An evaluation whose process is killed: a retry runs only what was missing; the table is an uninterrupted one's."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
+
+from inspect_ai.log import read_eval_log
+
+from certigraph.evaluation.evaluate import Evaluation, evaluate, evaluate_retry
+from certigraph.evaluation.inspecting.journal import Cell, Journal
+from certigraph.state.trajectory import read_trajectory
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+TASKS = [f"{blocks}-{seed}" for blocks in (3, 4, 5) for seed in range(5)]
+TRIALS = 2
+RUNS = TRIALS * len(TASKS)
+AT_ONCE = 3
+
+SLOW = """
+import asyncio
+from certigraph.nodes.validate import validate
+
+async def slow(state, runtime):
+    await asyncio.sleep(0.05)
+    return await validate(state, runtime)
+"""
+
+CHILD = """
+import sys
+from pathlib import Path
+from test_eval_kill import begin
+begin(Path(sys.argv[1]))
+"""
+
+
+def begin(out: Path) -> Evaluation:
+    return evaluate(
+        "sdp",
+        "blocksworld",
+        model="simulated:act=0.1,accept=0,reject=0,seed=2",
+        ids=TASKS,
+        trials=TRIALS,
+        swaps=["validate=slow_operators:slow"],
+        out=out,
+        max_samples=AT_ONCE,
+        quiet=True,
+    )
+
+
+@pytest.fixture(autouse=True)
+def _slow_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slow_operators.py").write_text(SLOW)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "slow_operators", raising=False)
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+
+
+def killed(out: Path, site: Path, finished: int) -> Path:
+    """Begin an evaluation in another process, kill it once so many runs have ended, and give its log."""
+    paths = map(str, (site, ROOT / "src", Path(__file__).parent))
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    child = subprocess.Popen([sys.executable, "-c", CHILD, str(out)], env=env, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while len(ended(out)) < finished and child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    child.send_signal(signal.SIGKILL)
+    _, said = child.communicate(timeout=30)
+    assert child.returncode == -signal.SIGKILL, said
+    [log] = out.glob("*.eval")
+    return log
+
+
+def ended(out: Path) -> dict[str, bytes]:
+    """The trajectories with a footer, by their run's name."""
+    texts = {path.parent.name: path.read_bytes() for path in out.glob("*/trajectory.jsonl")}
+    return {name: text for name, text in texts.items() if b'"type":"footer"' in text}
+
+
+def table(evaluation: Evaluation) -> dict[tuple[str, int], Any]:
+    return {
+        (row.id, row.trial): (row.ending, row.footer.scores, row.certified, row.footer.usage.calls, row.tokens)
+        for row in evaluation.rows
+    }
+
+
+@pytest.mark.parametrize("finished", [1, 13])
+def test_a_killed_evaluation_is_finished_without_running_anything_twice(finished: int, tmp_path: Path):
+    whole, out = begin(tmp_path / "whole"), tmp_path / "killed"
+    log = killed(out, tmp_path, finished)
+    before = ended(out)
+    begun = {path.parent.name for path in out.glob("*/trajectory.jsonl")}
+    assert finished <= len(before) < RUNS
+    assert read_eval_log(str(log)).status == "started"
+
+    done = evaluate_retry(log, quiet=True)
+
+    assert len(whole.rows) == len(done.rows) == RUNS
+    assert {name: ended(out)[name] for name in before} == before  # not even touched
+    assert len(list(out.glob("*/trajectory.jsonl"))) == RUNS  # begun runs were gone on with, not begun again
+    assert begun <= {row.run for row in done.rows}
+    assert (done.figures, done.intervals) == (whole.figures, whole.intervals)
+    cut_off = {(row.id, row.trial) for row in done.rows if row.run in begun - set(before)}
+    assert len(cut_off) <= AT_ONCE
+    assert {key: row for key, row in table(done).items() if key not in cut_off} == {
+        key: row for key, row in table(whole).items() if key not in cut_off
+    }
+    for row in done.rows:
+        redone = [event.usage.calls for event in read_trajectory(out / row.run).superseded]
+        [expected] = [r.footer.usage.calls for r in whole.rows if (r.id, r.trial) == (row.id, row.trial)]
+        assert row.footer.usage.calls == expected + sum(redone)
+
+
+def test_an_evaluation_killed_twice_and_retried_after_its_end_still_runs_nothing_twice(tmp_path: Path):
+    out = tmp_path / "out"
+    log = killed(out, tmp_path, 5)
+    first = evaluate_retry(log, quiet=True)
+    again = evaluate_retry(first.log, quiet=True)
+    assert table(again) == table(first)
+    assert again.figures == first.figures
+    assert len(list(out.glob("*/trajectory.jsonl"))) == RUNS
+
+
+def test_the_journal_survives_a_torn_line(tmp_path: Path):
+    journal = Journal(tmp_path, "journal")
+    for run in ("run-a", "run-b"):
+        (tmp_path / run).mkdir()
+        (tmp_path / run / "trajectory.jsonl").touch()
+    journal.note(Cell("4-0", 0), "run-a")
+    with (tmp_path / "journal.jsonl").open("a") as file:
+        file.write('\n["4-0", 1, "ru')
+    later = Journal(tmp_path, "journal")
+    assert later.begun(Cell("4-0", 1)) is None
+    later.note(Cell("4-0", 1), "run-b")
+    last = Journal(tmp_path, "journal")
+    assert last.begun(Cell("4-0", 0)) == tmp_path / "run-a"
+    assert last.begun(Cell("4-0", 1)) == tmp_path / "run-b"

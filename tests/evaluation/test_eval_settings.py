@@ -1,0 +1,195 @@
+"""What an evaluation is given reaches every run: trials, budgets, roles, a cache; the impossible is refused."""
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endpoint_stub import stub
+
+pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
+
+import inspect_ai
+from inspect_ai.log import read_eval_log
+
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.evaluation.evaluate import evaluate, evaluate_retry
+from certigraph.evaluation.inspecting.intervals import intervals_of
+from certigraph.evaluation.inspecting.registry import TASKS
+from certigraph.evaluation.inspecting.rows import Row
+from certigraph.evaluation.run import run
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Scores, Usage
+from certigraph.state.trajectory import Footer, read_trajectory
+
+TOUCHY = """
+from pathlib import Path
+from certigraph.nodes.validate import validate
+
+async def touchy(state, runtime):
+    if state["task"].id == "3-1" and not Path({flag!r}).exists():
+        raise ZeroDivisionError("touchy")
+    return await validate(state, runtime)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_data_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CERTIGRAPH_DATA", "CERTIGRAPH_BASE_URL", "OPENAI_API_KEY", "INSPECT_EVAL_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def header(out: Path, row: Row) -> Any:
+    return read_trajectory(out / row.run).header
+
+
+def experts_replies(task_id: str, out: Path) -> list[str]:
+    """What the expert answers on the way through a task, as the texts of a model."""
+    given: list[str] = []
+    expert = load_benchmark("blocksworld").expert()
+    assert expert
+
+    def recording(prompt: str, schema: dict[str, Any]) -> Any:
+        given.append(json.dumps(value := expert(prompt, schema)))
+        return value
+
+    run("sdp", "blocksworld", task_id, context=Context(chat=ScriptedChat(responder=recording)), out=out)
+    return given
+
+
+def test_trials_are_drawn_anew_and_keep_their_tasks_ids(tmp_path: Path):
+    done = evaluate("sdp", "blocksworld", model="simulated:act=0.2,seed=3", ids=["4-0", "4-1"], trials=3, out=tmp_path)
+    assert sorted((row.id, row.trial) for row in done.rows) == [(i, t) for i in ("4-0", "4-1") for t in range(3)]
+    assert (done.n, done.tasks, done.trials) == (6, 2, 3)
+    assert {header(tmp_path, row).context["trial"] for row in done.rows} == {0, 1, 2}
+    assert len({(row.id, row.tokens) for row in done.rows}) > 2
+    assert {"pass^2", "pass^3"} <= set(done.figures)
+    assert done.figures["pass^3"] <= done.figures["pass^2"] <= done.figures["solved"]
+
+
+def test_a_budget_and_limits_are_every_runs_own(tmp_path: Path):
+    done = evaluate("sdp", "blocksworld", limit=2, budget=["calls=2", "attempts=7"], out=tmp_path)
+    assert done.endings == {"limit:calls": 2}
+    assert [row.footer.usage.calls for row in done.rows] == [2, 2]
+    settings = header(tmp_path, done.rows[0]).context
+    assert (settings["budget"]["calls"], settings["limits"]["attempts"], settings["limits"]["steps"]) == (2, 7, 60)
+
+
+def test_roles_have_models_of_their_own_behind_the_bridge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with stub(*experts_replies("3-1", tmp_path / "expert")) as server:
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
+        roles = ["planner=openai:thinker", "executor=scripted:expert"]
+        evaluate("sdp", "blocksworld", model="openai:doer", roles=roles, ids=["3-1"], out=tmp_path, quiet=True)
+        asked = Counter(request["model"] for request in server.requests)
+    assert set(asked) == {"thinker", "doer"}
+
+
+def test_scripted_roles_need_no_bridge(tmp_path: Path):
+    done = evaluate("sdp", "blocksworld", roles=["executor=scripted:first"], ids=["3-1"], out=tmp_path)
+    assert header(tmp_path, done.rows[0]).context["roles"] == {"executor": "scripted:first"}
+
+
+def test_a_cache_answers_under_inspect_too_and_knows_the_model_behind_the_bridge(tmp_path: Path, monkeypatch: Any):
+    replies = experts_replies("3-1", tmp_path / "expert")
+
+    def asked(model: str) -> tuple[int, int]:
+        with stub(*replies) as server:
+            monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
+            cache = str(tmp_path / "cache")
+            done = evaluate("sdp", "blocksworld", model=model, ids=["3-1"], cache=cache, out=tmp_path / "runs")
+            assert done.endings == {"goal": 1}
+            return len(server.requests), done.rows[0].tokens
+
+    assert asked("openai:stubbed") == (len(replies), 110 * len(replies))
+    assert asked("openai:stubbed") == (0, 0)
+    assert asked("openai:other") == (len(replies), 110 * len(replies))
+
+    task = TASKS["blocksworld"](ids=["3-1"], cache=str(tmp_path / "cache"), out=str(tmp_path / "runs"))
+    with stub(*replies) as server:
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
+        name, folder = "certigraph/openai:stubbed", str(tmp_path)
+        inspect_ai.eval(task, model=name, temperature=0.7, log_dir=folder, display="none", ctl_server=False)
+        assert len(server.requests) == len(replies)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"swaps": ["validator=always_pass"]}, "validate"),
+        ({"swaps": ["validate=always_pas"]}, "always_pass"),
+        ({"swaps": ["validate"]}, "SLOT=OPERATOR"),
+        ({"budget": ["call=3"]}, "known: attempts"),
+        ({"budget": ["calls=-3"]}, "calls=-3"),
+        ({"budget": ["calls"]}, "KEY=VALUE"),
+        ({"roles": ["boss=local"]}, "known: planner"),
+        ({"roles": ["planner=gpt"]}, "openai:NAME"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_before_anything_runs(arguments: dict[str, Any], told: str, tmp_path: Path):
+    with pytest.raises(UnknownName, match=told):
+        evaluate(**arguments, out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_retry_runs_only_what_failed_and_gives_the_whole_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    flag = tmp_path / "fixed"
+    (tmp_path / "touchy_retry.py").write_text(TOUCHY.format(flag=str(flag)))
+    monkeypatch.syspath_prepend(tmp_path)
+    out = tmp_path / "runs"
+    done = evaluate("sdp", "blocksworld", limit=3, swaps=["validate=touchy_retry:touchy"], out=out)
+    assert [row.id for row in done.failed] == ["3-1"]
+    flag.touch()
+    again = evaluate_retry(done.log)
+    assert again.endings == {"goal": 3}
+    kept = {row.run for row in done.rows if row.ending == "goal"}
+    assert kept < {row.run for row in again.rows}
+    assert len(list(out.glob("*/trajectory.jsonl"))) == 4
+    sys.modules.pop("touchy_retry", None)
+
+
+@pytest.mark.parametrize(("content", "told"), [(None, "no log at"), ("{}", "is no log of inspect's")])
+def test_a_retry_of_a_file_that_is_no_log_says_what_to_give(content: str | None, told: str, tmp_path: Path):
+    path = tmp_path / "some.eval"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(Fault, match=told):
+        evaluate_retry(path)
+
+
+def rows_of(values: dict[str, list[float]]) -> list[Row]:
+    return [
+        Row(id=task, trial=trial, footer=Footer(ending="goal", scores=Scores(value=value), usage=Usage(node="all")))
+        for task, trials in values.items()
+        for trial, value in enumerate(trials)
+    ]
+
+
+def intervals(values: dict[str, list[float]]) -> dict[str, tuple[float, float] | None]:
+    rows, live = rows_of(values), load_benchmark("blocksworld")
+    return intervals_of(live.figures([(row.id, row.footer) for row in rows]), rows, live.figures)
+
+
+def test_an_interval_is_over_tasks_not_runs():
+    once = {str(i): [float(i % 2)] for i in range(20)}
+    same_again = {task: trials * 5 for task, trials in once.items()}
+    low, high = intervals(once)["solved"] or (0, 0)
+    assert 0.25 <= low < 0.5 < high <= 0.75
+    assert intervals(same_again)["solved"] == pytest.approx((low, high))  # five equal trials tell nothing new
+    assert intervals(once) == intervals(once)
+    assert set(intervals(once)) == {"solved", "goal"}
+
+
+def test_a_figure_without_spread_or_with_few_tasks_is_wilsons_or_none():
+    assert intervals({str(i): [1.0] for i in range(10)})["solved"] == pytest.approx((0.7225, 1.0), abs=1e-3)
+    assert intervals({str(i): [1.0] * 9 for i in range(3)})["solved"] == pytest.approx((0.4385, 1.0), abs=1e-3)
+    assert intervals({str(i): [0.5] for i in range(10)})["solved"] is None
+    assert intervals({"a": [0.3], "b": [0.4]})["solved"] is None
+
+
+def test_inspects_log_has_the_trials_as_epochs(tmp_path: Path):
+    done = evaluate("sdp", "blocksworld", ids=["3-1"], trials=2, out=tmp_path)
+    assert read_eval_log(done.log).eval.config.epochs == 2

@@ -1,0 +1,335 @@
+"""Statistics: known answers by hand and by other routes through scipy, and what simulations say they promise."""
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from statistics import mean, stdev
+
+import pytest
+
+pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from certigraph.evaluation.statistics import (
+    Estimate,
+    Paired,
+    detectable,
+    differences_between,
+    holm,
+    interval,
+    mean_of,
+    paired,
+    paired_p,
+    pairs,
+    pass_at_k,
+    pass_hat_k,
+    standard_error,
+    told_apart,
+    wilson,
+)
+from certigraph.state.endings import Fault, UnknownName
+
+OUTCOMES = st.dictionaries(st.text(max_size=3), st.lists(st.booleans(), min_size=3, max_size=7), min_size=1, max_size=5)
+
+
+# --- a mean
+
+
+def test_the_mean_of_independent_scores_has_the_textbook_interval():
+    scores = [1.0, 2.0, 3.0, 4.0, 5.0]
+    found = mean_of(scores)
+    assert found[:4] == (5, 5, 3.0, pytest.approx(0.70711, abs=1e-5))
+    assert (found.low, found.high) == pytest.approx((3 - 2.776445 * 0.707107, 3 + 2.776445 * 0.707107), abs=1e-5)
+    assert found.stderr == pytest.approx(standard_error(scores)) == pytest.approx(stats.sem(scores))
+
+
+def test_trials_of_a_task_are_no_new_evidence():
+    once, thrice = mean_of([10, 50, 60], ["a", "b", "c"]), mean_of([10, 50, 60] * 3, ["a", "b", "c"] * 3)
+    assert thrice._replace(n=3) == pytest.approx(once)
+
+
+def test_the_clustered_error_by_hand():
+    """Residual sums over clusters are -4, 0 and 4: sqrt(3 / 2 * 32) / 5."""
+    found = mean_of([1, 1, 3, 5, 5], ["a", "a", "b", "c", "c"])
+    assert found == pytest.approx((5, 3, 3.0, math.sqrt(48) / 5, *stats.t.interval(0.95, 2, 3, math.sqrt(48) / 5)))
+
+
+@pytest.mark.parametrize(
+    ("scores", "clusters", "found"),
+    [
+        ([], [], Estimate(0, 0, 0.0, 0.0, None, None)),
+        ([40], ["a"], Estimate(1, 1, 40.0, 0.0, None, None)),
+        ([40, 60], ["a", "a"], Estimate(2, 1, 50.0, 0.0, None, None)),
+        ([40, 40, 40], None, Estimate(3, 3, 40.0, 0.0, None, None)),
+        ([0.1] * 7, None, Estimate(7, 7, 0.1, 0.0, None, None)),
+        ([0, 100, 100, 0], ["a", "a", "b", "b"], Estimate(4, 2, 50.0, 0.0, None, None)),
+    ],
+)
+def test_without_spread_between_tasks_there_is_no_interval(
+    scores: list[float], clusters: list[str] | None, found: Estimate
+):
+    assert mean_of(scores, clusters) == mean_of(scores, clusters, top=100) == found
+
+
+def test_all_or_nothing_has_wilson_s_interval_over_tasks():
+    clusters = [task for task in "abcde" for _ in range(4)]
+    assert mean_of([100] * 20, clusters, top=100) == pytest.approx((20, 5, 100, 0, 56.55175, 100), abs=1e-4)
+    assert mean_of([0] * 20, clusters, top=100) == pytest.approx((20, 5, 0, 0, 0, 43.44825), abs=1e-4)
+    assert mean_of([0] * 20, clusters).high is None
+
+
+def test_no_interval_leaves_the_scale():
+    scores = [1.0] * 9 + [0.0]
+    free, bound = mean_of(scores), mean_of(scores, top=1)
+    assert free.high is not None
+    assert free.high > 1
+    assert (bound.low, bound.high) == (free.low, 1)
+    assert mean_of([0.0] * 9 + [1.0], top=1).low == 0
+
+
+def test_each_score_needs_its_cluster():
+    with pytest.raises(ValueError, match="2 scores, but 1 clusters"):
+        mean_of([1, 2], ["a"])
+
+
+def test_wilson():
+    """By hand for 8 of 10: (p + z2/2n +- z sqrt(p(1-p)/n + z2/4n2)) / (1 + z2/n), z2 = 3.84146."""
+    assert wilson(8, 10) == pytest.approx((0.490162, 0.943318), abs=1e-6)
+    told = stats.binomtest(3, 7).proportion_ci(method="wilson")
+    assert wilson(3, 7) == pytest.approx((told.low, told.high))
+    assert (wilson(0, 0), wilson(0, 5)[0], wilson(5, 5)[1]) == ((0, 1), 0, 1)
+    with pytest.raises(ValueError, match="7 successes in 5"):
+        wilson(7, 5)
+
+
+# --- pairs
+
+
+def test_known_values():
+    assert standard_error([1, 2, 3, 4, 5]) == pytest.approx(0.70711, abs=1e-5)
+    assert paired_p([0] * 5, [1, 2, 3, 4, 5]) == pytest.approx(0.013236, abs=1e-6)  # t = 4.2426 with 4 degrees
+    assert holm([0.01, 0.04, None, 0.03]) == pytest.approx([0.03, 0.06, None, 0.06])
+    assert holm([0.6, 0.9]) == [1.0, 1.0]
+    assert (holm([]), holm([None])) == ([], [None])
+
+
+def test_trials_are_averaged_within_their_task():
+    first = {"a": [0, 100], "b": [20], "c": [30, 40, 50], "d": [1]}
+    other = {"c": [60], "b": [40, 20], "a": [90], "e": [1]}
+    found = paired(first, other)
+    apart = [40, 10, 20]
+    assert (found.n, found.mean) == (3, pytest.approx(70 / 3))
+    assert found.p == pytest.approx(stats.ttest_1samp(apart, 0).pvalue)
+    assert (found.low, found.high, found.detectable) == (*(interval(apart) or ()), detectable(apart))
+
+
+def test_what_cannot_be_paired():
+    assert paired({}, {}) == Paired(0, 0.0, None, None, None, None)
+    assert paired({"a": [1]}, {"a": [3], "b": [9]}) == Paired(1, 2, None, None, None, None)
+    assert paired({"a": [1], "b": [2]}, {"a": [3], "b": [4]}) == Paired(2, 2, 2, 2, None, None)
+    with pytest.raises(Fault, match=r"no task in common \(one has '3-0', the other '4-0'"):
+        paired({"3-0": [1]}, {"4-0": [1]})
+
+
+def test_the_bootstrap_agrees_with_theory_where_there_is_one():
+    normal = [-1.64, -1.04, -0.67, -0.39, -0.13, 0.13, 0.39, 0.67, 1.04, 1.64] * 10
+    low, high = interval([10 + x for x in normal]) or (0, 0)
+    assert (low, high) == pytest.approx((10 - 1.96 * 0.0925, 10 + 1.96 * 0.0925), abs=0.02)
+    assert interval(normal) == interval(normal)
+
+
+@pytest.mark.parametrize("apart", [[0.0] * 29 + [1.0], [0.0, 1.0], [-1.0, 1.0], [0.0, 0.0, 1e-9]])
+def test_the_bootstrap_of_hardly_any_spread_is_a_number(apart: list[float]):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        low, high = interval(apart) or (math.nan, math.nan)
+    assert min(apart) <= low <= mean(apart) <= high <= max(apart)
+
+
+def test_without_spread_there_is_nothing_to_compute():
+    assert interval([5.0] * 8) == (5.0, 5.0)
+    assert (interval([5.0]), paired_p([1, 2], [2, 3]), detectable([5.0] * 8), standard_error([5.0])) == (
+        None, None, None, 0.0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("found", "n", "p", "apart"),
+    [
+        ((1, 3), 20, None, True),
+        ((-3, -1), 6, 0.05, True),
+        ((-3, -1), 6, 0.06, False),
+        ((-1, 3), 20, 0.01, False),
+        ((0, 3), 20, 0.01, False),
+        ((1, 3), 5, 0.01, False),
+        (None, 20, None, False),
+    ],
+)
+def test_what_can_be_told_from_noise(found: tuple[float, float] | None, n: int, p: float | None, apart: bool):
+    assert told_apart(found, n, p) is apart
+
+
+def test_the_detectable_difference_by_the_noncentral_t():
+    apart = [1, 2, 3, 4, 5, 9]
+    shift = (detectable(apart) or 0) / standard_error(apart)
+    limit = stats.t.ppf(0.975, 5)
+    assert stats.nct.sf(limit, 5, shift) + stats.nct.cdf(-limit, 5, shift) == pytest.approx(0.8, abs=1e-6)
+
+
+# --- several methods
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
+@settings(max_examples=20)
+def test_holm_is_that_of_statsmodels(ps: list[float]):
+    assert holm(ps) == pytest.approx(multipletests(ps, method="holm")[1].tolist())
+
+
+SCORES = {
+    "react": {task: [float(n)] for n, task in enumerate("abcdefgh")},
+    "sdp": {task: [n + 30.0 + n % 2] for n, task in enumerate("abcdefgh")},
+    "bare": {task: [n + 1.0 - 3 * (n % 3)] for n, task in enumerate("abcdefgh")},
+}
+
+
+def test_all_differences_to_one_method():
+    found = differences_between(SCORES, "react")
+    assert [(d.method, d.against, d.n, d.mean) for d in found] == [
+        ("sdp", "react", 8, 30.5),
+        ("bare", "react", 8, -1.625),
+    ]
+    assert [d.p_adjusted for d in found] == pytest.approx([2 * found[0].p, found[1].p])
+    assert [d[2:7] for d in found] == [paired(SCORES["react"], SCORES[d.method])[:5] for d in found]
+
+
+def test_methods_on_different_tasks_are_refused_unless_only_the_shared_ones_are_wanted():
+    other = {**SCORES, "late": {task: [5.0] for task in "bcdez"}}
+    message = r"react and late were run on different tasks \(react alone has a, f, g and 1 more; late alone has z\)"
+    with pytest.raises(Fault, match=message + ".*strict=False"):
+        differences_between(other, "react")
+    assert {d.n for d in differences_between(other, "react", strict=False)} == {4}
+    with pytest.raises(UnknownName, match=r"no method 'sdpp'.*react, sdp, bare"):
+        differences_between(SCORES, "sdpp")
+
+
+# --- trials
+
+
+@given(OUTCOMES, st.integers(1, 3))
+def test_pass_k_is_the_share_of_subsets(outcomes: dict[str, list[bool]], k: int):
+    def share(whether: Callable[[Sequence[bool]], bool]) -> float:
+        return mean(mean(whether(drawn) for drawn in combinations(trials, k)) for trials in outcomes.values())
+
+    assert pass_hat_k(outcomes, k).mean == pytest.approx(share(all))
+    assert pass_at_k(outcomes, k).mean == pytest.approx(share(any))
+
+
+def test_pass_k_by_hand():
+    outcomes = {"a": [True, True, True, False], "b": [True] * 4, "c": [False, False, True, False]}
+    found = pass_hat_k(outcomes, 2)
+    assert (found.n, found.mean) == (3, pytest.approx((3 / 6 + 1 + 0) / 3))
+    assert found.stderr == pytest.approx(stdev([0.5, 1, 0]) / math.sqrt(3))
+    assert (found.low, found.high) == (0, 1)
+    assert pass_at_k(outcomes, 2).mean == pytest.approx((1 + 1 + 3 / 6) / 3)
+    assert pass_hat_k({"a": [True] * 3, "b": [True] * 3}, 3)[2:] == (1, 0, *wilson(2, 2))
+
+
+def test_too_few_trials():
+    with pytest.raises(Fault, match=r"2 of 3 tasks have fewer than 4 trials \(b has 2\).*--trials 4, or ask for k=2"):
+        pass_hat_k({"a": [True] * 4, "b": [True] * 2, "c": [False] * 3}, 4)
+    with pytest.raises(Fault, match="b has 0"):
+        pass_at_k({"a": [True], "b": []}, 1)
+    with pytest.raises(ValueError, match="k=0"):
+        pass_hat_k({"a": [True]}, 0)
+    assert pass_hat_k({}, 2).n == 0
+
+
+# --- what simulations say
+
+
+def rates(draws: int, of: Callable[[], bool]) -> float:
+    return sum(of() for _ in range(draws)) / draws
+
+
+def significant(p: float | None) -> bool:
+    return p is not None and p < 0.05
+
+
+def within(rate: float, draws: int) -> float:
+    """Four standard deviations of a rate: a seeded test that fails has something wrong, not bad luck."""
+    return 4 * math.sqrt(rate * (1 - rate) / draws)
+
+
+def test_p_is_uniform_where_nothing_differs():
+    chance = np.random.default_rng(1)
+    tasks = chance.normal(50, 20, size=(1000, 12))  # hard and easy tasks, alike for both
+    ps = [paired_p(t + chance.normal(0, 5, 12), t + chance.normal(0, 5, 12)) for t in tasks]
+    assert stats.kstest(ps, "uniform").pvalue > 0.01
+
+
+def test_p_of_successes_keeps_its_size():
+    """At n = 30, where 0/1 differences take few values: near 5 %, whatever the tasks' difficulties."""
+    chance = np.random.default_rng(2)
+    chances = chance.uniform(0.1, 0.9, 30)
+    ps = [paired_p(*(chance.random((2, 30)) < chances).astype(float)) for _ in range(2000)]
+    assert mean(map(significant, ps)) == pytest.approx(0.05, abs=within(0.05, 2000))
+
+
+def test_holm_keeps_the_rate_of_any_false_claim():
+    chance = np.random.default_rng(3)
+    families = chance.uniform(size=(1000, 5)).tolist()
+    bare = mean(any(map(significant, ps)) for ps in families)
+    held = mean(any(map(significant, holm(ps))) for ps in families)
+    assert bare == pytest.approx(1 - 0.95**5, abs=within(0.226, 1000))
+    assert held <= 0.05 + within(0.05, 1000)
+
+
+@pytest.mark.parametrize(("clustered", "covered"), [(True, 0.95), (False, 0.66)])
+def test_intervals_of_means_cover_where_trials_are_clusters(clustered: bool, covered: float):
+    """20 tasks with a spread of 2, 5 trials each with a spread of 1. As 100 tasks the error looks half as large."""
+    chance = np.random.default_rng(4)
+    names = [str(task) for task in range(20) for _ in range(5)]
+
+    def holds() -> bool:
+        scores = np.repeat(chance.normal(0, 2, 20), 5) + chance.normal(0, 1, 100)
+        found = mean_of(scores.tolist(), names if clustered else None)
+        return found.low < 0 < found.high
+
+    assert rates(600, holds) == pytest.approx(covered, abs=within(covered, 600))
+
+
+def test_intervals_of_differences_cover(monkeypatch: pytest.MonkeyPatch):
+    """BCa falls a little short at 40 skewed pairs; fewer resamples than usual, for time."""
+    monkeypatch.setattr(pairs, "RESAMPLES", 600)
+    chance = np.random.default_rng(5)
+
+    def holds() -> bool:
+        low, high = interval(chance.exponential(1.0, 40)) or (0, 0)
+        return low < 1 < high
+
+    assert rates(600, holds) == pytest.approx(0.935, abs=within(0.935, 600))
+
+
+def test_equal_methods_are_seldom_told_apart(monkeypatch: pytest.MonkeyPatch):
+    """At 6 pairs the interval alone would claim a difference in one case of eight."""
+    monkeypatch.setattr(pairs, "RESAMPLES", 400)
+    chance = np.random.default_rng(6)
+    drawn = [{str(task): [score] for task, score in enumerate(scores)} for scores in chance.normal(size=(600, 6))]
+    found = [paired({task: [0.0] for task in scores}, scores) for scores in drawn]
+    claimed = mean(told_apart((d.low, d.high), d.n, d.p) for d in found)
+    assert claimed == pytest.approx(0.05, abs=within(0.05, 600))
+    assert mean(told_apart((d.low, d.high), d.n) for d in found) > 0.09
+
+
+@pytest.mark.parametrize("n", [6, 30])
+def test_four_of_five_samples_show_the_detectable_difference(n: int):
+    chance = np.random.default_rng(n)
+    spread = [x * 7 / stdev(range(n)) for x in range(n)]  # whose standard deviation is 7
+    shown = [paired_p([0.0] * n, sample) for sample in chance.normal(detectable(spread), 7, size=(2000, n))]
+    assert mean(map(significant, shown)) == pytest.approx(0.8, abs=within(0.8, 2000))
