@@ -62,4 +62,4 @@ def _changed(record: R, amounts: Mapping[str, str]) -> R:
         return kind.model_validate({**record.model_dump(), **mine})
     except ValidationError as error:
         first = error.errors()[0]
-        raise UnknownName(f"budget {first['loc'][0]}={first['input']}: {first['msg']}") from error
+        raise UnknownName(f"--budget {first['loc'][0]}={first['input']}: {first['msg']}") from error

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 
-from certigraph.evaluation.anatomy.sections import anatomy_sections
-
 from certigraph.evaluation.ablating.estimates import Estimate
+from certigraph.evaluation.anatomy.sections import anatomy_sections
 from certigraph.evaluation.comparing.findings import Findings
 from certigraph.evaluation.comparing.plan import Plan
 from certigraph.evaluation.comparing.rows import Row

@@ -5,10 +5,8 @@ from typing import Annotated
 
 import typer
 
-from certigraph.cli.options import AsJson, BenchmarkName, Budgets, Data, GraphName, Model, Roles
+from certigraph.cli.options import AsJson, BenchmarkName, Budgets, Cache, Data, GraphName, Model, Roles, Split, Tasks
 
-Split = Annotated[str, typer.Option(help="Split of the tasks; the benchmark's default otherwise.")]
-Tasks = Annotated[list[str] | None, typer.Option("--task", help="Task id, in place of a split; again for more.")]
 Limit = Annotated[int, typer.Option(min=0, help="Number of tasks, the first ones; 0: all.")]
 Trials = Annotated[int, typer.Option(min=1, help="Runs of each method on each task.")]
 AtOnce = Annotated[int, typer.Option("--at-once", min=1, help="Runs under way at a time; for endpoints that can.")]
@@ -28,6 +26,7 @@ def compare_command(
     role: Roles = None,
     data: Data = None,
     budget: Budgets = None,
+    cache: Cache = None,
     swap: Annotated[list[str] | None, typer.Option(help="GRAPH:SLOT=OPERATOR: step:planner=none.")] = None,
     out: Annotated[Path, typer.Option(help="The comparison's folder; one begun there goes on.")] = Path("comparison"),
     at_once: AtOnce = 1,
@@ -50,7 +49,7 @@ def compare_command(
         said_source(on, data)
         methods = methods_from(graphs, swap or [])
         choice = Choice(task or [], split, limit, trials)
-        given = order(methods, on, choice, context_from(model, role, data, budget, on))
+        given = order(methods, on, choice, context_from(model, role, data, budget, on, cache))
     else:
         given = order_in(out)
     raise typer.Exit(worked_off(given, out, at_once=at_once, report_only=report_only, as_json=as_json))
@@ -70,6 +69,7 @@ def ablate_command(
     role: Roles = None,
     data: Data = None,
     budget: Budgets = None,
+    cache: Cache = None,
     out: Annotated[Path, typer.Option(help="The ablation's folder; one begun there goes on.")] = Path("ablation"),
     at_once: AtOnce = 1,
     report_only: ReportOnly = False,
@@ -86,5 +86,5 @@ def ablate_command(
     else:
         said_source(benchmark, data)
         methods, choice = variants(graph, swap or []), Choice(task or [], split, limit, trials)
-        given = order(methods, benchmark, choice, context_from(model, role, data, budget, benchmark))
+        given = order(methods, benchmark, choice, context_from(model, role, data, budget, benchmark, cache))
     raise typer.Exit(worked_off(given, out, at_once=at_once, report_only=report_only, as_json=as_json))

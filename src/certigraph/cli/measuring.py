@@ -5,45 +5,74 @@ from typing import Annotated
 
 import typer
 
-from certigraph.cli.options import AsJson, BenchmarkName, Data, GraphName, Model, Out, Swaps
+from certigraph.cli.options import (
+    AsJson,
+    BenchmarkName,
+    Budgets,
+    Cache,
+    Data,
+    Model,
+    Out,
+    Roles,
+    Split,
+    Swaps,
+    Tasks,
+)
 from certigraph.state.endings import UnknownName
 
 
 def eval_command(
-    graph: GraphName,
-    benchmark: BenchmarkName,
+    graph: Annotated[str | None, typer.Argument(metavar="GRAPH", help="`certigraph list` names them.")] = None,
+    benchmark: Annotated[str | None, typer.Argument(metavar="BENCHMARK", help="Or BENCHMARK:CONFIGURATION.")] = None,
     model: Model = "scripted:expert",
+    role: Roles = None,
     data: Data = None,
-    split: Annotated[str, typer.Option(help="Split of the tasks; the benchmark's default otherwise.")] = "",
+    split: Split = "",
+    task: Tasks = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Number of tasks.")] = None,
     stratify: Annotated[bool, typer.Option(help="Spread the limit over difficulty and length.")] = False,
+    trials: Annotated[int, typer.Option(min=1, help="Runs of each task.")] = 1,
     beside: Annotated[list[str] | None, typer.Option(help="A configuration to print beside: paper.")] = None,
     swap: Swaps = None,
+    budget: Budgets = None,
+    cache: Cache = None,
+    max_samples: Annotated[int | None, typer.Option("--max-samples", min=1, help="Runs at once.")] = None,
+    retry: Annotated[Path | None, typer.Option(metavar="LOG", help="Finish the evaluation of this log.")] = None,
     out: Out = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
-    """Run a graph on a benchmark's tasks under inspect_ai and print the official figures."""
-    from certigraph.cli.printed import print_evaluations
+    """Run a graph on a benchmark's tasks under inspect_ai and print the official figures with their intervals."""
     from certigraph.cli.watched import said_source
-    from certigraph.evaluation.evaluate import evaluate
+    from certigraph.evaluation.evaluate import evaluate, evaluate_retry
+    from certigraph.evaluation.inspecting.table import print_evaluations
 
-    said_source(benchmark, data)
-    names = [benchmark, *(f"{benchmark.partition(':')[0]}:{name}" for name in beside or [])]
-    done = [
-        evaluate(
-            graph,
-            name,
-            model=model,
-            data=data,
-            split=split,
-            limit=limit,
-            stratify=stratify,
-            swaps=swap or [],
-            out=out,
-            quiet=as_json,
-        )
-        for name in names
-    ]
+    if retry:
+        done = [evaluate_retry(retry, max_samples=max_samples, quiet=as_json)]
+    elif graph is None or benchmark is None:
+        raise UnknownName("name a graph and a benchmark: certigraph eval sdp blocksworld; or --retry LOG")
+    else:
+        said_source(benchmark, data)
+        done = [
+            evaluate(
+                graph,
+                name,
+                model=model,
+                roles=role or [],
+                budget=budget or [],
+                data=data,
+                split=split,
+                limit=limit,
+                stratify=stratify,
+                ids=task or [],
+                trials=trials,
+                swaps=swap or [],
+                cache=cache,
+                out=out,
+                max_samples=max_samples,
+                quiet=as_json,
+            )
+            for name in [benchmark, *(f"{benchmark.partition(':')[0]}:{other}" for other in beside or [])]
+        ]
     print_evaluations(done, as_json=as_json)
     raise typer.Exit(1 if any(evaluation.failed for evaluation in done) else 0)
 

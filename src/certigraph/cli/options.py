@@ -8,7 +8,10 @@ import typer
 GraphName = Annotated[str, typer.Argument(metavar="GRAPH", help="`certigraph list` names them.")]
 BenchmarkName = Annotated[str, typer.Argument(metavar="BENCHMARK", help="Or BENCHMARK:CONFIGURATION.")]
 Model = Annotated[
-    str, typer.Option(help="openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:first or scripted:expert.")
+    str,
+    typer.Option(
+        help="openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:expert, scripted:first, simulated:act=0.2."
+    ),
 ]
 Roles = Annotated[list[str] | None, typer.Option("--role", help="ROLE=MODEL: planner, executor, validator or memory.")]
 Data = Annotated[str | None, typer.Option(help="Data folder; else CERTIGRAPH_DATA, else a generated world.")]
@@ -19,3 +22,6 @@ Budgets = Annotated[
     typer.Option("--budget", help="KEY=N: calls, tokens, usd, seconds, steps, attempts, replans, trials, ..."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Cache = Annotated[str | None, typer.Option(help="Folder that keeps the replies of models: a question is paid once.")]
+Split = Annotated[str, typer.Option(help="Split of the tasks; the benchmark's default otherwise.")]
+Tasks = Annotated[list[str] | None, typer.Option("--task", help="Task id, in place of a split; again for more.")]

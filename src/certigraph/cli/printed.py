@@ -1,7 +1,7 @@
 """What a command prints at its end: an outcome or figures, as text or as one JSON object."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import typer
@@ -36,24 +36,6 @@ def print_figures(title: str, figures: Mapping[str, float], *, as_json: bool) ->
     Console().print(table)
 
 
-def print_evaluations(done: Sequence[Any], *, as_json: bool) -> None:
-    """The figures of the first evaluation, those of the others beside it."""
-    first, *others = done
-    if as_json:
-        beside = {other.benchmark: other.figures for other in others}
-        figures = {**first.figures, "n": first.n, "endings": first.endings}
-        typer.echo(json.dumps({**figures, **({"beside": beside} if beside else {})}))
-        return
-    table = Table("figure", *(evaluation.benchmark for evaluation in done), box=None)
-    for name in first.figures:
-        table.add_row(name, *(_shown(name, evaluation.figures[name]) for evaluation in done))
-    Console().print(table)
-    for evaluation in done:
-        endings = ", ".join(f"{count} {ending}" for ending, count in evaluation.endings.items())
-        typer.echo(f"{evaluation.benchmark}, {evaluation.model}: {endings}")
-        Console(highlight=False, soft_wrap=True).print(f"log: {evaluation.log}", style="dim", markup=False)
-
-
 def _summary(result: Result) -> dict[str, Any]:
     state = result.state
     return {
@@ -67,7 +49,3 @@ def _summary(result: Result) -> dict[str, Any]:
         "scores": result.scores.model_dump() if result.scores else None,
         "usage": result.usage.model_dump(exclude={"node"}),
     }
-
-
-def _shown(name: str, value: float) -> str:
-    return f"{value:g}" if name == "n" else f"{value:.1%}"

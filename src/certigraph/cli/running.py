@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from certigraph.cli.options import AsJson, BenchmarkName, Budgets, Data, GraphName, Model, Out, Roles, Swaps
+from certigraph.cli.options import AsJson, BenchmarkName, Budgets, Cache, Data, GraphName, Model, Out, Roles, Swaps
 
 
 def run_command(
@@ -18,6 +18,7 @@ def run_command(
     out: Out = Path("runs"),
     swap: Swaps = None,
     budget: Budgets = None,
+    cache: Cache = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a graph on one task and watch predicates turn certified."""
@@ -28,7 +29,7 @@ def run_command(
     from certigraph.evaluation.settings import build_graph, parse_swap
 
     compiled = build_graph(graph, dict(map(parse_swap, swap or [])))
-    context = context_from(model, role, data, budget, benchmark)
+    context = context_from(model, role, data, budget, benchmark, cache)
     said_source(benchmark, data)
     with watching(out, context.limits, silent=as_json) as listener:
         result = run(compiled, benchmark, task, context=context, out=out, listener=listener)
