@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.models.chat import is_scripted, ready
 from certigraph.evaluation.budgets import roles_in
+from certigraph.evaluation.collecting import seldom_collecting
 from certigraph.evaluation.inspecting.evaluation import Evaluation, evaluation_of, read_evaluation, read_log
 from certigraph.evaluation.settings import parse_swap
 from certigraph.state.endings import Fault, Interrupted
@@ -94,16 +95,17 @@ def evaluate(
         journal=f"journal-{uuid.uuid4().hex[:12]}",
         **operators,
     )
-    logs = inspect_eval(
-        task,
-        model=None,
-        limit=None if stratify else limit,
-        max_samples=max_samples or (SAMPLES if is_scripted(model) else None),
-        log_dir=str(out),
-        # scripts are over before anybody could watch them in inspect's viewer
-        log_realtime=not is_scripted(model),
-        **_quiet(quiet),
-    )
+    with seldom_collecting():
+        logs = inspect_eval(
+            task,
+            model=None,
+            limit=None if stratify else limit,
+            max_samples=max_samples or (SAMPLES if is_scripted(model) else None),
+            log_dir=str(out),
+            # scripts are over before anybody could watch them in inspect's viewer
+            log_realtime=not is_scripted(model),
+            **_quiet(quiet),
+        )
     return _finished(logs, Path(out))
 
 
@@ -129,7 +131,8 @@ def evaluate_retry(log: Path | str, *, max_samples: int | None = None, quiet: bo
 
     begun = read_log(log)
     begun.eval.task_registry_name = registered(begun.eval.task)
-    logs = eval_retry(begun, log_dir=str(Path(log).parent), max_samples=max_samples, **_quiet(quiet))
+    with seldom_collecting():
+        logs = eval_retry(begun, log_dir=str(Path(log).parent), max_samples=max_samples, **_quiet(quiet))
     return _finished(logs, Path(log).parent)
 
 

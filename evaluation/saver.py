@@ -27,6 +27,9 @@ class Saver(SqliteSaver):
     file: the run then goes on from an earlier one, and lines that ran ahead of it are superseded.
     """
 
+    _together = False
+    """Whether what is being written waits for the checkpoint that follows it and is committed with that."""
+
     @classmethod
     @contextmanager
     def open(cls, path: Path) -> Iterator[Self]:
@@ -37,6 +40,13 @@ class Saver(SqliteSaver):
             saver.setup()
             connection.execute("PRAGMA synchronous = NORMAL")
             yield saver
+            connection.commit()
+
+    @contextmanager
+    def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
+        """As SqliteSaver's, but for what nodes wrote, which is committed with the checkpoint after it."""
+        with super().cursor(transaction and not self._together) as cursor:
+            yield cursor
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """As `get_tuple`."""
@@ -77,10 +87,13 @@ class Saver(SqliteSaver):
         failures = [(ERROR, type(value).__name__) for channel, value in writes if channel == ERROR]
         # A run that is interrupted closes the file while LangGraph still hands in writes: they are made again.
         try:
+            self._together = not failures
             self.put_writes(config, failures or writes, task_id, task_path)
         except sqlite3.ProgrammingError as error:
             if "closed" not in str(error):
                 raise
+        finally:
+            self._together = False
 
     def forget_unfinished(self, thread: str) -> None:
         """Drop what nodes wrote after the latest checkpoint, so that they run again.

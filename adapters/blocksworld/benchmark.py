@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from math import sqrt
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import fmean
 
 from pydantic import ValidationError
 
@@ -89,9 +89,9 @@ class BlocksWorld:
         solved = [footer.scores.value if footer.scores else 0.0 for _, footer in runs]
         return {
             "n": len(runs),
-            "solved": mean(solved),
-            "solved_stderr": stdev(solved) / sqrt(len(runs)) if len(runs) > 1 else 0.0,
-            "goal": mean(footer.ending == GOAL for _, footer in runs),
+            "solved": (rate := fmean(solved)),
+            "solved_stderr": sqrt(rate * (1 - rate) / (len(runs) - 1)) if len(runs) > 1 else 0.0,
+            "goal": fmean(footer.ending == GOAL for _, footer in runs),
         }
 
     @cached_property

@@ -57,6 +57,8 @@ class Difference(Record):
     @property
     def words(self) -> str:
         """What may be said of it."""
+        if self.low == self.high == self.mean == 0:
+            return f"equal on every task at n={self.n}"
         if not self.told_apart:
             return f"cannot be told from noise at n={self.n}"
         return f"{'above' if self.mean > 0 else 'below'} {self.against} at n={self.n}"

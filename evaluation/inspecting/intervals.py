@@ -44,12 +44,13 @@ def intervals_of(figures: Mapping[str, float], rows: Sequence[Row], compute: Fig
 
 
 def repeated_successes(rows: Sequence[Row]) -> dict[str, Estimate]:
-    """`pass^k` by name for k up to the trials that every task has; nothing where a task has only one."""
+    """`pass^k` by name, for k of 2, 4, 8, ... and the trials that every task has; nothing where a task has only one."""
     outcomes: dict[str, list[bool]] = defaultdict(list)
     for row in rows:
         outcomes[row.id].append(row.value >= 1)
     trials = min(map(len, outcomes.values()), default=0)
-    return {f"pass^{k}": pass_hat_k(outcomes, k) for k in range(2, trials + 1)}
+    doubled = (2**n for n in range(1, trials.bit_length()))
+    return {f"pass^{k}": pass_hat_k(outcomes, k) for k in sorted({*doubled, trials} - {0, 1})}
 
 
 def _by_task(rows: Sequence[Row]) -> dict[str, list[tuple[str, Footer]]]:

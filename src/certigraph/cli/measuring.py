@@ -99,10 +99,11 @@ def score_command(
 
 def bench_command(
     supersteps: Annotated[int, typer.Option(min=50, help="Supersteps of each loop.")] = 1_000,
+    episodes: Annotated[int, typer.Option(min=0, help="Episodes of an evaluation, one and 16 at once; 0: none.")] = 100,
     big: Annotated[bool, typer.Option(help="Also a store of 300 cities and 3.8 million flights.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure certigraph's own machinery beside a bare LangGraph loop and a plain Python loop."""
     from certigraph.evaluation.bench.bench import bench, print_bench
 
-    print_bench(bench(supersteps, big=big), as_json=as_json)
+    print_bench(bench(supersteps, big=big, episodes=episodes), as_json=as_json)
