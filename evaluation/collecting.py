@@ -14,12 +14,14 @@ def seldom_collecting() -> Iterator[None]:
 
     Measured over 1,000 short episodes it takes an eighth off their time.
     """
-    before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
+    before, ours = gc.get_threshold(), not gc.get_freeze_count()
+    if ours:  # what a caller froze stays frozen
+        gc.collect()
+        gc.freeze()
     gc.set_threshold(*RARELY)
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
+        if ours:
+            gc.unfreeze()

@@ -131,6 +131,9 @@ def evaluate_retry(log: Path | str, *, max_samples: int | None = None, quiet: bo
 
     begun = read_log(log)
     begun.eval.task_registry_name = registered(begun.eval.task)
+    if begun.eval.task_args_passed.get("journal"):
+        # the runs lie beside their log, wherever that is by now and wherever it is named from
+        begun.eval.task_args_passed["out"] = str(Path(log).parent)
     with seldom_collecting():
         logs = eval_retry(begun, log_dir=str(Path(log).parent), max_samples=max_samples, **_quiet(quiet))
     return _finished(logs, Path(log).parent)

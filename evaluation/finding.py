@@ -11,3 +11,9 @@ def trajectory_files(folder: Path) -> Sequence[Path]:
     if not folder.is_dir():
         raise Fault("data", f"{folder}: no such folder: give folders that `certigraph run` wrote")
     return sorted(folder.rglob("trajectory.jsonl"))
+
+
+def has_header(path: Path) -> bool:
+    """Whether a trajectory's first line was written whole: a process that died before leaves nothing to go by."""
+    with path.open("rb") as lines:
+        return lines.readline().endswith(b"\n")

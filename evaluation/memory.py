@@ -1,7 +1,8 @@
 """The store in which a run's lessons survive a crash: a file in the run's folder, or beside it where runs share one."""
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,29 @@ def memory_of(
         yield None
         return
     place = folder.parent / f"memory-{_slug(shared)}.sqlite" if shared else folder / FILE
+    _lay_out(place)
     with SqliteStore.from_conn_string(str(place)) as store:
         store.setup()
         yield store
+
+
+def _lay_out(place: Path) -> None:
+    """Lay a new file out in one transaction: LangGraph does it in several, and a crash between two leaves it unusable.
+
+    Of several processes that share the file and come first, one lays it out.
+    """
+    with closing(sqlite3.connect(place, isolation_level=None)) as file, file:
+        file.execute("BEGIN IMMEDIATE")
+        if not file.execute("SELECT 1 FROM sqlite_master").fetchone():
+            for statement in _layout():
+                file.execute(statement)
+
+
+def _layout() -> list[str]:
+    with SqliteStore.from_conn_string(":memory:") as empty:
+        empty.setup()
+        _begin, *statements, _commit = empty.conn.iterdump()
+    return statements
 
 
 def _slug(name: str) -> str:

@@ -61,12 +61,19 @@ def graph_module(name: str) -> Any:
 def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
     """A graph by name, with operators by their specs."""
     module = graph_module(name)
-    made = {slot: operator_from(spec, OPERATORS) for slot, spec in (swaps or {}).items()}
+    made = {slot: _operator(slot, spec) for slot, spec in (swaps or {}).items()}
     try:
         graph: AnyGraph = module.build(**made)
     except TypeError as error:
         raise UnknownName(str(error)) from error
     return graph
+
+
+def _operator(slot: str, spec: Spec) -> Any:
+    try:
+        return operator_from(spec, OPERATORS)
+    except TypeError as error:
+        raise UnknownName(f"{slot}={spec} cannot be made: {error}; write SLOT=FACTORY:key=value,...") from error
 
 
 def rebuilt_graph(name: str, operators: Mapping[str, JsonValue]) -> AnyGraph:

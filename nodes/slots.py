@@ -20,7 +20,7 @@ from certigraph.adapters.benchmarks import context_of, load_benchmark
 from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import live_episode
 from certigraph.adapters.loops import wait_for
-from certigraph.adapters.models.billing import Bill, send_bill
+from certigraph.adapters.models.billing import Bill, billed_to, send_bill
 from certigraph.adapters.models.meter import Meter, metering
 from certigraph.adapters.models.situation import Situation, situated
 from certigraph.adapters.protocols import Operator
@@ -69,7 +69,8 @@ def as_node(slot: Slot, operator: Operator) -> RunnableCallable:
         step = config.get("metadata", {}).get("langgraph_step", 0)
         started = time.perf_counter()
         try:
-            with metering(meter), situated(Situation(slot.name, step, state)):
+            # a graph that an operator runs hands its nodes' bills to nobody: they are no lines of this run
+            with metering(meter), situated(Situation(slot.name, step, state)), billed_to(None):
                 update = await _answer(slot, operator, state, at_home(state, runtime))
         finally:
             usage = meter.usage(time.perf_counter() - started)

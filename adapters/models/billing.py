@@ -26,8 +26,8 @@ _PAYER: ContextVar[Payer | None] = ContextVar("certigraph_payer", default=None)
 
 
 @contextmanager
-def billed_to(payer: Payer) -> Iterator[None]:
-    """Hand the bill of every node that runs inside the block to `payer`, of one that failed too."""
+def billed_to(payer: Payer | None) -> Iterator[None]:
+    """Hand the bill of every node that runs inside the block to `payer`, of one that failed too; None: to nobody."""
     token = _PAYER.set(payer)
     try:
         yield

@@ -1,6 +1,7 @@
 """A model's name -> a LangChain chat model."""
 
 import os
+from collections.abc import Hashable
 from functools import lru_cache
 
 from langchain_core.language_models import BaseChatModel
@@ -43,7 +44,7 @@ def chat_model(name: str, *, expert: Responder | None = None, trial: int = 0) ->
         from certigraph.adapters.models.local import local_chat
 
         return local_chat(name)
-    return _script(name, expert, trial)
+    return (_script if isinstance(expert, Hashable) else _script.__wrapped__)(name, expert, trial)
 
 
 def is_scripted(name: str) -> bool:

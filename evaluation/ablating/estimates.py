@@ -8,6 +8,7 @@ from certigraph.evaluation.ablating.variants import exchanged
 from certigraph.evaluation.comparing.plan import Plan
 from certigraph.evaluation.comparing.rows import Row
 from certigraph.evaluation.comparing.summary import Difference, Scores, difference_of, scores_of, shared_tasks
+from certigraph.evaluation.statistics import holm
 from certigraph.state.records import Record
 
 Replays = Mapping[tuple[str, int], Replay]
@@ -30,6 +31,8 @@ class Estimate(Record):
     @property
     def words(self) -> str:
         """What may be said of the estimate."""
+        if self.optimism.equal:
+            return self.optimism.words
         if not self.optimism.told_apart:
             return f"no difference can be told at n={self.optimism.n}"
         kind = "optimistic" if self.optimism.mean > 0 else "pessimistic"
@@ -45,7 +48,13 @@ def estimates_of(plan: Plan, rows: Sequence[Row], replays: Replays) -> list[Esti
     mine = [row for row in rows if row.method == first.name and row.task in shared]
     measured = {m.name: scores_of([r for r in rows if r.method == m.name and r.task in shared]) for m in others}
     rules = [(method.name, rule_for(exchanged(first, method))) for method in others]
-    return [_estimate(name, rule, mine, measured[name], replays, plan.limits.steps) for name, rule in rules if rule]
+    found = [_estimate(name, rule, mine, measured[name], replays, plan.limits.steps) for name, rule in rules if rule]
+    adjusted = holm([estimate.optimism.p for estimate in found])
+    return [_adjusted(estimate, p) for estimate, p in zip(found, adjusted, strict=True)]
+
+
+def _adjusted(estimate: Estimate, p: float | None) -> Estimate:
+    return estimate.model_copy(update={"optimism": estimate.optimism.model_copy(update={"p_adjusted": p})})
 
 
 def _estimate(name: str, rule: Rule, rows: Sequence[Row], measured: Scores, replays: Replays, most: int) -> Estimate:

@@ -16,6 +16,7 @@ from certigraph.evaluation.anatomy.sections import methods_of, sections_of
 from certigraph.evaluation.comparing.drawing import STYLE as INK
 from certigraph.evaluation.comparing.drawing import drawn
 from certigraph.evaluation.comparing.page import FIGURES as LOOKS
+from certigraph.evaluation.comparing.table import answering
 from certigraph.evaluation.report.html import Markup, counted, joined, tag
 from certigraph.evaluation.report.page import PAGE, STYLE
 
@@ -60,10 +61,16 @@ def _drawings(frames: Frames, tables: Tables, out: Path) -> dict[str, Markup]:
     return drawings
 
 
+def told_of(frames: Frames) -> str:
+    """Which models the runs were made with, and what must be known of that."""
+    models = list(frames.runs["model"].unique())
+    return f"certigraph anatomy, {', '.join(models)}{answering(models)}"
+
+
 def _page(frames: Frames, sections: Markup) -> str:
     benchmarks = ", ".join(frames.runs["benchmark"].unique())
     title = joined(f"Anatomy of {counted(len(frames.runs), 'run')}{f' on {benchmarks}' if benchmarks else ''}")
-    header = tag("header", tag("p", "certigraph anatomy", class_="overline"), tag("h1", title))
+    header = tag("header", tag("p", told_of(frames), class_="overline"), tag("h1", title))
     return Template(PAGE).substitute(title=title, style=STYLE + LOOKS, body=joined(header, sections))
 
 

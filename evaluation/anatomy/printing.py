@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from certigraph.evaluation.anatomy.analyses import Tables
-from certigraph.evaluation.anatomy.anatomy import NAME, Anatomy
+from certigraph.evaluation.anatomy.anatomy import NAME, Anatomy, told_of
 from certigraph.evaluation.anatomy.panels import line_of
 from certigraph.evaluation.anatomy.sections import methods_of
 from certigraph.evaluation.report.html import counted
@@ -34,6 +34,7 @@ def print_anatomy(anatomy: Anatomy, out: Path, unbegun: Sequence[Path] = ()) -> 
     for method in methods_of(anatomy.frames):
         for place, (name, cells) in enumerate(_lines(anatomy.tables, method)):
             table.add_row("" if place else escape(method), name, *cells)
+    console.print(told_of(anatomy.frames), markup=False)
     console.print(table)
     for run in anatomy.interrupted:
         console.print(f"no ending on record, counted as interrupted: {run}", style="dim", markup=False)

@@ -8,6 +8,7 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.comparing.endings import last_footer
 from certigraph.evaluation.comparing.plan import Method, Plan
+from certigraph.evaluation.finding import has_header
 from certigraph.evaluation.run import aresume, arun
 from certigraph.state.trajectory import Footer, Trajectory, read_trajectory
 
@@ -78,13 +79,8 @@ def _last_footer(cell: Cell) -> Footer | None:
 
 def _begun(cell: Cell) -> Path | None:
     """The run's folder. One whose process died before the first line was whole holds nothing to go on with."""
-    begun = (path.parent for path in sorted(cell.folder.glob("*/trajectory.jsonl")) if _has_header(path))
+    begun = (path.parent for path in sorted(cell.folder.glob("*/trajectory.jsonl")) if has_header(path))
     return next(begun, None)
-
-
-def _has_header(path: Path) -> bool:
-    with path.open("rb") as lines:
-        return lines.readline().endswith(b"\n")
 
 
 def _folder(plan: Plan, method: Method) -> str:

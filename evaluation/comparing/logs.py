@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from certigraph.evaluation.comparing.plan import Outline
+from certigraph.evaluation.comparing.plan import AND, Outline
 from certigraph.evaluation.comparing.rows import Row
 from certigraph.evaluation.comparing.summary import Comparison, comparison_of
 from certigraph.evaluation.evaluate import Evaluation, read_evaluation
@@ -17,26 +17,35 @@ def compare_logs(paths: Sequence[Path]) -> Comparison:
     """The table of several evaluations of one benchmark on the same tasks, the first one the reference.
 
     Raises:
-        Fault: a file is no log, or the evaluations are of different benchmarks or tasks.
+        Fault: a file is no log or given twice, or the evaluations are of different benchmarks or tasks.
     """
+    _refuse_twice(paths)
     found = [read_evaluation(path) for path in paths]
     names = _names(found)
     rows = [row for name, one in zip(names, found, strict=True) for row in _rows(name, one)]
     first = found[0]
     for path, other in zip(paths[1:], found[1:], strict=True):
         _refuse_others(paths[0], first, path, other)
-    models = " and ".join(dict.fromkeys(one.model for one in found))
+    models = AND.join(dict.fromkeys(one.model for one in found))
     tasks = tuple(dict.fromkeys(row.id for row in first.rows))
     return comparison_of(Outline(first.benchmark, models, names, tasks, first.n // len(tasks)), rows)
 
 
 def _names(found: Sequence[Evaluation]) -> tuple[str, ...]:
-    """Graphs with their swaps; numbered where that is not enough."""
-    told = [" ".join([one.graph, *(f"{slot}={operator}" for slot, operator in one.swaps.items())]) for one in found]
+    """Graphs with their swaps, and with what else differs: model, configuration. Numbered where that is not enough."""
+    others = [(one.model, one.benchmark) for one in found]
+    differ = [len(set(known)) > 1 for known in zip(*others, strict=True)]
+    more = [[part for part, told in zip(parts, differ, strict=True) if told] for parts in others]
+    told = [", ".join([_method(one), *rest]) for one, rest in zip(found, more, strict=True)]
     return tuple(name if told.count(name) == 1 else f"{name} no. {n}" for n, name in enumerate(told, 1))
 
 
+def _method(one: Evaluation) -> str:
+    return " ".join([one.graph, *(f"{slot}={operator}" for slot, operator in one.swaps.items())])
+
+
 def _rows(name: str, one: Evaluation) -> list[Row]:
+    """The runs that have an ending of their own: a fault is no score, here as in a comparison."""
     return [
         Row(
             method=name,
@@ -55,7 +64,14 @@ def _rows(name: str, one: Evaluation) -> list[Row]:
             roles={},
         )
         for row in one.rows
+        if row not in one.failed
     ]
+
+
+def _refuse_twice(paths: Sequence[Path]) -> None:
+    places = [path.resolve() for path in paths]
+    if twice := [path for path, place in zip(paths, places, strict=True) if places.count(place) > 1]:
+        raise Fault("data", f"{twice[0]} is given twice: every log is compared once, give another one")
 
 
 def _refuse_others(path: Path, first: Evaluation, other_path: Path, other: Evaluation) -> None:

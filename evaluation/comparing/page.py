@@ -27,7 +27,8 @@ FIGURES = """
 .comparison td, .comparison th { text-align: right; padding: 6px 14px 6px 0; white-space: nowrap; }
 .comparison td { border-top: 1px solid var(--line); }
 .comparison td:first-child, .comparison th:first-child, .comparison .words { text-align: left; }
-.comparison td:last-child, .comparison th:last-child { white-space: normal; text-align: left; }
+.comparison td:last-child, .comparison th:last-child { white-space: normal; text-align: left; min-width: 7em; }
+.comparison td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 13em; max-width: 30em; }
 section > details { margin-top: 6px; }
 .drawing svg text { fill: var(--soft); }
 """

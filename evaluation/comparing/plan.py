@@ -35,8 +35,12 @@ class Method(Record):
         return rebuilt_graph(self.graph, self.operators)
 
 
+AND = " and "
+"""Between the models of a comparison that has several."""
+
+
 class Outline(NamedTuple):
-    """What is compared: the methods by name, on which tasks, how often each."""
+    """What is compared: the methods by name, on which tasks, how often each; `model` names all models, joined by AND."""
 
     benchmark: str
     model: str
@@ -65,7 +69,8 @@ class Plan(Record):
     @property
     def outline(self) -> Outline:
         """The plan without its circumstances."""
-        return Outline(self.benchmark, self.model, tuple(m.name for m in self.methods), self.tasks, self.trials)
+        models = AND.join(dict.fromkeys([self.model, *self.roles.values()]))
+        return Outline(self.benchmark, models, tuple(m.name for m in self.methods), self.tasks, self.trials)
 
 
 def methods_from(names: Sequence[str], swaps: Sequence[str] = ()) -> tuple[Method, ...]:

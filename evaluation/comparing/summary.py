@@ -55,9 +55,16 @@ class Difference(Record):
         return told_apart(found, self.n, self.p if self.p_adjusted is None else self.p_adjusted)
 
     @property
+    def equal(self) -> bool:
+        """Whether the scores are the same on every task, of two at least."""
+        return self.low == self.high == self.mean == 0
+
+    @property
     def words(self) -> str:
         """What may be said of it."""
-        if self.low == self.high == self.mean == 0:
+        if not self.n:
+            return "no task that both finished"
+        if self.equal:
             return f"equal on every task at n={self.n}"
         if not self.told_apart:
             return f"cannot be told from noise at n={self.n}"

@@ -7,6 +7,7 @@ from rich.table import Table
 from certigraph.adapters.models.chat import is_scripted
 from certigraph.adapters.models.simulated import SIMULATED
 from certigraph.evaluation.ablating.estimates import Estimate
+from certigraph.evaluation.comparing.plan import AND
 from certigraph.evaluation.comparing.rows import Prompted
 from certigraph.evaluation.comparing.summary import Comparison, Difference, Summary
 from certigraph.evaluation.report.parts import clock, compact
@@ -44,7 +45,7 @@ def method_cells(summary: Summary) -> tuple[str, ...]:
     return (
         summary.method,
         str(summary.n),
-        f"{summary.score:.1f}",
+        f"{summary.score:.1f}" if summary.n else "-",
         _between(summary.low, summary.high, ".1f"),
         _successes(summary),
         f"{summary.calls:,}",
@@ -62,7 +63,8 @@ def difference_cells(found: Difference) -> tuple[str, ...]:
     interval = _between(found.low, found.high, "+.1f")
     detectable = "-" if found.detectable is None else f"{found.detectable:.1f}"
     name, n = f"{found.method} - {found.against}", str(found.n)
-    return name, n, f"{found.mean:+.1f}", interval, _p(found.p), _p(found.p_adjusted), detectable, found.words
+    mean = f"{found.mean:+.1f}" if found.n else "-"
+    return name, n, mean, interval, _p(found.p), _p(found.p_adjusted), detectable, found.words
 
 
 def estimate_cells(estimate: Estimate) -> tuple[str, ...]:
@@ -86,18 +88,20 @@ def told(comparison: Comparison) -> str:
     """What the table is over."""
     missing = comparison.planned - comparison.n
     lacking = f"; {missing} of {comparison.planned} tasks are not finished by every method and left out"
-    told = f"{lacking if missing else ''}{_answering(comparison.model)}"
+    told = f"{lacking if missing else ''}{answering(comparison.model.split(AND))}"
     trials = f" x {comparison.trials} trials" if comparison.trials > 1 else ""
     return f"{comparison.benchmark}, {comparison.model}, n={comparison.n}{trials}{told}"
 
 
-def _answering(model: str) -> str:
-    """What must be known of figures that no language model's answers made."""
-    if not is_scripted(model):
+def answering(models: Sequence[str]) -> str:
+    """What must be known of figures that no language model's answers made; nothing where one made all of them."""
+    scripted = [model for model in models if is_scripted(model)]
+    if not scripted:
         return ""
-    if model.startswith(SIMULATED):
-        return "; a simulated agent answers: the figures are about mechanisms, not about a language model"
-    return "; a script answers for the model: nothing here is about the methods' quality"
+    part = "" if len(scripted) == len(models) else f" ({', '.join(scripted)})"
+    if any(model.startswith(SIMULATED) for model in scripted):
+        return f"; a simulated agent answers{part}: the figures are about mechanisms, not about a language model"
+    return f"; a script answers for the model{part}: nothing here is about the methods' quality"
 
 
 def _shares(roles: Mapping[str, Prompted]) -> str:

@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Literal, get_args
 
-from certigraph.evaluation.finding import trajectory_files
+from certigraph.evaluation.finding import has_header, trajectory_files
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.trajectory import Trajectory, read_trajectory
 
@@ -22,6 +22,8 @@ Write = Callable[[Path], object]
 
 def export(folders: Sequence[Path], to: Format, out: Path) -> list[Path]:
     """Write all runs below the folders, finished or not, in another format, and return the files.
+
+    A run whose process died before its first line was whole holds nothing to write, and is left out.
 
     Args:
         folders: searched for runs at any depth.
@@ -37,7 +39,8 @@ def export(folders: Sequence[Path], to: Format, out: Path) -> list[Path]:
         raise UnknownName(f"no format is called {to!r}; known: {', '.join(get_args(Format))}")
     if find_spec(package := PACKAGES.get(to, "certigraph")) is None:
         raise Fault("data", f"the format {to} needs {package}, which is missing: pip install 'certigraph[eval]'")
-    files = list(dict.fromkeys(file.resolve() for folder in folders for file in trajectory_files(folder)))
+    found = dict.fromkeys(file.resolve() for folder in folders for file in trajectory_files(folder))
+    files = [file for file in found if has_header(file)]
     if not files:
         named = " ".join(map(str, folders))
         raise Fault("data", f"no run below {named}: give folders that `certigraph run` or `certigraph compare` wrote")

@@ -1,16 +1,18 @@
 """certigraph's model names as inspect models: `--model certigraph/local`, `--model certigraph/openai:NAME`."""
 
 import os
+import re
 from typing import Any, NamedTuple
 
+from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.model import ChatMessage, GenerateConfig, Model, ModelAPI, ModelCall, ModelOutput, get_model, modelapi
 from inspect_ai.tool import ToolChoice, ToolInfo
 from openai import APIStatusError
 
-from certigraph.adapters.models.chat import check_model, is_scripted
+from certigraph.adapters.models.chat import FORMS, check_model, is_scripted
 from certigraph.adapters.models.local import ANSWER_TOKENS, local_endpoint, weights
 from certigraph.adapters.models.redact import redact
-from certigraph.state.endings import Fault
+from certigraph.state.endings import Fault, UnknownName
 
 NO_MODEL = "none/none"
 """inspect's own name for a task that asks it for no model."""
@@ -20,10 +22,17 @@ def inspect_model(name: str) -> Model | None:
     """inspect's model of a name: one that is never asked for the scripted ones, None where inspect is to choose.
 
     Raises:
-        UnknownName: the name is neither certigraph's nor of inspect's form PROVIDER/NAME.
+        UnknownName: the name is neither certigraph's nor inspect's PROVIDER/NAME with a provider that inspect knows.
+        Fault: inspect's provider lacks its package or its key.
     """
-    # not memoized: an endpoint's address may be another one the next time
-    return get_model(_inspect_name(name), memoize=False) if name else None
+    try:
+        # not memoized: an endpoint's address may be another one the next time
+        return get_model(_inspect_name(name), memoize=False) if name else None
+    except PrerequisiteError as missing:
+        told = re.sub(r"\[/?[a-z]+\]", "", str(missing.message))
+        raise Fault("model", f"{name}: {' '.join(told.split())}") from missing
+    except ValueError as unknown:
+        raise UnknownName(f"{unknown} The forms are PROVIDER/NAME of inspect's, {FORMS}") from unknown
 
 
 class Endpoint(ModelAPI):

@@ -73,7 +73,8 @@ def wilson(successes: int, n: int) -> tuple[float, float]:
     if n == 0:
         return 0.0, 1.0
     low, high = proportion_confint(successes, n, alpha=1 - CONFIDENCE, method="wilson")
-    return float(low), float(high)
+    # the bounds are exact there, but for rounding
+    return float(low) if successes else 0.0, float(high) if successes < n else 1.0
 
 
 def _codes(names: Sequence[Hashable], n: int) -> list[int]:

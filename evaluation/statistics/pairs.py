@@ -68,9 +68,15 @@ def interval(differences: Sequence[float]) -> tuple[float, float] | None:
 
 
 def paired_p(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Two-sided p of the paired t-test; None where all differences are equal or there are fewer than two."""
-    if len({b - a for a, b in zip(first, second, strict=True)}) < 2:
+    """Two-sided p of the paired t-test; None below two pairs.
+
+    Where all differences are equal, of which the t-test says nothing: 1 if they are zero, else the sign test's p.
+    """
+    apart = [b - a for a, b in zip(first, second, strict=True)]
+    if len(apart) < 2:
         return None
+    if len(set(apart)) == 1:
+        return 1.0 if apart[0] == 0 else float(stats.binomtest(0, len(apart)).pvalue)
     return float(stats.ttest_rel(second, first).pvalue)
 
 
@@ -90,8 +96,7 @@ def detectable(differences: Sequence[float]) -> float | None:
 def told_apart(found: tuple[float, float] | None, n: int, p: float | None = None) -> bool:
     """Whether n pairs are more than noise: enough of them, zero outside their interval, and p at most 5 %.
 
-    Give the p that Holm adjusted: the interval alone calls one in eight equal methods different at 6 pairs. None, of
-    pairs that all differ by the same, does not count.
+    Give the p that Holm adjusted: the interval alone calls one in eight equal methods different at 6 pairs.
     """
     sure = p is None or p <= 1 - CONFIDENCE
     return found is not None and n >= LEAST and not found[0] <= 0 <= found[1] and sure

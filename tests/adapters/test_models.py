@@ -421,3 +421,12 @@ def test_keys_of_others_and_passwords_are_masked_and_plain_text_is_not(monkeypat
         assert "[redacted]" in redact(f"error: {secret}")
     plain = "none of the risk-averse bearers of task-oriented news met at 12:30 at https://host:80/a@b"
     assert redact(plain) == plain
+
+
+def test_an_expert_without_a_hash_answers_too():
+    class Listed(list[str]):
+        def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
+            return self[0]
+
+    model = chat_model("scripted:expert", expert=Listed(["right"]))
+    assert model.invoke("What is it?").text == "right"

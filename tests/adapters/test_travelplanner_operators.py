@@ -302,6 +302,7 @@ def good_ways(asked: Query, tables: TableSandbox) -> list[Way]:
 
 @settings(deadline=None, max_examples=40)
 @given(tiny_worlds(), st.data())
+@pytest.mark.slow
 def test_the_offers_are_those_of_trying_everything(world: tuple[Query, TableSandbox], data: st.DataObject) -> None:
     asked, tables = world
     ways_left = good_ways(asked, tables)

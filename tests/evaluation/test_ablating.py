@@ -19,6 +19,8 @@ from certigraph.evaluation.ablating.replay import Replay, replay_of, rule_for
 from certigraph.evaluation.ablating.variants import exchanged, variants
 from certigraph.evaluation.comparing.command import Choice, order
 from certigraph.evaluation.comparing.rows import Row
+from certigraph.evaluation.comparing.summary import difference_of
+from certigraph.evaluation.comparing.table import difference_cells
 from certigraph.evaluation.run import run
 from certigraph.evaluation.settings import parse_swap
 from certigraph.graphs import sdp
@@ -186,6 +188,26 @@ def test_an_estimate_is_paired_with_what_was_measured():
     assert found.words == "replay is optimistic by 45.0 points at n=8"
 
 
+def test_words_on_several_estimates_go_by_holms_p():
+    tasks = tuple(f"3-{n}" for n in range(8))
+    swaps = ("validate=always_pass", "replan=give_up", "validate=capped:depth=1")
+    plan_ = order(variants("sdp", swaps), "blocksworld", Choice(tasks), Context()).plan
+    # alone each has p = 0.033; three of them say nothing
+    apart = (40, 40, 40, 40, 0, 0, 0, 0)
+    rows = [row("sdp", task, 0, 100) for task in tasks]
+    rows += [row(s, task, 0, 100.0 - d) for s in swaps for task, d in zip(tasks, apart, strict=True)]
+    found = estimates_of(plan_, rows, {(task, 0): Replay(1, 1, None, 0, 1, (1,)) for task in tasks})
+    assert [e.optimism.p_adjusted for e in found] == pytest.approx([3 * e.optimism.p for e in found])
+    assert all(e.optimism.p < 0.05 for e in found)
+    assert {e.words for e in found} == {"no difference can be told at n=8"}
+
+
+def test_nothing_is_claimed_of_no_task():
+    none = difference_of("a", "b", {}, {})
+    assert none.words == "no task that both finished"
+    assert difference_cells(none)[2:4] == ("-", "-")
+
+
 # --- the command
 
 
@@ -197,19 +219,19 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
 
 
 def test_one_command_ablates_and_the_same_command_goes_on(capsys: pytest.CaptureFixture[str], tmp_path: Path):
-    command = ("ablate", "sdp", "blocksworld", "--limit", "6", "--trials", "2", "--out", str(tmp_path / "a"))
+    command = ("ablate", "sdp", "blocksworld", "--limit", "3", "--trials", "2", "--out", str(tmp_path / "a"))
     command += ("--model", "simulated:propose=0.1,act=0.3,accept=0.1,reject=0.1")
     status, shown, told = said(capsys, *command)
     assert status == 0
-    assert "4 methods x 6 tasks x 2 trials" in told
+    assert "4 methods x 3 tasks x 2 trials" in told
     assert "simulated agent" in shown
     table = json.loads((tmp_path / "a" / "table.json").read_text())
-    assert [(m["n"], m["runs"]) for m in table["methods"]] == [(6, 12)] * 4
+    assert [(m["n"], m["runs"]) for m in table["methods"]] == [(3, 6)] * 4
     assert [e["rule"] for e in table["replayed"]] == ["action fidelity", "certified prefix", "cascade cap"]
     assert all(m["pass_all"] is not None for m in table["methods"])
     again = said(capsys, *command)
     assert (again[0], again[1]) == (status, shown)
-    assert "48 done" in again[2]
+    assert "24 done" in again[2]
 
 
 def test_variants_share_tasks_trials_and_draws(tmp_path: Path):

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
+from certigraph import cli
 from certigraph.adapters.context import Context
 from certigraph.evaluation.anatomy.analyses import ANALYSES, analyse
 from certigraph.evaluation.anatomy.anatomy import write_anatomy
@@ -370,3 +371,11 @@ def test_methods_are_told_apart_by_what_differs(tmp_path):
     run("sdp", "blocksworld", "4-0", context=Context(model="scripted:first"), out=tmp_path)
     names = {r.method for r in recorded_runs(find_runs([tmp_path]))}
     assert names == {"react, scripted:expert", "sdp, scripted:expert", "sdp, scripted:first"}
+
+
+def test_the_page_and_the_terminal_call_a_simulated_agent_so(tmp_path, capsys):
+    run("sdp", "blocksworld", "3-0", context=Context(model="simulated"), out=tmp_path / "runs")
+    with pytest.raises(SystemExit):
+        cli.main(["anatomy", str(tmp_path / "runs"), "--out", str(tmp_path / "anatomy")])
+    assert "simulated agent answers" in capsys.readouterr().out
+    assert "simulated agent answers" in (tmp_path / "anatomy" / "anatomy.html").read_text()

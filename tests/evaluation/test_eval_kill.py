@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 
-from inspect_ai.log import read_eval_log
+from inspect_ai.log import read_eval_log, write_eval_log
 
 from certigraph.evaluation.evaluate import Evaluation, evaluate, evaluate_retry
 from certigraph.evaluation.inspecting.journal import Cell, Journal
@@ -144,3 +144,21 @@ def test_the_journal_survives_a_torn_line(tmp_path: Path):
     last = Journal(tmp_path, "journal")
     assert last.begun(Cell("4-0", 0)) == tmp_path / "run-a"
     assert last.begun(Cell("4-0", 1)) == tmp_path / "run-b"
+
+
+def test_a_retry_from_another_folder_finds_the_runs_beside_their_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    begun = evaluate("sdp", "blocksworld", model="scripted:first", ids=["3-0"], budget=["calls=1"], out="runs")
+    log = Path(begun.log).resolve()
+    broken = read_eval_log(str(log))
+    assert broken.samples
+    broken.status, broken.samples = "started", []  # as a kill before inspect's first batch leaves it
+    write_eval_log(broken, str(log))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+
+    done = evaluate_retry(os.path.relpath(log), quiet=True)
+
+    assert [row.run for row in done.rows] == [row.run for row in begun.rows]
+    assert not list(elsewhere.iterdir())

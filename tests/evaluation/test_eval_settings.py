@@ -93,6 +93,7 @@ def test_scripted_roles_need_no_bridge(tmp_path: Path):
     assert header(tmp_path, done.rows[0]).context["roles"] == {"executor": "scripted:first"}
 
 
+@pytest.mark.slow
 def test_a_cache_answers_under_inspect_too_and_knows_the_model_behind_the_bridge(tmp_path: Path, monkeypatch: Any):
     replies = experts_replies("3-1", tmp_path / "expert")
 
@@ -122,6 +123,9 @@ def test_a_cache_answers_under_inspect_too_and_knows_the_model_behind_the_bridge
         ({"swaps": ["validator=always_pass"]}, "validate"),
         ({"swaps": ["validate=always_pas"]}, "always_pass"),
         ({"swaps": ["validate"]}, "SLOT=OPERATOR"),
+        ({"swaps": ["validate=capped:deep=1"]}, "validate=capped:deep=1 cannot be made"),
+        ({"model": "nobodys/model"}, "PROVIDER/NAME"),
+        ({"roles": ["planner=nobodys/model"]}, "PROVIDER/NAME"),
         ({"budget": ["call=3"]}, "known: attempts"),
         ({"budget": ["calls=-3"]}, "calls=-3"),
         ({"budget": ["calls"]}, "KEY=VALUE"),

@@ -347,6 +347,16 @@ def test_a_broken_export_leaves_the_last_one_and_no_half_file(runs, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "transitions.parquet"]
 
 
+def test_a_run_that_died_before_its_header_is_left_out(runs, tmp_path):
+    unbegun = tmp_path / "unbegun"
+    unbegun.mkdir()
+    (unbegun / "trajectory.jsonl").touch()
+    [file] = export([runs["sdp"].folder, unbegun], "parquet", tmp_path / "out")
+    assert set(pd.read_parquet(file)["run_id"]) == {runs["sdp"].trajectory.header.run_id}
+    with pytest.raises(Fault, match=r"no run below .*unbegun"):
+        export([unbegun], "parquet", tmp_path)
+
+
 def test_unusable_requests_say_what_to_do(runs, tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     with pytest.raises(Fault, match=r"no run below .*empty: give folders"):

@@ -20,7 +20,8 @@ from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import arun, resume, run
-from certigraph.graphs import sdp
+from certigraph.graphs import react, sdp
+from certigraph.nodes.propose import propose
 from certigraph.nodes.replan import give_up
 from certigraph.nodes.validate import always_pass, capped
 from certigraph.state.endings import Fault
@@ -511,3 +512,29 @@ def test_what_may_be_shared_holds_no_key_that_was_said(
 
 def test_the_files_of_a_run_are_these(whole: Result):
     assert {p.name for p in whole.folder.iterdir()} == {"trajectory.jsonl", "checkpoints.sqlite", "local.json"}
+
+
+def test_the_nodes_of_a_graph_that_an_operator_runs_are_no_lines_of_the_run(whole: Result, tmp_path: Path):
+    async def with_another(state: Any, runtime: Any) -> dict[str, Any]:
+        await react.build().ainvoke({"task": {"benchmark": "blocksworld", "id": "3-0"}}, context=Context())
+        return await propose(state, runtime)
+
+    result = run(sdp.build(propose=with_another), "blocksworld", "4-0", out=tmp_path)
+
+    def lines(run: Result) -> list[tuple[int, str, int]]:
+        return [(event.superstep, event.node, event.usage.calls) for event in run.trajectory.events]
+
+    assert result.ending == "goal"
+    assert lines(result) == lines(whole)
+
+
+def test_a_memory_whose_making_was_cut_off_is_made_by_the_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def killed(*_: object) -> list[str]:
+        return ["CREATE TABLE store (a)", "no SQL: the process ends between two statements"]
+
+    with monkeypatch.context() as patched, pytest.raises(sqlite3.OperationalError):
+        patched.setattr("certigraph.evaluation.memory._layout", killed)
+        run("clin", "blocksworld", "3-0", out=tmp_path)
+    [folder] = tmp_path.iterdir()
+    assert Result(folder).ending == "interrupted"
+    assert resume(folder).ending == "goal"

@@ -1,0 +1,98 @@
+"""Evaluations made one by one and compared by their logs; those that cannot be compared say why."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
+
+from certigraph import cli
+from certigraph.evaluation.comparing.logs import compare_logs
+from certigraph.evaluation.comparing.table import answering, told
+from certigraph.evaluation.evaluate import evaluate, read_evaluation
+from certigraph.state.endings import Fault
+
+TASKS = ["3-0", "3-1", "3-2", "4-0", "4-1", "4-2"]
+
+
+def log(out: Path, graph: str = "sdp", ids: list[str] = TASKS, swaps: tuple[str, ...] = (), trials: int = 1) -> Path:
+    agent = "simulated:propose=0.1,act=0.3,accept=0,reject=0"
+    found = evaluate(graph, "blocksworld", model=agent, ids=ids, swaps=swaps, trials=trials, out=out, quiet=True)
+    return Path(found.log)
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return log(tmp_path_factory.mktemp("full"))
+
+
+def test_two_logs_are_paired_by_task(full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    bare = log(tmp_path, swaps=("validate=always_pass",))
+    found = compare_logs([full, bare])
+    assert [(m.method, m.n, m.runs) for m in found.methods] == [("sdp", 6, 6), ("sdp validate=always_pass", 6, 6)]
+    (difference,) = found.differences
+    assert difference.mean == pytest.approx(found.methods[1].score - found.methods[0].score)
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["compare", str(full), str(bare), "--json"])
+    assert stop.value.code == 0
+    assert json.loads(capsys.readouterr().out)["differences"][0]["mean"] == difference.mean
+
+
+def test_logs_of_one_method_are_told_apart_by_number(full: Path, tmp_path: Path):
+    again = tmp_path / "again.eval"
+    again.write_bytes(full.read_bytes())
+    assert [m.method for m in compare_logs([full, again]).methods] == ["sdp no. 1", "sdp no. 2"]
+
+
+def test_a_log_that_is_given_twice_is_refused(full: Path):
+    with pytest.raises(Fault, match=r"is given twice: .*give another"):
+        compare_logs([full, full.parent / "." / ".." / full.parent.name / full.name])
+
+
+def test_logs_of_two_models_are_told_apart_by_model(full: Path, tmp_path: Path):
+    other = evaluate("sdp", "blocksworld", model="scripted:expert", ids=TASKS, out=tmp_path, quiet=True)
+    names = [m.method for m in compare_logs([full, Path(other.log)]).methods]
+    assert names[0].startswith("sdp, simulated:")
+    assert names[1] == "sdp, scripted:expert"
+
+
+@pytest.mark.parametrize(
+    ("models", "said"),
+    [
+        (["openai:a", "local"], ""),
+        (["simulated:act=1"], "; a simulated agent answers: the figures"),
+        (["scripted:expert"], "; a script answers for the model: nothing"),
+        (["openai:a", "simulated:act=1"], "; a simulated agent answers (simulated:act=1): the figures"),
+        (["scripted:first", "simulated"], "; a simulated agent answers: the figures"),
+    ],
+)
+def test_a_simulated_agent_is_called_so_beside_other_models(models: list[str], said: str):
+    assert answering(models).startswith(said)
+    assert bool(said) == bool(answering(models))
+
+
+def test_runs_that_failed_have_no_score_and_their_tasks_are_left_out(full: Path, monkeypatch: pytest.MonkeyPatch):
+    whole = read_evaluation(full)
+    footer = whole.rows[0].footer.model_copy(update={"ending": "error:model"})
+    broken = whole.rows[0].model_copy(update={"footer": footer})
+    cut = whole.model_copy(update={"rows": (broken, *whole.rows[1:])})
+    found = {Path("a"): whole, Path("b"): cut}
+    monkeypatch.setattr("certigraph.evaluation.comparing.logs.read_evaluation", found.__getitem__)
+    comparison = compare_logs(list(found))
+    assert (comparison.n, comparison.planned, [m.n for m in comparison.methods]) == (5, 6, [5, 5])
+    assert "1 of 6 tasks are not finished" in told(comparison)
+
+
+def test_other_tasks_or_trials_are_refused_by_name(full: Path, tmp_path: Path):
+    other = log(tmp_path, ids=["3-0", "5-0"], trials=2)
+    wrong = rf"different tasks .*only in {full}: .*3-1.*; only in {other}: 3-0 no\. 2, 5-0.*same --split"
+    with pytest.raises(Fault, match=wrong):
+        compare_logs([full, other])
+
+
+@pytest.mark.slow
+def test_another_benchmark_is_refused(full: Path, tmp_path: Path):
+    found = evaluate("sdp", "travelplanner", limit=1, out=tmp_path, quiet=True)
+    with pytest.raises(Fault, match=r"about blocksworld, .* about travelplanner"):
+        compare_logs([full, Path(found.log)])
