@@ -48,4 +48,5 @@ class Context(BaseModel):
     benchmark: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live benchmark instead of the named one")
     environment: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live environment to act in")
     chat: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live LangChain chat model for every role")
+    callbacks: SkipJsonSchema[Any] = Field(None, exclude=True, description="LangChain callbacks of the run")
     admissible: SkipJsonSchema[Any] = Field(None, exclude=True, description="lists what the live world admits now")

@@ -65,6 +65,7 @@ async def _outcome(
     limits = context.limits or context.benchmark.limits
     config: Any = {
         "configurable": {"thread_id": thread},
+        "callbacks": context.callbacks,
         "recursion_limit": SUPERSTEPS_PER_STEP * (limits.steps + 1) * limits.trials,
     }
     if resuming:
@@ -72,7 +73,9 @@ async def _outcome(
         saver.forget_unfinished(thread)
         given = await _checkpointed(graph, config, given, recorder)
         superseded = recorder.trajectory.superseded
-        context = context.model_copy(update={"lost": total(e.usage for e in superseded).spent()})
+        # paid for, but not what a method is granted: a run that was killed may make as many calls as one that was not
+        lost = total(e.usage for e in superseded).spent().model_copy(update={"calls": 0})
+        context = context.model_copy(update={"lost": lost})
     state, ending, message = await _stream(graph, given, config, context, recorder)
     if state is None:
         snapshot = await graph.aget_state(config)

@@ -3,7 +3,6 @@
 import sys
 import uuid
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from certigraph.evaluation.budgets import roles_in
 from certigraph.evaluation.collecting import seldom_collecting
 from certigraph.evaluation.inspecting.evaluation import Evaluation, evaluation_of, read_evaluation, read_log
 from certigraph.evaluation.settings import parse_swap
-from certigraph.state.endings import Fault, Interrupted
+from certigraph.state.endings import Interrupted
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
@@ -65,10 +64,9 @@ def evaluate(
 
     Raises:
         UnknownName: a name is unknown; the message lists the known ones.
-        Fault: inspect_ai is missing, or the evaluation could not be carried through.
+        Fault: the evaluation could not be carried through.
         Interrupted: it was interrupted; the message has the command that finishes it.
     """
-    _equipped()
     from inspect_ai import eval as inspect_eval
 
     from certigraph.evaluation.inspecting.registry import TASKS
@@ -124,7 +122,6 @@ def evaluate_retry(log: Path | str, *, max_samples: int | None = None, quiet: bo
         Fault: the file is no such log, or the evaluation could not be carried through.
         Interrupted: it was interrupted again.
     """
-    _equipped()
     from inspect_ai import eval_retry
 
     from certigraph.evaluation.inspecting.registry import registered
@@ -137,11 +134,6 @@ def evaluate_retry(log: Path | str, *, max_samples: int | None = None, quiet: bo
     with seldom_collecting():
         logs = eval_retry(begun, log_dir=str(Path(log).parent), max_samples=max_samples, **_quiet(quiet))
     return _finished(logs, Path(log).parent)
-
-
-def _equipped() -> None:
-    if find_spec("inspect_ai") is None:
-        raise Fault("data", "benchmarks run under inspect_ai, which is missing: pip install 'certigraph[eval]'")
 
 
 def _quiet(quiet: bool) -> dict[str, Any]:

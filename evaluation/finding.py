@@ -7,7 +7,10 @@ from certigraph.state.endings import Fault
 
 
 def trajectory_files(folder: Path) -> Sequence[Path]:
-    """The trajectories at any depth below a folder, in the order of their paths. Raises Fault where it is missing."""
+    """The trajectories at any depth below a folder, in the order of their paths. Raises Fault where it is none."""
+    if folder.is_file():
+        beside = f"`certigraph eval` leaves them beside its log, in {folder.parent}"
+        raise Fault("data", f"{folder} is a file: give a folder with runs; {beside}")
     if not folder.is_dir():
         raise Fault("data", f"{folder}: no such folder: give folders that `certigraph run` wrote")
     return sorted(folder.rglob("trajectory.jsonl"))

@@ -28,7 +28,7 @@ from certigraph.evaluation.settings import (
     shareable,
     versions,
 )
-from certigraph.state.endings import Fault
+from certigraph.state.endings import Fault, resumable
 from certigraph.state.records import Task
 from certigraph.state.trajectory import Header, read_trajectory
 
@@ -133,7 +133,7 @@ async def aresume(
     folder = Path(folder)
     trajectory = read_trajectory(folder / "trajectory.jsonl")
     header, footer = trajectory.header, trajectory.footer
-    if footer and not footer.ending.startswith(("limit:", "error:")):
+    if footer and not resumable(footer.ending):
         raise Fault("data", f"run {header.run_id} has ended: {footer.ending}; start a new one with `certigraph run`")
     context = _with_mind(load_local(folder), header, chat)
     live = benchmark or load_benchmark(header.task.benchmark, context.data)

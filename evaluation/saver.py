@@ -17,6 +17,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.types import ERROR
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from certigraph.state.endings import resumable
 from certigraph.state.serializing import serializer
 
 
@@ -105,3 +106,9 @@ class Saver(SqliteSaver):
         with self.cursor() as cursor:
             statement = f"DELETE FROM writes WHERE thread_id = ? AND checkpoint_id = ({latest})"
             cursor.execute(statement, (thread, thread))
+
+
+def drop_checkpoints(folder: Path, ending: str) -> None:
+    """Delete a run's checkpoints where nothing can go on from them: of thousands of runs they are most of the size."""
+    for file in [] if resumable(ending) else folder.glob("checkpoints.sqlite*"):
+        file.unlink()

@@ -11,6 +11,7 @@ from certigraph.adapters.prompting import numbered, prompt, quoted
 from certigraph.adapters.protocols import Operator
 from certigraph.nodes.special import specialised
 from certigraph.nodes.specs import factory
+from certigraph.state.endings import UnknownName
 from certigraph.state.records import Verdict
 from certigraph.state.sdp import ValidateView
 
@@ -45,7 +46,13 @@ async def always_pass(state: ValidateView, runtime: Runtime[Context]) -> dict[st
 
 @factory
 def capped(validate: Operator = validate, *, depth: int = 1) -> Operator:
-    """A validator whose cascades are cut to `depth` predicates (the paper's ablation of cascade, section 4.3)."""
+    """A validator whose cascades are cut to `depth` predicates (the paper's ablation of cascade, section 4.3).
+
+    Raises:
+        UnknownName: the depth is no whole number from 1.
+    """
+    if not isinstance(depth, int) or depth < 1:
+        raise UnknownName(f"capped(depth={depth!r}): a depth is a whole number from 1, as in validate=capped:depth=1")
 
     async def capped_validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
         update = await validate(state, runtime)

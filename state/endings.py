@@ -7,8 +7,16 @@ WORLD_ENDED = "world_ended"
 GAVE_UP = "gave_up"
 EXHAUSTED = "exhausted"
 
+INTERRUPTED = "interrupted"
+"""No ending: what is said of a run that has none on record."""
+
 LimitKind = Literal["calls", "tokens", "usd", "seconds", "steps"]
 Boundary = Literal["model", "environment", "data", "operator"]
+
+
+def resumable(ending: str) -> bool:
+    """Whether a run can go on from its last checkpoint: an ending of the method's own is final."""
+    return ending == INTERRUPTED or ending.startswith(("limit:", "error:"))
 
 
 class UnknownName(KeyError):

@@ -106,7 +106,11 @@ def read_trajectory(path: Path | str) -> Trajectory:
     path = path / "trajectory.jsonl" if path.is_dir() else path
     if not path.is_file():
         raise Fault("data", f"no trajectory at {path}: give the folder of a run, as `certigraph run` printed it")
-    return assembled(read_lines(path))
+    try:
+        return assembled(read_lines(path))
+    except Fault as fault:
+        told = str(fault)
+        raise Fault(fault.boundary, told if str(path) in told else f"{path}: {told}") from fault
 
 
 def assembled(lines: Iterable[Line]) -> Trajectory:

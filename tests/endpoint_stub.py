@@ -63,7 +63,7 @@ def _completion(text: str, finish: str) -> dict[str, Any]:
 @contextmanager
 def stub(*replies: str, refuses_schema: bool = False, status: int = 200, finish: str = "stop") -> Iterator[Stub]:
     server = Stub(list(replies), refuses_schema, status, finish)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield server
     finally:

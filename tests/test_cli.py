@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from real_data import data_folder
 
 from certigraph import cli
+
+ROOT = Path(__file__).parent.parent
 
 
 class Said(NamedTuple):
@@ -48,6 +51,13 @@ def certigraph(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: 
         (("run", "sdp", "blocksworld", "--swap", "validate=pass_always"), "always_pass"),
         (("run", "sdp", "blocksworld", "--swap", "validator=always_pass"), "validate"),
         (("run", "sdp", "blocksworld", "--swap", "always_pass"), "validate=always_pass"),
+        (("run", "sdp", "blocksworld", "--swap", "validate=capped:depth=-1"), "validate=capped:depth=1"),
+        (("eval", "sdp", "blocksworld", "--retry", "x.eval"), "certigraph eval --retry x.eval"),
+        (("eval",), "certigraph eval sdp blocksworld"),
+        (("compare", "sdp", "x.eval"), "certigraph compare x.eval OTHER.eval"),
+        (("ablate", "sdp", "blocksworld", "--swap", "validate=pass_always"), "always_pass"),
+        (("ablate", "react", "blocksworld"), "--swap SLOT=OPERATOR"),
+        (("anatomy", "nowhere"), "certigraph run"),
         (("run", "sdp", "blocksworld", "--budget", "coins=3"), "tokens"),
         (("run", "sdp", "blocksworld", "--budget", "steps=0"), "steps=0"),
         (("eval", "sdp", "blockworld"), "blocksworld"),
@@ -103,7 +113,8 @@ def test_list_names_everything(certigraph) -> None:
     found = json.loads(certigraph("list", "--json").out)
     assert "validate" in found["graphs"]["sdp"]
     assert "paper" in found["benchmarks"]["travelplanner"]
-    assert "capped" in found["operators"]
+    assert found["operators"]["capped"].endswith("Arguments: validate, depth.")
+    assert found["budget"]["steps"] == "world steps per episode"
 
 
 def test_graph_prints_mermaid(certigraph) -> None:
@@ -125,6 +136,41 @@ def test_scoring_recorded_plans_gives_the_known_figures(certigraph, tmp_path: Pa
     exact = {"n": 120, "delivery": 1, "commonsense_micro": 855 / 960, "commonsense_macro": 51 / 120}
     exact |= {"hard_micro": 165 / 280, "hard_macro": 49 / 120, "final_pass": 17 / 120}
     assert figures == pytest.approx(exact)
+
+
+BARE = """
+import importlib.util, sys
+EXTRA = ("inspect_ai", "scipy", "statsmodels", "pandas", "pyarrow", "matplotlib")
+class Absent:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in EXTRA:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent())
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name in EXTRA else found(name, *more)
+from certigraph.cli import main
+for command in ("eval sdp blocksworld", "ablate sdp blocksworld", "compare sdp react", "compare a.eval b.eval",
+                "anatomy runs", "figures runs", "export runs --to inspect"):
+    try:
+        main(command.split())
+    except SystemExit as stop:
+        print(command, stop.code)
+"""
+
+
+def test_a_missing_extra_is_one_line_with_the_command_that_brings_it(tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    bare = [sys.executable, "-c", BARE]
+    done = subprocess.run(bare, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert [line.rpartition(" ")[2] for line in done.stdout.splitlines()] == ["2"] * 7, done.stderr
+    assert done.stderr.count("pip install 'certigraph[eval]'") == len(done.stderr.splitlines()) == 7, done.stderr
+
+
+def test_an_evaluation_says_why_runs_failed_and_where_its_log_is(certigraph) -> None:
+    said = certigraph("eval", "sdp", "blocksworld", "--swap", "validate=memorise", "--limit", "2", "--out", "e")
+    assert (said.status, "2 error:operator" in said.out, "2 x " in said.out) == (1, True, True)
+    asked = certigraph("eval", "react", "blocksworld", "--limit", "1", "--out", "f", "--json")
+    assert Path(json.loads(asked.out)["log"]).is_file()
 
 
 def test_the_command_is_installed() -> None:

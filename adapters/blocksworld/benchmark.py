@@ -104,8 +104,8 @@ class BlocksWorld:
         return Task(benchmark=self.name, id=task_id, goal=goal, condition=wanted, constants=instance.as_json())
 
     def _offer(self, known: Iterable[str]) -> str:
-        more = "" if self.data else f"; PlanBench's need BlocksWorld(Path to the folder with {ARCHIVE})"
-        return f"known are {', '.join(known) or repr('')}{more}"
+        more = "" if self.data else f"; PlanBench's need --data DIR, with {ARCHIVE} under DIR/{self.name}/"
+        return f"known are {', '.join(known) or 'none'}{more}"
 
 
 def _set(task_id: str) -> str:

@@ -34,7 +34,7 @@ _LOADING = threading.Lock()
 
 def local_chat(name: str = "local") -> ChatOpenAI:
     """The chat model of `local`, `local:NAME` or `local:FILE.gguf`. The first call loads it; any thread may call."""
-    return _chat(local_endpoint(name), weights(name).stem)
+    return _chat(local_endpoint(name), weights(name))
 
 
 def local_endpoint(name: str = "local") -> str:
@@ -96,9 +96,10 @@ def _parameters(params: Any, path: Path) -> Any:
 
 
 @lru_cache(maxsize=8)
-def _chat(base_url: str, model: str) -> ChatOpenAI:
+def _chat(base_url: str, path: Path) -> ChatOpenAI:
     return ChatOpenAI(
-        model=model,
+        model=path.stem,
+        metadata={"weights": f"{path.name}, {path.stat().st_size} bytes"},
         base_url=base_url,
         api_key=SecretStr("none"),
         temperature=0,

@@ -60,13 +60,14 @@ def kept(
 ) -> Kept:
     """The place of the reply to a question: to these messages and schema, by this model, in this trial.
 
-    A model is known by its name and parameters, not by its address: local ones are served at another one every time.
-    Scripted models need no cache.
+    A model is known by its name, its parameters and the endpoint that serves it; local ones, served at another address
+    every time, by their weights. Scripted models need no cache.
     """
     if context.cache is None or isinstance(model, ScriptedChat):
         return Kept(None)
     question = {
         "model": [model_label(model), model._identifying_params],
+        "served": model.metadata or str(getattr(model, "openai_api_base", None)),
         "messages": [[message.type, message.content] for message in messages],
         "schema": [name, schema],
         "trial": context.trial,

@@ -83,8 +83,7 @@ def _proposed(value: Any, most: int, errors: Errors, draw: Random, goal: str) ->
     if not isinstance(value, list):
         return _condition(value, 1, errors.propose, draw, goal)
     parts = [part for text in value for part in _cut(text, errors.split, draw, goal)]
-    parts = parts if len(parts) <= most else value
-    return [_condition(text, number, errors.propose, draw, goal) for number, text in enumerate(parts, 1)]
+    return [_condition(text, number, errors.propose, draw, goal) for number, text in enumerate(parts[:most], 1)]
 
 
 def _cut(text: str, rate: float, draw: Random, goal: str) -> list[str]:

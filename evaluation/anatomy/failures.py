@@ -22,15 +22,16 @@ ELSEWHERE = (CERTIFIED, NO_PLAN)
 
 CAUSES = {
     "none": "solved without a fault, and the goal certified where the method certifies",
+    "uncertified": "solved without a fault, but the goal not certified",
     "fault": "the model's endpoint, the world, the data or an operator failed (error:*)",
     "interrupted": "no ending is on record",
-    "validation": "the goal was certified but the task not solved, or the task solved but the goal not certified",
+    "validation": "the goal was certified but the task not solved",
     "retrieval": "the evidence for the answer was not found (part evidence_found of the score is 0)",
     "budget": "a budget was spent (limit:*)",
     "world": "the world ended the episode without the task being solved",
     "planning": "a target stayed unmet until tries and replans were spent, or the agent stopped by itself",
 }
-"""What a run failed by; of several that fit the first counts."""
+"""What a run failed by, if it did (the first two did not); of several that fit the first counts."""
 
 
 def failure_causes(frames: Frames) -> pd.DataFrame:
@@ -78,7 +79,8 @@ def _cause(run: Any) -> str:
     rules = {
         "fault": run.ending.startswith("error:"),
         INTERRUPTED: run.ending == INTERRUPTED,
-        "validation": certifies and certified != run.solved,
+        "validation": certifies and certified and not run.solved,
+        "uncertified": certifies and run.solved and not certified,
         "none": run.solved,
         "retrieval": run.evidence_found == 0,
         "budget": run.ending.startswith("limit:"),

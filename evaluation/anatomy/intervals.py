@@ -1,7 +1,7 @@
 """Shares, means and ratios with 95 % intervals that know which rows share a task."""
 
 from collections.abc import Callable, Sequence
-from math import nan
+from math import isnan, nan
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -41,23 +41,23 @@ def share_of(rows: pd.DataFrame, hits: "pd.Series[bool]") -> Told:
 
 
 def average_of(rows: pd.DataFrame, values: "pd.Series[Any]", top: float | None = None) -> Told:
-    """The mean of the values that are there; `top` is the highest possible one where 0 is the lowest."""
+    """The mean of the values that are there, none of them below 0; `top` is the highest possible one."""
     there = values.notna()
     if not there.any():
         return NOTHING
     tasks = _tasks(rows[there])
     told = mean_of(values[there].astype(float).tolist(), tasks, top=top)
-    return Told(told.n, told.clusters, told.mean, _number(told.low), _number(told.high))
+    return Told(told.n, told.clusters, told.mean, _amount(told.low), _number(told.high))
 
 
 def ratio_of(rows: pd.DataFrame, top: "pd.Series[Any]", bottom: "pd.Series[Any]") -> Told:
-    """Sum by sum, as in tokens per predicate; the interval is that of the linearised ratio."""
+    """Sum by sum of amounts, as in tokens per predicate; the interval is that of the linearised ratio, cut at 0."""
     above, below = top.to_numpy(dtype=float), bottom.to_numpy(dtype=float)
     if rows.empty or not below.sum():
         return NOTHING._replace(n=len(rows))
     value = float(above.sum() / below.sum())
     told = mean_of(((above - value * below) / below.mean()).tolist(), _tasks(rows))
-    return Told(told.n, told.clusters, value, value + _number(told.low), value + _number(told.high))
+    return Told(told.n, told.clusters, value, _amount(value + _number(told.low)), value + _number(told.high))
 
 
 def grouped(rows: pd.DataFrame, by: Sequence[str], told: Callable[[pd.DataFrame], Told]) -> pd.DataFrame:
@@ -88,6 +88,11 @@ def _worth(told: Estimate) -> float:
 
 def _tasks(rows: pd.DataFrame) -> list[str]:
     return (rows["benchmark"] + " " + rows["task"]).tolist()
+
+
+def _amount(low: float | None) -> float:
+    """A lower bound of what cannot be negative."""
+    return _number(low) if low is None or isnan(low) else max(0.0, float(low))
 
 
 def _number(value: float | None) -> float:

@@ -17,6 +17,9 @@ LINE_HEIGHT = 0.36
 
 MARKS = "os^D"
 
+DODGE, SPREAD = 0.06, 0.2
+"""How far apart the points of two methods are, and those of the first and last, in categories at most."""
+
 FEW = 5
 """Figures over fewer rows are drawn hollow."""
 
@@ -95,11 +98,12 @@ def bars(panel: Any, found: pd.DataFrame, names: Sequence[str], column: str, par
 
 
 def lines(panel: Any, found: pd.DataFrame, names: Sequence[str], column: str, places: Sequence[Any]) -> None:
-    """A line a method over the values of a column, with intervals; side by side, so that none hides another."""
+    """A line a method over the values of a column, with intervals; a little apart, so that none hides another."""
+    apart = min(DODGE, SPREAD / max(len(names) - 1, 1))
     for number, name in enumerate(names):
         mine = found[found["method"] == name].set_index(column)
         values = [place for place in places if place in mine.index]
-        at = [places.index(value) + 0.5 * ((number + 0.5) / len(names) - 0.5) for value in values]
+        at = [places.index(value) + apart * (number - (len(names) - 1) / 2) for value in values]
         points = mine.loc[values]
         panel.vlines(at, points["low"], points["high"], color=ink(number), linewidth=1.2, alpha=0.5)
         panel.plot(at, points["value"], f"-{mark(number)}", color=ink(number), markersize=5, linewidth=1.2, alpha=0.9)

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from certigraph.evaluation.anatomy import layout, panels
 from certigraph.evaluation.anatomy.analyses import Tables
 from certigraph.evaluation.anatomy.failures import CAUSES
-from certigraph.evaluation.comparing.drawing import GREY
+from certigraph.evaluation.comparing.drawing import GREY, INKS
 
 RATES = {
     "cascade_rate": "cascades, of\ncertified transitions",
@@ -24,7 +24,9 @@ MOST_KINDS = 12
 """Kinds of predicates that are drawn; the tables have all."""
 
 PRECISION = {"solved if certified": "o", "solved if not certified": "s"}
-CAUSE_INKS = {"none": f"{GREY}30", **panels.colours([cause for cause in CAUSES if cause != "none"])}
+SOLVED_INKS = {"none": f"{GREY}30", "uncertified": f"{INKS[2]}40"}
+"""Light: these runs did not fail."""
+CAUSE_INKS = {**SOLVED_INKS, **panels.colours([cause for cause in CAUSES if cause not in SOLVED_INKS])}
 ERRORS = {"false accepts": "o", "false rejects": "s"}
 
 

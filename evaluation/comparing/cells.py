@@ -10,6 +10,7 @@ from certigraph.evaluation.comparing.endings import last_footer
 from certigraph.evaluation.comparing.plan import Method, Plan
 from certigraph.evaluation.finding import has_header
 from certigraph.evaluation.run import aresume, arun
+from certigraph.evaluation.saver import drop_checkpoints
 from certigraph.state.trajectory import Footer, Trajectory, read_trajectory
 
 RUNS = "runs"
@@ -65,11 +66,13 @@ def done_cells(plan: Plan, folder: Path) -> Iterator[tuple[Cell, Trajectory]]:
 
 async def carry_out(cell: Cell, context: Context, benchmark: Benchmark) -> Trajectory:
     """Run a cell, or go on with its run from the last checkpoint; returns how far it came."""
-    folder = _begun(cell)
-    if folder:
-        return (await aresume(folder, benchmark=benchmark)).trajectory
-    given = context.model_copy(update={"trial": cell.trial})
-    return (await arun(cell.method.build(), benchmark, cell.task, context=given, out=cell.folder)).trajectory
+    if folder := _begun(cell):
+        result = await aresume(folder, benchmark=benchmark)
+    else:
+        given = context.model_copy(update={"trial": cell.trial})
+        result = await arun(cell.method.build(), benchmark, cell.task, context=given, out=cell.folder)
+    drop_checkpoints(result.folder, result.ending)
+    return result.trajectory
 
 
 def _last_footer(cell: Cell) -> Footer | None:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +24,6 @@ from certigraph.evaluation.comparing.summary import Comparison
 from certigraph.evaluation.comparing.table import tables, told
 from certigraph.evaluation.comparing.watching import watching
 from certigraph.evaluation.settings import load_local
-from certigraph.state.endings import Fault
 
 PIPED = 200
 """Columns of a table that goes to a file."""
@@ -53,9 +51,7 @@ def order(methods: Sequence[Method], benchmark: str, choice: Choice, context: Co
 
     Raises:
         UnknownName: a benchmark, split or task is unknown.
-        Fault: what the table is made with is missing.
     """
-    _equipped()
     live = load_benchmark(benchmark, context.data)
     for task in choice.ids:
         live.task(task)
@@ -69,7 +65,6 @@ def order_in(folder: Path) -> Order:
     Raises:
         Fault: there is none, or it was begun on another machine.
     """
-    _equipped()
     plan, context = read_plan(folder), load_local(folder)
     for name in {context.model, *context.roles.values()}:
         ready(name)
@@ -78,7 +73,6 @@ def order_in(folder: Path) -> Order:
 
 def print_logs(paths: Sequence[Path], *, as_json: bool) -> None:
     """Compare finished evaluations by their logs. Raises Fault as `compare_logs` does."""
-    _equipped()
     show(compare_logs(paths), as_json=as_json)
 
 
@@ -117,9 +111,3 @@ def show(comparison: Comparison, estimates: Sequence[Estimate] = (), *, as_json:
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=PIPED)
     console.print(told(comparison), *tables(comparison, estimates), sep="\n\n", markup=False)
-
-
-def _equipped() -> None:
-    if missing := [name for name in ("scipy", "statsmodels", "pandas", "matplotlib") if find_spec(name) is None]:
-        told = f"comparisons need {', '.join(missing)}: pip install 'certigraph[eval]'"
-        raise Fault("data", told)

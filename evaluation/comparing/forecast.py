@@ -12,12 +12,11 @@ def seconds_per_call(rows: Sequence[Row]) -> float | None:
     return sum(row.seconds for row in rows) / calls if calls else None
 
 
-def seconds_left(rows: Sequence[Row], waiting: Iterable[str], budget: int) -> float | None:
-    """Seconds for the runs of the `waiting` methods: as many calls as the method's runs made so far, else the budget.
+def seconds_left(rows: Sequence[Row], waiting: Iterable[str], budget: int, pace: float | None) -> float | None:
+    """Seconds for the runs of the `waiting` methods, at so many seconds a call; None while nothing is measured.
 
-    None while nothing is measured.
+    A run takes as many calls as its method's runs made so far, else as other methods' did, else the budget.
     """
-    pace = seconds_per_call(rows)
     if pace is None:
         return None
     return pace * sum(n * _calls(rows, method, budget) for method, n in Counter(waiting).items())
@@ -35,5 +34,5 @@ def spoken(seconds: float | None) -> str:
 
 
 def _calls(rows: Sequence[Row], method: str, budget: int) -> float:
-    made = [row.calls for row in rows if row.method == method]
+    made = [row.calls for row in rows if row.method == method] or [row.calls for row in rows]
     return sum(made) / len(made) if made else budget

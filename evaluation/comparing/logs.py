@@ -32,8 +32,8 @@ def compare_logs(paths: Sequence[Path]) -> Comparison:
 
 
 def _names(found: Sequence[Evaluation]) -> tuple[str, ...]:
-    """Graphs with their swaps, and with what else differs: model, configuration. Numbered where that is not enough."""
-    others = [(one.model, one.benchmark) for one in found]
+    """Graphs with their swaps, and with what else differs: model, configuration, budget. Numbered where that fails."""
+    others = [(one.model, one.benchmark, " ".join(one.budget) or "usual budget") for one in found]
     differ = [len(set(known)) > 1 for known in zip(*others, strict=True)]
     more = [[part for part, told in zip(parts, differ, strict=True) if told] for parts in others]
     told = [", ".join([_method(one), *rest]) for one, rest in zip(found, more, strict=True)]
@@ -46,6 +46,7 @@ def _method(one: Evaluation) -> str:
 
 def _rows(name: str, one: Evaluation) -> list[Row]:
     """The runs that have an ending of their own: a fault is no score, here as in a comparison."""
+    failed = {(row.id, row.trial) for row in one.failed}
     return [
         Row(
             method=name,
@@ -64,7 +65,7 @@ def _rows(name: str, one: Evaluation) -> list[Row]:
             roles={},
         )
         for row in one.rows
-        if row not in one.failed
+        if (row.id, row.trial) not in failed
     ]
 
 
@@ -88,5 +89,5 @@ def _refuse_others(path: Path, first: Evaluation, other_path: Path, other: Evalu
 
 
 def _listed(tasks: Sequence[tuple[str, int]]) -> str:
-    names = [task if trial == 0 else f"{task} no. {trial + 1}" for task, trial in tasks]
+    names = [f"{task} trial {trial}" if trial else task for task, trial in tasks]
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

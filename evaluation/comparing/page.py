@@ -7,15 +7,14 @@ from string import Template
 from certigraph.evaluation.ablating.estimates import Estimate
 from certigraph.evaluation.anatomy.sections import anatomy_sections
 from certigraph.evaluation.comparing.findings import Findings
-from certigraph.evaluation.comparing.plan import Plan
+from certigraph.evaluation.comparing.plan import Method, Plan
 from certigraph.evaluation.comparing.rows import Row
 from certigraph.evaluation.comparing.table import (
     DIFFERENCES,
     ESTIMATES,
-    METHODS,
     difference_cells,
     estimate_cells,
-    method_cells,
+    method_table,
     told,
 )
 from certigraph.evaluation.report.html import Markup, counted, joined, tag
@@ -26,12 +25,17 @@ from certigraph.evaluation.settings import swaps_of
 FIGURES = """
 .comparison td, .comparison th { text-align: right; padding: 6px 14px 6px 0; white-space: nowrap; }
 .comparison td { border-top: 1px solid var(--line); }
-.comparison td:first-child, .comparison th:first-child, .comparison .words { text-align: left; }
-.comparison td:last-child, .comparison th:last-child { white-space: normal; text-align: left; min-width: 7em; }
+.comparison td:first-child, .comparison th:first-child { text-align: left; }
+.worded td:last-child, .worded th:last-child { white-space: normal; text-align: left; min-width: 7em; }
+.runs td, .runs th { white-space: normal; overflow-wrap: normal; }
 .comparison td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 13em; max-width: 30em; }
 section > details { margin-top: 6px; }
+section > details > summary { list-style-position: inside; }
 .drawing svg text { fill: var(--soft); }
 """
+MOST_NAMED = 6
+"""Methods that a title names."""
+
 NOTE = (
     "Scores are 0 to 100. Differences are paired over tasks, trials of a task averaged first: the interval is a "
     "bootstrap's, p a paired t-test's, and `detectable` the least difference that so many tasks would show four times "
@@ -45,20 +49,29 @@ REPLAY_NOTE = (
 
 def write_page(plan: Plan, findings: Findings, drawing: Markup, path: Path) -> None:
     """Write the page. Nothing is loaded, no script runs, everything from outside is escaped."""
-    title = joined(f"{' · '.join(method.name for method in plan.methods)} on {plan.benchmark}")
+    title = joined(f"{_compared(plan.methods)} on {plan.benchmark}")
     body = _body(plan, findings, drawing, title)
     path.write_text(Template(PAGE).substitute(title=title, style=STYLE + FIGURES, body=body), encoding="utf-8")
+
+
+def _compared(methods: Sequence[Method]) -> str:
+    first, *others = methods
+    swapped = [bool(swaps_of(method.graph, method.operators)) for method in methods]
+    if others and {method.graph for method in methods} == {first.graph} and not swapped[0] and all(swapped[1:]):
+        return f"{first.name} and {counted(len(others), 'variant')}"
+    more = [f"and {len(methods) - MOST_NAMED} more"] if len(methods) > MOST_NAMED else []
+    return " · ".join([*(method.name for method in methods[:MOST_NAMED]), *more])
 
 
 def _body(plan: Plan, findings: Findings, drawing: Markup, title: Markup) -> Markup:
     comparison = findings.comparison
     overline = tag("p", told(comparison), class_="overline")
-    methods = _table(METHODS, [method_cells(summary) for summary in comparison.methods])
+    methods = _table(*method_table(comparison.methods), "comparison worded")
     differences = [difference_cells(found) for found in comparison.differences]
     return joined(
         tag("header", overline, tag("h1", title), _facts(plan)),
         _section("Methods", joined(methods, tag("p", NOTE, class_="key"))),
-        *([_section("Differences", _table(DIFFERENCES, differences))] if differences else []),
+        *([_section("Differences", _table(DIFFERENCES, differences, "comparison worded"))] if differences else []),
         *_replayed(findings.estimates),
         _section("Score by budget", tag("div", drawing, class_="drawing wide")),
         anatomy_sections(findings.frames),
@@ -69,7 +82,7 @@ def _body(plan: Plan, findings: Findings, drawing: Markup, title: Markup) -> Mar
 def _replayed(estimates: Sequence[Estimate]) -> list[Markup]:
     if not estimates:
         return []
-    table = _table(ESTIMATES, [estimate_cells(estimate) for estimate in estimates])
+    table = _table(ESTIMATES, [estimate_cells(estimate) for estimate in estimates], "comparison worded")
     return [_section("Replayed ablations beside re-executed ones", joined(table, tag("p", REPLAY_NOTE, class_="key")))]
 
 
@@ -98,25 +111,26 @@ def _runs(plan: Plan, rows: Sequence[Row]) -> Markup:
     names = [method.name for method in plan.methods]
     lines = [
         (
-            task if plan.trials == 1 else f"{task} no. {trial + 1}",
+            task if plan.trials == 1 else f"{task} trial {trial}",
             *(_outcome(by_cell.get((task, trial, n))) for n in names),
         )
         for task in plan.tasks
         for trial in range(plan.trials)
     ]
-    return _table(("task", *names), lines)
+    return _table(("task", *names), lines, "comparison runs")
 
 
 def _outcome(row: Row | None) -> str:
     if row is None:
         return "not finished"
-    return f"{row.score:.4g} · {row.ending} · {counted(row.calls, 'call')} · {clock(row.seconds)}"
+    halves = f"{row.score:.4g} · {row.ending} ·", f"{counted(row.calls, 'call')} · {clock(row.seconds)}"
+    return " ".join(half.replace(" ", "\N{NO-BREAK SPACE}") for half in halves)  # on two lines in a narrow column
 
 
-def _table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> Markup:
+def _table(heads: Sequence[str], lines: Sequence[Sequence[str]], looks: str = "comparison") -> Markup:
     head = tag("thead", tag("tr", *(tag("th", name) for name in heads)))
     body = tag("tbody", *(tag("tr", *(tag("td", text) for text in line)) for line in lines))
-    return tag("div", tag("table", head, body, class_="comparison"), class_="wide")
+    return tag("div", tag("table", head, body, class_=looks), class_="wide")
 
 
 def _section(title: str, inside: Markup) -> Markup:

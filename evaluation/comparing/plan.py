@@ -40,7 +40,7 @@ AND = " and "
 
 
 class Outline(NamedTuple):
-    """What is compared: the methods by name, on which tasks, how often each; `model` names all models, joined by AND."""
+    """What is compared: methods by name, on which tasks, how often each; `model` names all models, joined by AND."""
 
     benchmark: str
     model: str

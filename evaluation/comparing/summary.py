@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from certigraph.evaluation.comparing.plan import Outline
 from certigraph.evaluation.comparing.rows import Cost, Row, cost_of
-from certigraph.evaluation.statistics import holm, mean_of, paired, pass_hat_k, told_apart
+from certigraph.evaluation.statistics import LEAST, holm, mean_of, paired, pass_hat_k, told_apart
 from certigraph.state.records import Record
 
 Scores = Mapping[str, Sequence[float]]
@@ -66,6 +66,8 @@ class Difference(Record):
             return "no task that both finished"
         if self.equal:
             return f"equal on every task at n={self.n}"
+        if self.n < LEAST:
+            return f"too few tasks to tell: n={self.n}, it takes {LEAST}"
         if not self.told_apart:
             return f"cannot be told from noise at n={self.n}"
         return f"{'above' if self.mean > 0 else 'below'} {self.against} at n={self.n}"
@@ -102,9 +104,9 @@ def comparison_of(outline: Outline, rows: Sequence[Row]) -> Comparison:
 
 
 def shared_tasks(outline: Outline, rows: Sequence[Row]) -> list[str]:
-    """The tasks of which every method has finished every trial, in order."""
-    done = Counter(row.task for row in rows)
-    return [task for task in outline.tasks if done[task] == len(outline.methods) * outline.trials]
+    """The tasks of which every method has finished every trial, in order; methods without any run are left out."""
+    done, begun = Counter(row.task for row in rows), {row.method for row in rows}
+    return [task for task in outline.tasks if done[task] == len(begun) * outline.trials > 0]
 
 
 def scores_of(rows: Sequence[Row]) -> Scores:

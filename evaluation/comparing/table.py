@@ -12,6 +12,9 @@ from certigraph.evaluation.comparing.rows import Prompted
 from certigraph.evaluation.comparing.summary import Comparison, Difference, Summary
 from certigraph.evaluation.report.parts import clock, compact
 
+MOST = 100
+"""The greatest difference that there can be."""
+
 METHODS = (
     "method",
     "n",
@@ -26,6 +29,7 @@ METHODS = (
     "time",
     "cached by role",
 )
+CACHED = ("cached", "cached by role")
 DIFFERENCES = ("method", "n", "difference", "95 % interval", "p", "p (Holm)", "detectable", "in words")
 ESTIMATES = (
     "variant",
@@ -58,10 +62,17 @@ def method_cells(summary: Summary) -> tuple[str, ...]:
     )
 
 
+def method_table(summaries: Sequence[Summary]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Heads and lines; without the columns about the model's cache where it cached nothing."""
+    lines = [method_cells(summary) for summary in summaries]
+    used = [n for n, head in enumerate(METHODS) if head not in CACHED or any(line[n] not in "0-" for line in lines)]
+    return tuple(METHODS[n] for n in used), [tuple(line[n] for n in used) for line in lines]
+
+
 def difference_cells(found: Difference) -> tuple[str, ...]:
     """A paired difference as text, in the order of DIFFERENCES."""
     interval = _between(found.low, found.high, "+.1f")
-    detectable = "-" if found.detectable is None else f"{found.detectable:.1f}"
+    detectable = "-" if found.detectable is None else f"{found.detectable:.1f}" if found.detectable < MOST else "> 100"
     name, n = f"{found.method} - {found.against}", str(found.n)
     mean = f"{found.mean:+.1f}" if found.n else "-"
     return name, n, mean, interval, _p(found.p), _p(found.p_adjusted), detectable, found.words
@@ -77,7 +88,7 @@ def estimate_cells(estimate: Estimate) -> tuple[str, ...]:
 
 def tables(comparison: Comparison, estimates: Sequence[Estimate] = ()) -> Iterator[Table]:
     """The tables for a terminal."""
-    yield _table(METHODS, [method_cells(summary) for summary in comparison.methods])
+    yield _table(*method_table(comparison.methods))
     if comparison.differences:
         yield _table(DIFFERENCES, [difference_cells(found) for found in comparison.differences])
     if estimates:

@@ -1,11 +1,13 @@
 """What a comparison says while it goes on: how much there is to do, each run's outcome, and the time that is left."""
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from certigraph.adapters.models.chat import is_scripted
 from certigraph.evaluation.comparing.cells import Cell, finished
 from certigraph.evaluation.comparing.compare import Told
 from certigraph.evaluation.comparing.forecast import seconds_left, seconds_per_call, spoken
@@ -20,7 +22,10 @@ MESSAGE = 200
 
 
 SOON = 0.5
-"""Seconds; runs that took less are not told one by one, there may be thousands."""
+"""Seconds; longer runs are all told."""
+
+OFTEN = 10.0
+"""Seconds after which some run is told anyway."""
 
 
 @contextmanager
@@ -32,7 +37,7 @@ def watching(
     console.print(opening(plan, waiting, rows, at_once), markup=False)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=silent or not console.is_terminal) as progress:
-        yield _Watch(plan, waiting, rows, progress, at_once)
+        yield _Watch(plan, waiting, rows, progress)
 
 
 def opening(plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], at_once: int = 1) -> str:
@@ -40,37 +45,47 @@ def opening(plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], at_once: i
     cells = len(plan.methods) * len(plan.tasks) * plan.trials
     size = f"{counted(len(plan.methods), 'method')} x {counted(len(plan.tasks), 'task')}"
     size += f" x {plan.trials} trials" if plan.trials > 1 else ""
-    whole = f"{counted(cells, 'run')} ({size}), at most {counted(plan.budget.calls, 'call')} each"
-    done = f"{cells - len(waiting)} done, at most {counted(len(waiting) * plan.budget.calls, 'call')} to go"
-    return f"{whole}: {done}" + (f", {_left(plan, waiting, rows, at_once)}" if rows and waiting else "")
+    told = f"{counted(cells, 'run')} ({size}): {cells - len(waiting)} done"
+    if not is_scripted(plan.model):
+        most = f"at most {counted(plan.budget.calls, 'call')} each"
+        told = f"{told}, {most}, at most {counted(len(waiting) * plan.budget.calls, 'call')} to go"
+    pace = seconds_per_call(rows)
+    return told + (f", {_left(plan, waiting, rows, pace and pace / at_once)}" if rows and waiting else "")
 
 
 class _Watch:
-    def __init__(
-        self, plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], progress: Progress, at_once: int
-    ) -> None:
+    def __init__(self, plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], progress: Progress) -> None:
         self.plan, self.waiting, self.rows, self.progress = plan, list(waiting), list(rows), progress
-        self.at_once = at_once
         self.bar = progress.add_task(_called(waiting[0]) if waiting else "", total=len(waiting))
+        self.began = self.told = time.monotonic()
+        self.calls = 0
 
     def __call__(self, cell: Cell, trajectory: Trajectory) -> None:
         self.waiting.remove(cell)
         row = row_of(cell.method.name, cell.task, trajectory, cell.trial)
+        self.calls += row.calls
         if finished(trajectory):
             self.rows.append(row)
-        if row.seconds >= SOON or not finished(trajectory) or not self.waiting:
+        if self._worth_telling(row, trajectory):
+            self.told = time.monotonic()
             self.progress.console.print(f"{outcome(row, trajectory)} · {self._left()}", markup=False)
         self.progress.update(self.bar, advance=1, description=_called(self.waiting[0]) if self.waiting else "")
 
+    def _worth_telling(self, row: Row, trajectory: Trajectory) -> bool:
+        """Long runs, failed ones, the last one; of the others, of which there may be thousands, one now and then."""
+        late = time.monotonic() - self.told > OFTEN
+        return row.seconds >= SOON or late or not finished(trajectory) or not self.waiting
+
     def _left(self) -> str:
-        return _left(self.plan, self.waiting, self.rows, self.at_once)
+        pace = (time.monotonic() - self.began) / self.calls if self.calls else None
+        return _left(self.plan, self.waiting, self.rows, pace)
 
 
 def outcome(row: Row, trajectory: Trajectory) -> str:
     """A run in one line; with its message where it is to be tried again."""
     tokens = f"{row.prompt_tokens:,} + {row.output_tokens:,} tokens"
     figures = f"score {row.score:.4g}, {counted(row.calls, 'call')}, {tokens}, {clock(row.seconds)}"
-    number = f" no. {row.trial + 1}" if row.trial else ""
+    number = f" trial {row.trial}" if row.trial else ""
     told = f"{row.method} {row.task}{number}: {row.ending}, {figures}"
     if finished(trajectory):
         return told
@@ -78,14 +93,12 @@ def outcome(row: Row, trajectory: Trajectory) -> str:
     return f"{told}; tried again next time: {shortened(' '.join(message.split()), MESSAGE)}"
 
 
-def _left(plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], at_once: int) -> str:
+def _left(plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], pace: float | None) -> str:
     if not waiting:
         return "none left"
-    seconds = seconds_left(rows, [cell.method.name for cell in waiting], plan.budget.calls)
-    pace = seconds_per_call(rows)
-    seconds = seconds / at_once if seconds is not None else None
+    seconds = seconds_left(rows, [cell.method.name for cell in waiting], plan.budget.calls, pace)
     return f"{len(waiting)} to go, {spoken(seconds)}" + (f" at {clock(pace)} a call" if pace is not None else "")
 
 
 def _called(cell: Cell) -> str:
-    return f"{cell.method.name} {cell.task}" + (f" no. {cell.trial + 1}" if cell.trial else "")
+    return f"{cell.method.name} {cell.task}" + (f" trial {cell.trial}" if cell.trial else "")

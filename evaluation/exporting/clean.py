@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from certigraph.adapters.models.redact import redact
+from certigraph.evaluation.figures.traces import method_of
 from certigraph.state.endings import Fault
 from certigraph.state.trajectory import Header, Trajectory
 
@@ -27,14 +28,20 @@ def cleaned(trajectory: Trajectory) -> Trajectory:
 
 
 def circumstances(header: Header) -> dict[str, Any]:
-    """What a header says of operators, context and versions, without the folders of the machine it ran on."""
+    """What a header says of method, operators, context and versions, without the folders of the machine it ran on."""
     context = {key: header.context[key] for key in _CONTEXT if header.context.get(key)}
     roles = context.get("roles")
     if isinstance(roles, dict):
         context["roles"] = {role: model_name(str(name)) for role, name in roles.items()}
-    told = {"operators": header.operators, "context": context, "versions": header.versions}
+    about = {"context": context, "versions": header.versions}
+    told = {"method": method_name(header), "operators": header.operators, **about}
     plain: dict[str, Any] = _plain(told, without_folders)
     return plain
+
+
+def method_name(header: Header) -> str:
+    """The graph with what is swapped in it, as in `sdp validate=always_pass`."""
+    return without_folders(str(method_of(header)))
 
 
 def model_name(name: str) -> str:

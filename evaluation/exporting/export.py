@@ -75,7 +75,8 @@ def _inspect(runs: Iterable[Trajectory]) -> Iterator[tuple[str, Write]]:
     names = _Names()
     for kind, group in groups.items():
         log = to_inspect(group)
-        name = names.new(f"{log.eval.created[:19]}_{kind.benchmark}-{kind.graph}_{log.eval.eval_id}", ".eval")
+        method = str(log.eval.solver)[:60]  # the id after it tells long ones apart
+        name = names.new(f"{log.eval.created[:19]}_{kind.benchmark}-{method}_{log.eval.eval_id}", ".eval")
         yield name, partial(write_eval_log, log, format="eval")
 
 

@@ -20,9 +20,19 @@ from inspect_ai.log import (
     EvalStatus,
 )
 
-from certigraph.evaluation.exporting.clean import INTERRUPTED, circumstances, cleaned, ending_of, model_name, started
+from certigraph.evaluation.exporting.clean import (
+    INTERRUPTED,
+    circumstances,
+    cleaned,
+    ending_of,
+    method_name,
+    model_name,
+    started,
+    without_folders,
+)
 from certigraph.evaluation.exporting.inspect_sample import sample_of, usage_by
 from certigraph.evaluation.inspecting.rows import ROW
+from certigraph.evaluation.settings import swaps_of
 from certigraph.state.endings import Fault
 from certigraph.state.trajectory import Header, Trajectory
 
@@ -46,9 +56,10 @@ def kind_of(header: Header) -> Kind:
 def to_inspect(trajectories: Sequence[Trajectory]) -> EvalLog:
     """The log of runs of one benchmark, graph, choice of operators and model; one sample a run.
 
-    What a node did is an InfoEvent `certigraph.<node>` with its verdict, certificate or plan. Repetitions of a task are
-    epochs, in the order of their trials. The log's status is `cancelled` while a run has no ending, `error` where one
-    ended in an error. Write it with inspect's own `write_eval_log`.
+    `task_args` has the graph and each operator that is not the graph's own. What a node did is an InfoEvent
+    `certigraph.<node>` with its verdict, certificate or plan. Repetitions of a task are epochs, in the order of their
+    trials. The log's status is `cancelled` while a run has no ending, `error` where one ended in an error. Write it
+    with inspect's own `write_eval_log`.
 
     Raises:
         Fault: there is no run, or they belong into several logs.
@@ -98,13 +109,18 @@ def _spec(runs: Sequence[Trajectory], samples: Sequence[EvalSample]) -> EvalSpec
         task_id=name,
         created=min(started(run.header) for run in runs).isoformat(),
         task=f"certigraph/{kind.benchmark}",
-        task_args={"graph": kind.graph},
-        solver=kind.graph,
+        task_args=_arguments(runs[0].header),
+        solver=method_name(runs[0].header),
         dataset=EvalDataset(name=kind.benchmark, samples=len(ids), sample_ids=list(ids)),
         model=kind.model,
         config=EvalConfig(epochs=max(sample.epoch for sample in samples)),
         metadata={"runs": [run.header.run_id for run in runs]},
     )
+
+
+def _arguments(header: Header) -> dict[str, str]:
+    swaps = swaps_of(header.graph, header.operators)
+    return {"graph": header.graph, **{slot: without_folders(str(spec)) for slot, spec in swaps.items()}}
 
 
 def _results(samples: Sequence[EvalSample]) -> EvalResults:

@@ -21,6 +21,7 @@ SCHEMA = pa.schema(
         "run_id": TEXT,
         "benchmark": TEXT,
         "sample_id": TEXT,
+        "method": TEXT,
         "graph": TEXT,
         "model": TEXT,
         "trial": COUNT,
@@ -55,12 +56,16 @@ SCHEMA = pa.schema(
 )
 """The columns.
 
+method: the graph with what is swapped in it, as in `sdp validate=always_pass`; graph: without. model: the one of the
+    run; roles that another one had are in the other formats.
 state, next_state: the predicates certified before and after, in order; a return to an earlier state (`restores`, its
     index) takes the later ones away again.
 t: the action's number in its episode, from 0. trial: the run's number among repetitions of its task.
-r_cert: the cascade depth k; 0 where Validate refused; null where nothing was validated. predicates: the k of them.
+r_cert: the reward for certified progress, the cascade depth k: how many predicates the action discharged; 0 where
+    Validate refused; null where nothing was validated. predicates: the k of them.
 reward: the world's own.
-done, truncated: the world ended or the goal was certified; the episode stopped without either.
+done, truncated: of an episode's last row one of the two is true, of the others none. done: the world was done after it
+    or the goal was certified; truncated: the episode stopped without either. A run may go on in a world that was done.
 logprob: of the behaviour policy; not recorded, so null.
 calls, tokens, usd, seconds: what choosing, taking and judging this action cost, planning not included.
 """

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from certigraph.evaluation.exporting.clean import cleaned, ending_of, model_name
+from certigraph.evaluation.exporting.clean import cleaned, ending_of, method_name, model_name
 from certigraph.evaluation.exporting.rounds import Round, rounds
 from certigraph.state.certified import CertifiedState, certified_states
 from certigraph.state.endings import GOAL
@@ -48,6 +48,7 @@ def rows_of(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
         "run_id": header.run_id,
         "benchmark": header.task.benchmark,
         "sample_id": header.task.id,
+        "method": method_name(header),
         "graph": header.graph,
         "model": model_name(str(header.context.get("model", ""))),
         "trial": header.context.get("trial", 0),
@@ -74,7 +75,7 @@ def _rows(episode: Episode, *, reached: bool) -> Iterator[dict[str, Any]]:
     for t, move in enumerate(episode.moves):
         last = t == len(episode.moves) - 1
         before, at = states[at], at + (move.part.certificate is not None)
-        done = move.answer.done or (last and reached)
+        done = last and (move.answer.done or reached)
         after = {"next_state": _texts(states[at]), "done": done, "truncated": last and not done}
         where = {"episode": move.part.episode, "t": t, "state": _texts(before)}
         yield {**where, **_action(move), **_judged(move.part), **after, **_cost(move.part)}

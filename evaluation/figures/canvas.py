@@ -2,11 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from certigraph.state.endings import Fault
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,12 +35,6 @@ STYLE: dict[Any, Any] = {
     "savefig.facecolor": "white",
     "svg.hashsalt": "certigraph",
 }
-
-
-def check_matplotlib() -> None:
-    """Raise a Fault that says how to install matplotlib where it is missing."""
-    if find_spec("matplotlib") is None:
-        raise Fault("data", "figures need matplotlib: pip install 'certigraph[eval]'")
 
 
 @contextmanager

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from certigraph.evaluation.extras import equipped
 from certigraph.evaluation.figures.accidents import Accident, accident_of, gold_scores
 from certigraph.evaluation.figures.best import best_rows
-from certigraph.evaluation.figures.canvas import check_matplotlib
 from certigraph.evaluation.figures.draw_best import draw_best
 from certigraph.evaluation.figures.draw_planner import draw_planner
 from certigraph.evaluation.figures.draw_rewards import draw_rewards
@@ -44,7 +44,7 @@ def draw_figures(
     Raises:
         Fault: no episode is there to draw, or matplotlib is missing.
     """
-    check_matplotlib()
+    equipped("figures", "matplotlib")
     traces, left_out = read_traces(folders)
     golds = gold_scores(data)
     found = [(trace, accident_of(trace, golds)) for trace in traces]

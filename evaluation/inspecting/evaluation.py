@@ -24,6 +24,8 @@ class Evaluation(Record):
     model: str
     swaps: dict[str, str]
     """The operators that were exchanged, by slot."""
+    budget: tuple[str, ...] = ()
+    """What was changed of budget and limits, as `KEY=N`."""
     figures: dict[str, float]
     """The benchmark's own; of several trials also `pass^k`, the chance that k runs of a task all succeed."""
     intervals: dict[str, Interval | None]
@@ -96,6 +98,7 @@ def evaluation_of(log: "EvalLog") -> Evaluation:
         benchmark=asked["benchmark"],
         model=log.eval.task_args["model"] or log.samples[0].output.model,
         swaps=asked["swaps"],
+        budget=tuple(map(str, log.eval.task_args.get("budget") or ())),
         figures={**figures, **{name: found.mean for name, found in repeated.items()}},
         intervals={**_intervals(log, figures, rows), **{name: _bounds(found) for name, found in repeated.items()}},
         rows=rows,

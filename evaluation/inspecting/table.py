@@ -1,7 +1,8 @@
 """An evaluation as the table that `certigraph eval` prints: every figure with its interval and what it is over."""
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 import typer
 from rich.console import Console
@@ -9,13 +10,19 @@ from rich.table import Table
 
 from certigraph.evaluation.inspecting.evaluation import Evaluation
 
+REASONS = 3
+"""Different messages of failed runs that are shown; `certigraph report RUN` tells of every one."""
+
+MESSAGE = 300
+"""Characters of each."""
+
 
 def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
     """The figures of the first evaluation, those of the others beside it."""
     if as_json:
         typer.echo(json.dumps(_as_json(done)))
         return
-    names = dict.fromkeys(name for evaluation in done for name in evaluation.figures if name != "n")
+    names = dict.fromkeys(name for evaluation in done for name in evaluation.figures if not _told_elsewhere(name))
     table = Table("figure", box=None)
     for evaluation in done:
         table.add_column(evaluation.benchmark, justify="right")
@@ -27,6 +34,8 @@ def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
     for evaluation in done:
         endings = ", ".join(f"{count} {ending}" for ending, count in evaluation.endings.items())
         typer.echo(f"{evaluation.benchmark}, {evaluation.model}: {endings}")
+        for reason in _reasons(evaluation):
+            Console(highlight=False, soft_wrap=True).print(f"  {reason}", markup=False)
         Console(highlight=False, soft_wrap=True).print(f"log: {evaluation.log}", style="dim", markup=False)
 
 
@@ -34,9 +43,18 @@ def _cells(evaluation: Evaluation, name: str) -> tuple[str, str]:
     if name not in evaluation.figures:
         return "", ""
     value, interval = evaluation.figures[name], evaluation.intervals.get(name)
-    if name.endswith("_stderr"):
-        return f"{value:.1%}", ""
     return f"{value:.1%}", f"{interval[0]:.1%} to {interval[1]:.1%}" if interval else "too few tasks or no spread"
+
+
+def _told_elsewhere(name: str) -> bool:
+    """Whether a figure is no row of its own: the number of runs, and standard errors, for which intervals stand."""
+    return name == "n" or name.endswith("_stderr")
+
+
+def _reasons(evaluation: Evaluation) -> Iterator[str]:
+    """What runs that failed said, the most frequent first."""
+    said = Counter(" ".join((row.footer.message or row.ending).split())[:MESSAGE] for row in evaluation.failed)
+    yield from (f"{count} x {message}" for message, count in said.most_common(REASONS))
 
 
 def _counted(evaluation: Evaluation) -> str:
@@ -47,6 +65,6 @@ def _counted(evaluation: Evaluation) -> str:
 def _as_json(done: Sequence[Evaluation]) -> dict[str, object]:
     first, *others = done
     counts = {"n": first.n, "tasks": first.tasks, "trials": first.trials}
-    told = {**first.figures, **counts, "endings": first.endings, "intervals": first.intervals}
-    beside = {other.benchmark: other.figures for other in others}
+    told = {**first.figures, **counts, "endings": first.endings, "intervals": first.intervals, "log": first.log}
+    beside = {other.benchmark: {**other.figures, "log": other.log} for other in others}
     return {**told, **({"beside": beside} if beside else {})}

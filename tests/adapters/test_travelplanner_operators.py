@@ -201,6 +201,7 @@ PICKS = st.one_of(st.just(lambda options: options[-1]), st.randoms(use_true_rand
 
 @settings(deadline=None, max_examples=60)
 @given(data=st.data())
+@pytest.mark.slow
 def test_any_walk_through_the_options_of_a_generated_task_passes(generated: TravelPlanner, data: st.DataObject) -> None:
     check_walk(generated, data.draw(st.sampled_from(generated.tasks())), data.draw(PICKS))
 

@@ -2,15 +2,18 @@
 
 import math
 import re
+from itertools import pairwise
 
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 from statsmodels.stats.proportion import proportion_confint
 
 from certigraph import cli
 from certigraph.adapters.context import Context
+from certigraph.evaluation.anatomy import panels
 from certigraph.evaluation.anatomy.analyses import ANALYSES, analyse
 from certigraph.evaluation.anatomy.anatomy import write_anatomy
 from certigraph.evaluation.anatomy.failures import CAUSES
@@ -183,7 +186,8 @@ def test_calibration_sets_certified_goals_against_verdicts():
     [
         ("sdp", "goal", 1, {}, "none"),
         ("sdp", "goal", 0.9, {}, "validation"),
-        ("sdp", "gave_up", 1, {}, "validation"),
+        ("sdp", "gave_up", 1, {}, "uncertified"),
+        ("sdp", "limit:calls", 1, {}, "uncertified"),
         ("sdp", "gave_up", 0, {}, "planning"),
         ("sdp", "exhausted", 0, {}, "planning"),
         ("sdp", "gave_up", 0, {"evidence_found": 0.0}, "retrieval"),
@@ -210,6 +214,29 @@ def test_costs_by_node_and_by_certified_predicate():
     assert nodes["realize", "tokens"] == (10, 2)  # the run that never came to it counts as 0
     assert nodes["propose", "calls"] == (1, 2)
     assert figures(told["certified_costs"], "measure")["calls",] == (6, 2)
+
+
+def test_bounds_of_amounts_stop_at_zero():
+    few = Tape(task="1", plan=PLAN[:1]).tries(*[0] * 40, 1).ended("goal")
+    told = tables(few, *(Tape(task=str(n)).tries(4).ended("goal", 1) for n in (2, 3)))
+    spent = [told[name].query("measure == 'tokens'") for name in ("credit", "certified_costs", "node_costs")]
+    for table in (*spent, told["compression"]):
+        assert (table["low"].dropna() >= 0).all()
+    assert [table["low"].min() for table in spent] == [0, 0, 0]
+
+
+def test_points_of_a_curve_stay_at_their_category():
+    for count in (1, 2, 5, 9):
+        names = [f"m{number}" for number in range(count)]
+        found = pd.DataFrame(
+            [(name, 3, 0.5, 0.1, 0.9) for name in names], columns=["method", "x", "value", "low", "high"]
+        )
+        panel = Figure().subplots()
+        panels.lines(panel, found, names, "x", [2, 3])
+        places = [line.get_xdata()[0] for line in panel.get_lines()]
+        assert sum(places) / count == pytest.approx(1)
+        assert max(places) - min(places) <= 0.2 + 1e-9
+        assert all(0 < after - before <= 0.06 + 1e-9 for before, after in pairwise(places))
 
 
 def test_score_by_horizon_is_in_the_order_of_length():
@@ -264,7 +291,7 @@ def tapes(draw):
     return tape.ended(ending, draw(st.sampled_from([0, 0.5, 1])), method=draw(st.sampled_from("ab")))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.lists(tapes(), min_size=1, max_size=6, unique_by=lambda r: r.trajectory.header.run_id))
 def test_frames_and_shares_add_up(recorded):
     found = frames_of(recorded)

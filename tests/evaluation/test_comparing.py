@@ -124,6 +124,15 @@ def test_what_is_done_is_kept(tmp_path: Path):
     assert endings["react", "4-0"] == ("goal", 100.0, 4)
 
 
+def test_checkpoints_are_kept_only_of_runs_that_can_go_on(tmp_path: Path):
+    given = asked()
+    done(given, tmp_path)
+    kept = {
+        row.ending: bool(list(tmp_path.rglob(f"{row.run}/checkpoints.sqlite"))) for row in rows_of(given.plan, tmp_path)
+    }
+    assert kept == {"limit:calls": True, "goal": False}
+
+
 def test_an_interrupted_comparison_says_how_it_goes_on(tmp_path: Path):
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -178,8 +187,17 @@ def test_tasks_that_a_method_lacks_are_left_out_for_all():
         "sdp",
         "react",
         20,
-        "cannot be told from noise at n=1",
+        "too few tasks to tell: n=1, it takes 6",
     )
+
+
+def test_a_method_that_finished_nothing_empties_no_table():
+    found = comparison_of(asked("react", "sdp", "step").plan.outline, [row("react", score=40), row("sdp", score=60)])
+    assert [(m.method, m.n, m.score) for m in found.methods] == [("react", 0, 0.0), ("sdp", 0, 0.0), ("step", 0, 0.0)]
+    rows = [row(method, task, score=50) for method in ("react", "sdp") for task in TASKS]
+    found = comparison_of(asked("react", "sdp", "step").plan.outline, rows)
+    assert [(m.method, m.n) for m in found.methods] == [("react", 2), ("sdp", 2), ("step", 0)]
+    assert [d.words for d in found.differences] == ["equal on every task at n=2", "no task that both finished"]
 
 
 def test_the_difference_is_paired_by_task():
@@ -194,8 +212,9 @@ def test_the_difference_is_paired_by_task():
 
 def test_time_left_follows_the_calls_that_were_made():
     rows = [row("react", calls=10, seconds=20.0), row("sdp", calls=20, seconds=40.0)]
-    assert seconds_left(rows, ["react", "sdp", "step"], budget=30) == pytest.approx(2.0 * (10 + 20 + 30))
-    assert seconds_left([], ["react"], budget=30) is None
+    assert seconds_left(rows, ["react", "sdp", "step"], 30, pace=2.0) == pytest.approx(2.0 * (10 + 20 + 15))
+    assert seconds_left([], ["react"], 30, pace=2.0) == 60
+    assert seconds_left(rows, ["react"], 30, pace=None) is None
     assert [spoken(s) for s in (5, 600, 6000)] == [
         "less than a minute left",
         "about 10 min left",
@@ -290,9 +309,9 @@ def test_the_command_runs_goes_on_and_reports(capsys: pytest.CaptureFixture[str]
     chosen = ("--on", "blocksworld", "--task", "3-0", "--task", "4-0", "--budget", "calls=6")
     status, shown, told = said(capsys, "react", "sdp", *chosen, "--out", out)
     assert status == 0
-    assert "4 runs (2 methods x 2 tasks), at most 6 calls each: 0 done" in told
+    assert "4 runs (2 methods x 2 tasks): 0 done" in told
     assert "none left" in told
-    assert "cannot be told from noise at n=2" in shown
+    assert "too few tasks to tell: n=2" in shown
     status, shown, told = said(capsys, "--report-only", "--out", out, "--json")
     assert (status, told) == (0, "")
     assert [m["method"] for m in json.loads(shown)["methods"]] == ["react", "sdp"]

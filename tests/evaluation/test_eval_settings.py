@@ -79,6 +79,7 @@ def test_a_budget_and_limits_are_every_runs_own(tmp_path: Path):
     assert (settings["budget"]["calls"], settings["limits"]["attempts"], settings["limits"]["steps"]) == (2, 7, 60)
 
 
+@pytest.mark.slow
 def test_roles_have_models_of_their_own_behind_the_bridge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with stub(*experts_replies("3-1", tmp_path / "expert")) as server:
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)

@@ -26,12 +26,11 @@ from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.travelplanner.generated.generator import generate_world
-from certigraph.evaluation import evaluate as module
 from certigraph.evaluation.evaluate import Evaluation, evaluate, evaluate_retry, read_evaluation
 from certigraph.evaluation.inspecting.dataset import stratified
 from certigraph.evaluation.inspecting.registry import TASKS
 from certigraph.evaluation.run import run
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.endings import UnknownName
 from certigraph.state.records import Task, Usage
 from certigraph.state.trajectory import Footer, read_trajectory
 
@@ -236,12 +235,6 @@ def test_unknown_names_are_refused_before_anything_runs(arguments: dict[str, Any
     with pytest.raises(UnknownName, match=listed):
         evaluate(**arguments, out=tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_without_inspect_the_message_has_the_command(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
-    with pytest.raises(Fault, match=r"pip install 'certigraph\[eval\]'"):
-        evaluate()
 
 
 @pytest.mark.slow

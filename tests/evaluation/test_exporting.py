@@ -15,6 +15,7 @@ from certigraph.evaluation.exporting.export import export
 from certigraph.evaluation.exporting.inspect_log import to_inspect
 from certigraph.evaluation.exporting.inspect_sample import usage_by
 from certigraph.evaluation.exporting.parquet import SCHEMA, to_parquet
+from certigraph.evaluation.exporting.printing import exported
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import resume, run
 from certigraph.evaluation.settings import build_graph, parse_swap
@@ -239,6 +240,39 @@ def test_a_return_takes_predicates_away(runs, tmp_path):
     assert list(rows.iloc[-1].next_state) == ["p1", "r1", "r2"]
 
 
+def test_every_format_tells_variants_of_a_graph_apart(runs, tmp_path):
+    both = [runs["sdp"], runs["always_pass"]]
+    rows = table(both, tmp_path / "t.parquet")
+    assert list(rows.method.unique()) == ["sdp", "sdp validate=always_pass"]
+    assert (set(rows.graph), set(rows.model)) == ({"sdp"}, {"scripted:expert"})
+    agents = [document(result).agent.extra for result in both]
+    assert [agent["method"] for agent in agents] == ["sdp", "sdp validate=always_pass"]
+    assert agents[1]["operators"]["validate"] == {"name": "always_pass", "args": {}}
+    logs = export([result.folder for result in both], "inspect", tmp_path / "logs")
+    told = [read_eval_log(str(log)).eval for log in logs]
+    assert [log.task_args for log in told] == [{"graph": "sdp"}, {"graph": "sdp", "validate": "always_pass"}]
+    assert [log.solver for log in told] == ["sdp", "sdp validate=always_pass"]
+    assert ["sdp-validate-always_pass" in log.name for log in logs] == [False, True]
+
+
+def test_an_episode_is_done_once_however_long_its_run_went_on(tmp_path):
+    result = run("sdp", out=tmp_path)
+    for trajectory in (result.trajectory, result.trajectory.model_copy(update={"footer": None})):
+        for event in trajectory.events:
+            if event.update and "observation" in event.update:
+                event.update["observation"]["done"] = True
+        to_parquet([trajectory], tmp_path / "t.parquet")
+        rows = pd.read_parquet(tmp_path / "t.parquet")
+        assert list(rows.done) == [False] * 3 + [True]
+        assert not rows.truncated.any()
+
+
+def test_the_command_names_few_files_and_counts_many(tmp_path):
+    files = [tmp_path / f"{number}.json" for number in range(2744)]
+    assert exported(files[:2]) == f"{files[0]}\n{files[1]}"
+    assert exported(files) == f"2,744 files in {tmp_path}"
+
+
 def test_uncertified_attempts_are_rows_that_change_no_state(runs, tmp_path):
     rows = table([runs["gave_up"]], tmp_path / "t.parquet")
     assert list(rows.r_cert) == [1, 0, 0, 0]
@@ -363,6 +397,10 @@ def test_unusable_requests_say_what_to_do(runs, tmp_path, monkeypatch):
         export([tmp_path / "empty"], "atif", tmp_path / "out")
     with pytest.raises(Fault, match="no such folder"):
         export([tmp_path / "missing"], "atif", tmp_path / "out")
+    log = tmp_path / "X.eval"
+    log.touch()
+    with pytest.raises(Fault, match=rf"X.eval is a file: give a folder with runs.* in {tmp_path}$"):
+        export([log], "atif", tmp_path / "out")
     with pytest.raises(UnknownName, match="'csv'; known: atif, inspect, parquet"):
         export([runs["sdp"].folder], "csv", tmp_path / "out")
     assert not (tmp_path / "out").exists()

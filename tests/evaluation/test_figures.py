@@ -1,5 +1,4 @@
 import csv
-import importlib.util
 
 import pytest
 import real_data
@@ -189,13 +188,6 @@ def test_nothing_to_draw_says_what_to_give(tmp_path):
     write(tmp_path / "a", [("focus on a", 100)])
     with pytest.raises(Fault, match="--with-accidental"):
         draw_figures([tmp_path], tmp_path / "out")
-
-
-def test_missing_matplotlib_is_said_in_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("certigraph.evaluation.figures.canvas.find_spec", lambda name: None)
-    with pytest.raises(Fault, match=r"pip install 'certigraph\[eval\]'"):
-        draw_figures([tmp_path], tmp_path / "out")
-    assert importlib.util.find_spec("matplotlib")
 
 
 @pytest.mark.slow

@@ -279,7 +279,10 @@ def test_a_run_goes_on_once_its_world_is_back(known: Callable[[Script], Script],
     assert (result.ending, earned(result)) == ("goal", earned(straight))
 
 
-@pytest.mark.parametrize("events", [1, 4, 5, 6, 11, 12, 13])
+SLOWLY = [pytest.param(events, marks=pytest.mark.slow) for events in (4, 6, 11, 13)]
+
+
+@pytest.mark.parametrize("events", [1, 5, 12, *SLOWLY])
 def test_a_cancelled_run_closes_its_world_and_can_be_resumed(
     events: int, known: Callable[[Script], Script], tmp_path: Path
 ):

@@ -189,7 +189,7 @@ def test_the_detectable_difference_by_the_noncentral_t():
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_holm_is_that_of_statsmodels(ps: list[float]):
     assert holm(ps) == pytest.approx(multipletests(ps, method="holm")[1].tolist())
 

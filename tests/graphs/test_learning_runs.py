@@ -166,6 +166,7 @@ def test_steps_executor_and_evaluator_do_not_read_the_task_in_the_worlds_answers
     assert not [prompt for prompt in scoped if result.state["task"].goal in prompt]
 
 
+@pytest.mark.slow
 def test_a_refusal_does_not_bring_the_refused_action_onto_the_shortlist(tmp_path: Path):
     offered: list[list[str]] = []
 

@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from certigraph.cli.options import AsJson, BenchmarkName, Budgets, Cache, Data, GraphName, Model, Roles, Split, Tasks
+from certigraph.evaluation.extras import TABLES, equipped
+from certigraph.state.endings import UnknownName
 
 Limit = Annotated[int, typer.Option(min=0, help="Number of tasks, the first ones; 0: all.")]
 Trials = Annotated[int, typer.Option(min=1, help="Runs of each method on each task.")]
@@ -35,15 +37,19 @@ def compare_command(
 ) -> None:
     """Run methods on the same tasks with the same budget; started again, it goes on where it stopped.
 
-    Given two or more logs of `certigraph eval` (LOG.eval) instead of graphs, it compares those.
+    Given two or more logs of `certigraph eval` (LOG.eval) instead of graphs, it compares those and writes nothing.
     """
+    equipped("comparisons", *TABLES)
     from certigraph.cli.asked import context_from
     from certigraph.cli.watched import said_source
     from certigraph.evaluation.comparing.command import Choice, order, order_in, print_logs, worked_off
     from certigraph.evaluation.comparing.plan import methods_from
 
-    if graphs and all(name.endswith(".eval") for name in graphs):
-        print_logs([Path(name) for name in graphs], as_json=as_json)
+    if logs := [name for name in graphs or [] if name.endswith(".eval")]:
+        if len(logs) < 2 or len(logs) < len(graphs or []):
+            raise UnknownName(f"logs are compared with each other: certigraph compare {logs[0]} OTHER.eval")
+        equipped("logs", "inspect_ai")
+        print_logs([Path(name) for name in logs], as_json=as_json)
         return
     if graphs and not report_only:
         said_source(on, data)
@@ -76,6 +82,7 @@ def ablate_command(
     as_json: AsJson = False,
 ) -> None:
     """Run a graph and its variants, an operator exchanged in each, on the same tasks; beside it what a replay says."""
+    equipped("comparisons", *TABLES)
     from certigraph.cli.asked import context_from
     from certigraph.cli.watched import said_source
     from certigraph.evaluation.ablating.variants import variants

@@ -1,13 +1,16 @@
 """Everything that a command line may name."""
 
+import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import typer
 
 from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
+from certigraph.adapters.context import Budget
 from certigraph.adapters.models.chat import FORMS
+from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.settings import GRAPHS, OPERATORS, build_graph, operators_of
 
 
@@ -16,8 +19,9 @@ def inventory() -> dict[str, Any]:
     return {
         "graphs": {name: list(operators_of(build_graph(name))) for name in GRAPHS},
         "benchmarks": {name: list(load_benchmark(name).configurations) for name in BENCHMARKS},
-        "operators": sorted(OPERATORS),
+        "operators": {name: _described(OPERATORS[name]) for name in sorted(OPERATORS)},
         "models": FORMS.split(", "),
+        "budget": {name: str(field.description) for name, field in sorted(_AMOUNTS.items())},
     }
 
 
@@ -29,5 +33,18 @@ def print_inventory(found: Mapping[str, Any], *, as_json: bool) -> None:
     for title, names in found.items():
         typer.echo(f"{title}:")
         for name in names:
-            more = ", ".join(names[name]) if isinstance(names, dict) else ""
+            told = names[name] if isinstance(names, dict) else ""
+            more = told if isinstance(told, str) else ", ".join(told)
             typer.echo(f"  {name}{': ' + more if more else ''}")
+
+
+_AMOUNTS = {**Budget.model_fields, **Limits.model_fields}
+
+
+def _described(operator: Callable[..., Any]) -> str:
+    """What an operator does, in the first line of its docstring; the arguments of one that is made with some."""
+    does = (inspect.getdoc(operator) or "").partition("\n")[0]
+    if not getattr(operator, "makes_operator", False):
+        return does
+    arguments = ", ".join(inspect.signature(operator).parameters)
+    return f"{does} Arguments: {arguments}."

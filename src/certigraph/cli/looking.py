@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from certigraph.cli.options import AsJson, Data, GraphName, Swaps
+from certigraph.evaluation.extras import TABLES, equipped
 
 
 def graph_command(
@@ -39,9 +40,7 @@ def anatomy_command(
     out: Annotated[Path, typer.Option(help="Folder for the page, figures, CSV and Parquet.")] = Path("anatomy"),
 ) -> None:
     """Where runs succeed, stall and spend: one page, figures, and a table for each analysis."""
-    from certigraph.evaluation.figures.canvas import check_matplotlib
-
-    check_matplotlib()
+    equipped("analyses", "pyarrow", *TABLES)
     from certigraph.evaluation.anatomy.anatomy import write_anatomy
     from certigraph.evaluation.anatomy.printing import print_anatomy
     from certigraph.evaluation.anatomy.reading import find_runs, recorded_runs
@@ -57,9 +56,9 @@ def export_command(
 ) -> None:
     """Write runs in another format: ATIF documents, logs for inspect_ai, or a Parquet table for offline RL."""
     from certigraph.evaluation.exporting.export import export
+    from certigraph.evaluation.exporting.printing import exported
 
-    for file in export(folders, to, out):
-        typer.echo(file)
+    typer.echo(exported(export(folders, to, out)))
 
 
 def list_command(as_json: AsJson = False) -> None:

@@ -18,6 +18,7 @@ from certigraph.cli.options import (
     Swaps,
     Tasks,
 )
+from certigraph.evaluation.extras import TABLES, equipped
 from certigraph.state.endings import UnknownName
 
 
@@ -42,10 +43,13 @@ def eval_command(
     as_json: AsJson = False,
 ) -> None:
     """Run a graph on a benchmark's tasks under inspect_ai and print the official figures with their intervals."""
+    equipped("benchmarks", "inspect_ai", *TABLES)
     from certigraph.cli.watched import said_source
     from certigraph.evaluation.evaluate import evaluate, evaluate_retry
     from certigraph.evaluation.inspecting.table import print_evaluations
 
+    if retry and graph:
+        raise UnknownName(f"--retry finishes an evaluation as it was begun: certigraph eval --retry {retry}")
     if retry:
         done = [evaluate_retry(retry, max_samples=max_samples, quiet=as_json)]
     elif graph is None or benchmark is None:

@@ -1,0 +1,14 @@
+"""What the command `export` says."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+MOST = 10
+"""Files that are named one by one."""
+
+
+def exported(files: Sequence[Path]) -> str:
+    """The files, one a line; of more than MOST how many there are, and in which folder."""
+    if len(files) > MOST:
+        return f"{len(files):,} files in {files[0].parent}"
+    return "\n".join(map(str, files))
