@@ -488,6 +488,7 @@ def solved(result: Result) -> bool:
     return result.ending == "goal" and result.scores is not None and result.scores.value == 1
 
 
+@pytest.mark.slow
 def test_every_generated_task_is_solved_through_the_graph(generated: TravelPlanner, tmp_path: Path) -> None:
     context = Context(model="scripted:expert", benchmark=generated)
     graph = sdp.build()

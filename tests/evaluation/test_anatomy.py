@@ -320,6 +320,7 @@ def test_frames_and_shares_add_up(recorded):
 HOSTILE = "<script>alert(1)</script> $\\frac{ \"&' _x"
 
 
+@pytest.mark.slow
 def test_hostile_names_are_inert_and_many_long_ones_are_drawn(tmp_path):
     plan = [{"text": HOSTILE, "kind": HOSTILE}, *PLAN]
     names = [HOSTILE, *(f"_method {n} with a name that goes on and on over several lines of text" for n in range(7))]

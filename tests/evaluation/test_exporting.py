@@ -256,7 +256,7 @@ def test_every_format_tells_variants_of_a_graph_apart(runs, tmp_path):
 
 
 def test_an_episode_is_done_once_however_long_its_run_went_on(tmp_path):
-    result = run("sdp", out=tmp_path)
+    result = run("sdp", "blocksworld", "4-0", out=tmp_path)
     for trajectory in (result.trajectory, result.trajectory.model_copy(update={"footer": None})):
         for event in trajectory.events:
             if event.update and "observation" in event.update:
