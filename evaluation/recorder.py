@@ -13,8 +13,9 @@ from langgraph.types import Overwrite
 from certigraph.adapters.models.billing import Bill
 from certigraph.adapters.models.redact import redact
 from certigraph.state.endings import Fault
+from certigraph.state.reading import parse_line, read_lines
 from certigraph.state.records import Record
-from certigraph.state.trajectory import Event, Line, Trajectory, assembled, parse_line, read_lines
+from certigraph.state.trajectory import Event, Line, Trajectory, assembled
 
 BOOKS = ("usage", "spent")
 """Channels that an event's own `usage` stands for."""

@@ -6,8 +6,9 @@ from typing import Any
 
 from certigraph.state.certified import CertifiedState, Transition, certified_states, transitions
 from certigraph.state.endings import GOAL
+from certigraph.state.reading import read_trajectory
 from certigraph.state.records import Certificate, Scores, Usage
-from certigraph.state.trajectory import Trajectory, read_trajectory
+from certigraph.state.trajectory import Trajectory
 
 
 class Result:

@@ -29,8 +29,9 @@ from certigraph.evaluation.settings import (
     versions,
 )
 from certigraph.state.endings import Fault, resumable
+from certigraph.state.reading import read_trajectory
 from certigraph.state.records import Task
-from certigraph.state.trajectory import Header, read_trajectory
+from certigraph.state.trajectory import Header
 
 T = TypeVar("T")
 

@@ -4,11 +4,9 @@ A line that could not be written whole (a crash) is tolerated at the end of the 
 ahead of the checkpoint are superseded: the reader drops what they did and keeps what they cost.
 """
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter
 
@@ -67,7 +65,6 @@ class Footer(Record):
 
 
 Line = Header | Event | Resumed | Footer
-_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
 
 
 class Trajectory(Record):
@@ -94,23 +91,6 @@ class Trajectory(Record):
         usage = [event.usage for event in certain]
         state = _validator(kind).validate_python({**folded, "usage": usage})
         return {**state, "spent": total(usage).spent()}
-
-
-def read_trajectory(path: Path | str) -> Trajectory:
-    """Read a trajectory from its file, or from the folder of its run.
-
-    Raises:
-        Fault: the file is missing, or a line other than the last is not a trajectory line.
-    """
-    path = Path(path)
-    path = path / "trajectory.jsonl" if path.is_dir() else path
-    if not path.is_file():
-        raise Fault("data", f"no trajectory at {path}: give the folder of a run, as `certigraph run` printed it")
-    try:
-        return assembled(read_lines(path))
-    except Fault as fault:
-        told = str(fault)
-        raise Fault(fault.boundary, told if str(path) in told else f"{path}: {told}") from fault
 
 
 def assembled(lines: Iterable[Line]) -> Trajectory:
@@ -141,40 +121,6 @@ def total(usages: Iterable[Usage], node: str = "all") -> Usage:
         for name in sums:
             sums[name] += getattr(usage, name)
     return Usage.model_validate({"node": node, **sums})
-
-
-def read_lines(path: Path) -> Iterator[Line]:
-    """The lines of a file in order, without a torn last one. Raises Fault as `read_trajectory` does."""
-    texts = path.read_bytes().split(b"\n")
-    for number, text in enumerate(texts, 1):
-        if not text:
-            continue
-        try:
-            yield parse_line(text)
-        except Fault as error:
-            raise Fault(error.boundary, f"{path}: {error}") from None
-        except ValueError as error:  # no JSON, no UTF-8 (a character cut in two) or no line of ours
-            if number == len(texts):
-                return
-            shown = text[:80].decode(errors="replace")
-            message = f"{path}:{number}: not a trajectory line ({type(error).__name__}): {shown!r}"
-            raise Fault("data", f"{message}; restore the file or start the run anew") from error
-
-
-def parse_line(text: str | bytes) -> Line:
-    """One line. Raises ValueError when it is none, and Fault when it is the header of another schema's trajectory."""
-    plain = json.loads(text)
-    if isinstance(plain, dict) and plain.get("type") == "header":
-        _check_schema(plain)
-    return _LINE.validate_python(plain)
-
-
-def _check_schema(header: dict[str, Any]) -> None:
-    found, versions = header.get("schema_version", SCHEMA), header.get("versions")
-    if found != SCHEMA:
-        wrote = versions.get("certigraph", "") if isinstance(versions, dict) else ""
-        told = f"trajectory schema {found!r}, written by certigraph {wrote or 'of an unknown version'}; this one reads"
-        raise Fault("data", f"{told} {SCHEMA}: read it with the certigraph that wrote it, or start the run anew")
 
 
 def _apply(folded: dict[str, Any], event: Event, logs: frozenset[str]) -> None:

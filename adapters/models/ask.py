@@ -10,15 +10,15 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.context import Context
-from certigraph.adapters.models.chat import chat_model, is_scripted, model_label
+from certigraph.adapters.models.chat import model_label
 from certigraph.adapters.models.endpoint import SHOWN, Reply, send, written
 from certigraph.adapters.models.meter import Call, current_meter
+from certigraph.adapters.models.minds import model_for
 from certigraph.adapters.models.parsing import ParseError, parse
 from certigraph.adapters.models.prices import cached_tokens, usd
 from certigraph.adapters.models.redact import redact
 from certigraph.adapters.models.reply_cache import Kept, kept
 from certigraph.adapters.models.schemas import Schema, schema_of
-from certigraph.adapters.protocols import Responder
 from certigraph.state.endings import Fault
 
 T = TypeVar("T", bound=BaseModel)
@@ -109,7 +109,7 @@ def _chosen(value: dict[str, Any], options: list[str]) -> Choice:
 
 async def _answer(prompt: Prompt, form: _Form[A], role: str, runtime: Runtime[Context]) -> A:
     context = runtime.context or Context()
-    model = await _model(role, context)
+    model = await model_for(role, context)
     question = [SystemMessage(prompt.system), HumanMessage(prompt.user)]
     failed = None
     for _ in range(TRIES):
@@ -177,19 +177,3 @@ def _brief(error: ParseError | ValidationError) -> str:
         f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False, include_input=False)
     )
     return "; ".join(parts)[:SHOWN]
-
-
-async def _model(role: str, context: Context) -> BaseChatModel:
-    if context.chat is not None:
-        by_role = getattr(context.chat, "for_role", None)
-        return by_role(role) if by_role else context.chat  # type: ignore[no-any-return]
-    name = context.roles.get(role, context.model)
-    if is_scripted(name):
-        return chat_model(name, expert=_expert(context), trial=context.trial)
-    # weights and certificates are read from disk: not on the event loop
-    return await asyncio.to_thread(chat_model, name)
-
-
-def _expert(context: Context) -> Responder | None:
-    expert = getattr(context.benchmark, "expert", None)
-    return expert() if expert else None

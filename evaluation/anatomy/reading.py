@@ -8,7 +8,8 @@ from certigraph.evaluation.anatomy.rows import Recorded
 from certigraph.evaluation.figures.traces import method_of
 from certigraph.evaluation.finding import trajectory_files
 from certigraph.state.endings import Fault
-from certigraph.state.trajectory import Header, parse_line, read_trajectory
+from certigraph.state.reading import parse_line, read_trajectory
+from certigraph.state.trajectory import Header
 
 
 class Found(NamedTuple):

@@ -11,7 +11,8 @@ from certigraph.evaluation.comparing.plan import Method, Plan
 from certigraph.evaluation.finding import has_header
 from certigraph.evaluation.run import aresume, arun
 from certigraph.evaluation.saver import drop_checkpoints
-from certigraph.state.trajectory import Footer, Trajectory, read_trajectory
+from certigraph.state.reading import read_trajectory
+from certigraph.state.trajectory import Footer, Trajectory
 
 RUNS = "runs"
 

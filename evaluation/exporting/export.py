@@ -10,7 +10,8 @@ from typing import Literal, get_args
 
 from certigraph.evaluation.finding import has_header, trajectory_files
 from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.trajectory import Trajectory, read_trajectory
+from certigraph.state.reading import read_trajectory
+from certigraph.state.trajectory import Trajectory
 
 Format = Literal["atif", "inspect", "parquet"]
 

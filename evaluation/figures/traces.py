@@ -10,8 +10,9 @@ from certigraph.evaluation.finding import trajectory_files
 from certigraph.evaluation.settings import GRAPHS, graph_module, operators_of
 from certigraph.nodes.specs import Spec
 from certigraph.state.endings import Fault
+from certigraph.state.reading import read_trajectory
 from certigraph.state.records import Record, Task
-from certigraph.state.trajectory import Event, Header, Trajectory, read_trajectory
+from certigraph.state.trajectory import Event, Header, Trajectory
 
 FULL = 100.0
 """The score of a solved task."""

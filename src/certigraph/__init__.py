@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from certigraph.nodes.specs import factory as factory
     from certigraph.nodes.validate import always_pass as always_pass
     from certigraph.nodes.validate import capped as capped
+    from certigraph.state.reading import read_trajectory as read_trajectory
     from certigraph.state.records import Action as Action
     from certigraph.state.records import Observation as Observation
     from certigraph.state.records import Predicate as Predicate
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from certigraph.state.records import Verdict as Verdict
     from certigraph.state.serializing import serializer as serializer
     from certigraph.state.trajectory import Trajectory as Trajectory
-    from certigraph.state.trajectory import read_trajectory as read_trajectory
 
 __version__ = "0.1.0"
 
@@ -50,7 +50,8 @@ _PUBLIC = {
     "nodes.validate": ("always_pass", "capped"),
     "state.records": ("Action", "Observation", "Predicate", "Task", "Verdict"),
     "state.serializing": ("serializer",),
-    "state.trajectory": ("Trajectory", "read_trajectory"),
+    "state.reading": ("read_trajectory",),
+    "state.trajectory": ("Trajectory",),
 }
 
 

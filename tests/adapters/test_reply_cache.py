@@ -23,7 +23,7 @@ from certigraph.adapters.models.reply_cache import FILE, Kept
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.evaluation.run import run
 from certigraph.state.endings import Fault
-from certigraph.state.trajectory import read_trajectory
+from certigraph.state.reading import read_trajectory
 
 
 class Answer(BaseModel):

@@ -23,8 +23,9 @@ from certigraph.evaluation.anatomy.reading import find_runs, recorded_runs
 from certigraph.evaluation.anatomy.sections import anatomy_sections
 from certigraph.evaluation.run import run
 from certigraph.state.endings import Fault
+from certigraph.state.reading import read_trajectory
 from certigraph.state.records import Scores, Task, Usage
-from certigraph.state.trajectory import Event, Footer, Header, Trajectory, read_trajectory
+from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 
 KINDS = ("transport", "stay", "meals", "goal")
 PLAN = [{"text": f"p{place}", "kind": kind} for place, kind in enumerate(KINDS)]

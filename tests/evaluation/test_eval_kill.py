@@ -16,7 +16,7 @@ from inspect_ai.log import read_eval_log, write_eval_log
 
 from certigraph.evaluation.evaluate import Evaluation, evaluate, evaluate_retry
 from certigraph.evaluation.inspecting.journal import Cell, Journal
-from certigraph.state.trajectory import read_trajectory
+from certigraph.state.reading import read_trajectory
 
 pytestmark = pytest.mark.slow
 

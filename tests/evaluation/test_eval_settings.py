@@ -23,8 +23,9 @@ from certigraph.evaluation.inspecting.registry import TASKS
 from certigraph.evaluation.inspecting.rows import Row
 from certigraph.evaluation.run import run
 from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.reading import read_trajectory
 from certigraph.state.records import Scores, Usage
-from certigraph.state.trajectory import Footer, read_trajectory
+from certigraph.state.trajectory import Footer
 
 TOUCHY = """
 from pathlib import Path

@@ -31,8 +31,9 @@ from certigraph.evaluation.inspecting.dataset import stratified
 from certigraph.evaluation.inspecting.registry import TASKS
 from certigraph.evaluation.run import run
 from certigraph.state.endings import UnknownName
+from certigraph.state.reading import read_trajectory
 from certigraph.state.records import Task, Usage
-from certigraph.state.trajectory import Footer, read_trajectory
+from certigraph.state.trajectory import Footer
 
 ROOT = Path(__file__).parents[2]
 

@@ -21,8 +21,9 @@ from certigraph.evaluation.run import resume, run
 from certigraph.evaluation.settings import build_graph, parse_swap
 from certigraph.state.certified import certified_states
 from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.reading import read_trajectory
 from certigraph.state.records import RESTORE, Predicate, Usage
-from certigraph.state.trajectory import Event, Resumed, read_trajectory
+from certigraph.state.trajectory import Event, Resumed
 
 SHORT = Limits(attempts=2, replans=1, steps=4, trials=2)
 HOSTILE = '<script>alert("x")</script>\x00 attachment://0 \u202e [bold]\N{PILE OF POO}'

@@ -25,9 +25,10 @@ from certigraph.nodes.propose import propose
 from certigraph.nodes.replan import give_up
 from certigraph.nodes.validate import always_pass, capped
 from certigraph.state.endings import Fault
+from certigraph.state.reading import read_trajectory
 from certigraph.state.records import Certificate, Verdict
 from certigraph.state.serializing import serializer
-from certigraph.state.trajectory import Event, read_trajectory
+from certigraph.state.trajectory import Event
 
 SENTINEL = "sk/live+S3NT1N3L==0123456789~abcdef"
 

@@ -19,7 +19,7 @@ from certigraph.evaluation.run import run
 from certigraph.graphs import clin, plan_and_solve, react, reflexion, step
 from certigraph.nodes.planner import none, planner
 from certigraph.state.lessons import Lesson
-from certigraph.state.trajectory import read_trajectory
+from certigraph.state.reading import read_trajectory
 
 ALL = {"react": react, "plan_and_solve": plan_and_solve, "reflexion": reflexion, "clin": clin, "step": step}
 LEARNING = {"reflexion": reflexion, "clin": clin, "step": step}

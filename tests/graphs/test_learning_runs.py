@@ -20,9 +20,9 @@ from certigraph.evaluation.run import resume, run
 from certigraph.graphs import clin, reflexion, step
 from certigraph.nodes.reflect import report
 from certigraph.state.lessons import Lesson
+from certigraph.state.reading import read_trajectory
 from certigraph.state.records import Action, Observation, Task
 from certigraph.state.serializing import serializer
-from certigraph.state.trajectory import read_trajectory
 
 LEARNING = {"reflexion": reflexion, "clin": clin, "step": step}
 TASK = {"task": {"benchmark": "blocksworld", "id": "4-0"}}

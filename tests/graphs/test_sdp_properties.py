@@ -23,6 +23,7 @@ from certigraph.graphs import sdp
 from certigraph.nodes import sdp_slots
 from certigraph.nodes.slots import Slot, as_node, wait_for
 from certigraph.state.certified import CertifiedState, certified_state, certified_states, transitions
+from certigraph.state.reading import read_trajectory
 from certigraph.state.records import (
     RESTORE,
     Action,
@@ -38,7 +39,7 @@ from certigraph.state.records import (
 from certigraph.state.run import Evidence
 from certigraph.state.sdp import SDPState, propose_view, realize_view, replan_view, validate_view
 from certigraph.state.serializing import serializer
-from certigraph.state.trajectory import Event, read_trajectory
+from certigraph.state.trajectory import Event
 
 TASK = Task(benchmark="script", id="only", goal="reach the end")
 PLAN = predicates("p", 6)

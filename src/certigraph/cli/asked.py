@@ -9,7 +9,7 @@ from certigraph.adapters.models.chat import check_model, ready
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.budgets import Allowance, allowance, roles_in
 from certigraph.evaluation.settings import load_local
-from certigraph.state.trajectory import read_trajectory
+from certigraph.state.reading import read_trajectory
 
 
 def context_from(

@@ -1,0 +1,26 @@
+"""Which model answers in a role."""
+
+import asyncio
+
+from langchain_core.language_models import BaseChatModel
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.chat import chat_model, is_scripted
+from certigraph.adapters.protocols import Responder
+
+
+async def model_for(role: str, context: Context) -> BaseChatModel:
+    """The chat model of a role: the live one that was handed over, else the one named for the role or for all."""
+    if context.chat is not None:
+        by_role = getattr(context.chat, "for_role", None)
+        return by_role(role) if by_role else context.chat  # type: ignore[no-any-return]
+    name = context.roles.get(role, context.model)
+    if is_scripted(name):
+        return chat_model(name, expert=_expert(context), trial=context.trial)
+    # weights and certificates are read from disk: not on the event loop
+    return await asyncio.to_thread(chat_model, name)
+
+
+def _expert(context: Context) -> Responder | None:
+    expert = getattr(context.benchmark, "expert", None)
+    return expert() if expert else None

@@ -1,0 +1,64 @@
+"""Reads trajectories back from their files: a torn last line is tolerated, anything else that is wrong is named."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter
+
+from certigraph.state.endings import Fault
+from certigraph.state.trajectory import SCHEMA, Line, Trajectory, assembled
+
+_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
+
+
+def read_trajectory(path: Path | str) -> Trajectory:
+    """Read a trajectory from its file, or from the folder of its run.
+
+    Raises:
+        Fault: the file is missing, or a line other than the last is not a trajectory line.
+    """
+    path = Path(path)
+    path = path / "trajectory.jsonl" if path.is_dir() else path
+    if not path.is_file():
+        raise Fault("data", f"no trajectory at {path}: give the folder of a run, as `certigraph run` printed it")
+    try:
+        return assembled(read_lines(path))
+    except Fault as fault:
+        told = str(fault)
+        raise Fault(fault.boundary, told if str(path) in told else f"{path}: {told}") from fault
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """The lines of a file in order, without a torn last one. Raises Fault as `read_trajectory` does."""
+    texts = path.read_bytes().split(b"\n")
+    for number, text in enumerate(texts, 1):
+        if not text:
+            continue
+        try:
+            yield parse_line(text)
+        except Fault as error:
+            raise Fault(error.boundary, f"{path}: {error}") from None
+        except ValueError as error:  # no JSON, no UTF-8 (a character cut in two) or no line of ours
+            if number == len(texts):
+                return
+            shown = text[:80].decode(errors="replace")
+            message = f"{path}:{number}: not a trajectory line ({type(error).__name__}): {shown!r}"
+            raise Fault("data", f"{message}; restore the file or start the run anew") from error
+
+
+def parse_line(text: str | bytes) -> Line:
+    """One line. Raises ValueError when it is none, and Fault when it is the header of another schema's trajectory."""
+    plain = json.loads(text)
+    if isinstance(plain, dict) and plain.get("type") == "header":
+        _check_schema(plain)
+    return _LINE.validate_python(plain)
+
+
+def _check_schema(header: dict[str, Any]) -> None:
+    found, versions = header.get("schema_version", SCHEMA), header.get("versions")
+    if found != SCHEMA:
+        wrote = versions.get("certigraph", "") if isinstance(versions, dict) else ""
+        told = f"trajectory schema {found!r}, written by certigraph {wrote or 'of an unknown version'}; this one reads"
+        raise Fault("data", f"{told} {SCHEMA}: read it with the certigraph that wrote it, or start the run anew")
