@@ -96,9 +96,9 @@ def evaluation_of(log: "EvalLog") -> Evaluation:
     return Evaluation(
         graph=asked["graph"],
         benchmark=asked["benchmark"],
-        model=log.eval.task_args["model"] or log.samples[0].output.model,
+        model=asked["model"] or log.samples[0].output.model,
         swaps=asked["swaps"],
-        budget=tuple(map(str, log.eval.task_args.get("budget") or ())),
+        budget=tuple(asked["budget"]),
         figures={**figures, **{name: found.mean for name, found in repeated.items()}},
         intervals={**_intervals(log, figures, rows), **{name: _bounds(found) for name, found in repeated.items()}},
         rows=rows,

@@ -6,6 +6,7 @@ from inspect_ai import Task, task
 from inspect_ai.model import GenerateConfig, Model
 
 from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.context import ROLES
 from certigraph.adapters.models.chat import is_scripted
 from certigraph.evaluation.budgets import roles_in
 from certigraph.evaluation.inspecting.dataset import dataset, stratified
@@ -28,7 +29,7 @@ def task_of(benchmark: str) -> Callable[..., Task]:
     def benchmark_task(
         graph: str = "sdp",
         config: str = "",
-        model: str = "",
+        model: OneOrMore = "",
         data: str = "",
         split: str = "",
         ids: OneOrMore = "",
@@ -63,15 +64,15 @@ def task_of(benchmark: str) -> Callable[..., Task]:
         live = load_benchmark(name, data or None)
         tasks = [live.task(task_id) for task_id in _listed(ids)] if ids else live.tasks(split)
         given = {slot: ",".join(_listed(text)) for slot, text in swaps.items()}
-        roles = roles_in(_listed(role))
+        mind, roles = ",".join(_listed(model)), _by_role(role)
         return Task(
             dataset=dataset(name, stratified(tasks, stratify) if stratify else tasks),
             solver=certified_run(
                 graph,
                 name,
                 swaps=given,
-                model=model,
-                roles=_listed(role),
+                model=mind,
+                roles=roles,
                 budget=_listed(budget),
                 data=data,
                 cache=cache,
@@ -80,14 +81,21 @@ def task_of(benchmark: str) -> Callable[..., Task]:
             ),
             scorer=verdict(),
             metrics=[official(name, data)],
-            model=inspect_model(model),
-            model_roles=_model_roles(roles),
+            model=inspect_model(mind),
+            model_roles=_model_roles(roles_in(roles)),
             epochs=trials,
-            config=_generation(model),
+            config=_generation(mind),
             # a failed run is recorded and scored as what it left; the others go on, and a retry takes only the failed
             continue_on_fail=True,
             score_on_error=True,
-            metadata={"graph": graph, "benchmark": name, "swaps": given, "operators": _operators(graph, given)},
+            metadata={
+                "graph": graph,
+                "benchmark": name,
+                "model": mind,
+                "budget": _listed(budget),
+                "swaps": given,
+                "operators": _operators(graph, given),
+            },
         )
 
     return benchmark_task
@@ -106,6 +114,17 @@ def _model_roles(roles: Mapping[str, str]) -> dict[str, str | Model]:
 
 def _listed(value: OneOrMore) -> list[str]:
     return [str(part) for part in (value if isinstance(value, list) else [value]) if part != ""]
+
+
+def _by_role(value: OneOrMore) -> list[str]:
+    """`ROLE=MODEL` each; a model's name may hold commas, at which inspect has cut it: `simulated:act=0.2,seed=3`."""
+    whole: list[str] = []
+    for part in _listed(value):
+        if whole and part.partition("=")[0] not in ROLES:
+            whole[-1] += f",{part}"
+        else:
+            whole.append(part)
+    return whole
 
 
 def _operators(graph: str, swaps: Mapping[str, str]) -> dict[str, object]:

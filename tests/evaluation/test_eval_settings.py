@@ -18,6 +18,7 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
+from certigraph.evaluation.inspecting.evaluation import evaluation_of
 from certigraph.evaluation.inspecting.intervals import intervals_of
 from certigraph.evaluation.inspecting.registry import TASKS
 from certigraph.evaluation.inspecting.rows import Row
@@ -93,6 +94,21 @@ def test_roles_have_models_of_their_own_behind_the_bridge(tmp_path: Path, monkey
 def test_scripted_roles_need_no_bridge(tmp_path: Path):
     done = evaluate("sdp", "blocksworld", roles=["executor=scripted:first"], ids=["3-1"], out=tmp_path)
     assert header(tmp_path, done.rows[0]).context["roles"] == {"executor": "scripted:first"}
+
+
+def test_names_with_commas_survive_inspects_command_line(tmp_path: Path):
+    """It cuts arguments at commas: what its `-T` hands over are lists."""
+    task = TASKS["blocksworld"]
+    made = task(
+        model=["simulated:act=0", "seed=3"],
+        role=["executor=simulated:act=0.2", "seed=4", "validator=scripted:expert"],
+        ids="3-1",
+        out=str(tmp_path),
+    )
+    (log,) = inspect_ai.eval(made, model=None, log_dir=str(tmp_path), display="none")
+    context = header(tmp_path, evaluation_of(log).rows[0]).context
+    assert context["model"] == "simulated:act=0,seed=3"
+    assert context["roles"] == {"executor": "simulated:act=0.2,seed=4", "validator": "scripted:expert"}
 
 
 @pytest.mark.slow
