@@ -337,6 +337,15 @@ def test_lines_ahead_of_the_checkpoint_are_superseded_and_stay_paid(lost: int, w
     assert_redone(resume(stopped.folder, budget=Budget()), lost, whole)
 
 
+def test_calls_that_a_crash_lost_are_paid_and_not_taken_from_what_the_method_is_granted(tmp_path: Path):
+    """Methods are compared at equal calls: one that was killed must come as far as one that was not."""
+    alone, stopped = interrupted(tmp_path / "alone", 7), interrupted(tmp_path / "killed", 6)
+    forget_checkpoints(stopped.folder, 3, writes=True)
+    resumed = resume(stopped.folder, budget=Budget(calls=7))
+    assert (resumed.ending, len(earned(resumed))) == (alone.ending, len(earned(alone))) == ("limit:calls", 3)
+    assert resumed.usage.calls > alone.usage.calls
+
+
 @pytest.mark.parametrize("most", range(1, 9))
 def test_a_node_whose_checkpoint_is_missing_runs_again(most: int, whole: Result, tmp_path: Path):
     """LangGraph saves what a node wrote before the checkpoint that holds it, and would not run the node again."""
