@@ -17,6 +17,12 @@ from certigraph.evaluation.settings import save_local
 from certigraph.state.endings import Fault, Interrupted
 from certigraph.state.trajectory import Trajectory
 
+FIRST = 3
+"""Runs that must not all fail alike."""
+
+OUTSIDE = ("error:data", "error:environment", "error:model")
+"""Endings by a failure that is not the method's."""
+
 Told = Callable[[Cell, Trajectory], None]
 """Called with every cell that was carried out, whatever its ending."""
 
@@ -33,16 +39,32 @@ def compare(plan: Plan, context: Context, benchmark: Benchmark, folder: Path, *,
         at_once: runs under way at a time; more than one pays where they wait for an endpoint.
 
     Raises:
-        Fault: the folder holds another plan, or another process is at work in it.
+        Fault: the folder holds another plan, another process is at work in it, or the first runs all failed alike.
         Interrupted: by Ctrl-C; the message has the command that goes on.
     """
     settle(plan, folder)
     with _alone(folder):
         save_local(folder, context)
         try:
-            blocking(_carry_out(left(cells_of(plan, folder)), context, benchmark, told, at_once))
+            listener = _giving_up(told, folder)
+            blocking(_carry_out(left(cells_of(plan, folder)), context, benchmark, listener, at_once))
         except KeyboardInterrupt:
             raise Interrupted(f"interrupted; go on with: certigraph compare --out {folder}") from None
+
+
+def _giving_up(told: Told, folder: Path) -> Told:
+    """A listener that stops where the first runs all failed alike outside the method: so would thousands."""
+    said: list[str] = []
+
+    def listener(cell: Cell, trajectory: Trajectory) -> None:
+        told(cell, trajectory)
+        footer = trajectory.footer
+        said.append(footer.message if footer and footer.ending in OUTSIDE else "")
+        if len(said) == FIRST and said[0] and len(set(said)) == 1:
+            fix = f"mend that and go on with: certigraph compare --out {folder}"
+            raise Fault("data", f"the first {FIRST} runs failed alike ({said[0]}): {fix}")
+
+    return listener
 
 
 async def _carry_out(cells: Sequence[Cell], context: Context, benchmark: Benchmark, told: Told, at_once: int) -> None:

@@ -143,6 +143,20 @@ def test_an_interrupted_comparison_says_how_it_goes_on(tmp_path: Path):
     assert len(done(given, tmp_path)) == 3
 
 
+def test_where_the_first_runs_all_fail_alike_the_rest_is_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    given = asked(tasks=[f"3-{n}" for n in range(9)])
+    monkeypatch.setattr(type(given.benchmark), "open", broken)
+    with pytest.raises(Fault, match=r"first 3 runs failed alike \(no Java here\).*certigraph compare --out"):
+        done(given, tmp_path)
+    assert len(list(tmp_path.rglob("trajectory.jsonl"))) == 3
+    monkeypatch.undo()
+    assert len(done(given, tmp_path)) == 18
+
+
+def broken(*_: object) -> None:
+    raise Fault("environment", "no Java here")
+
+
 def test_errors_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     code = "from pathlib import Path\nfrom certigraph.nodes.validate import validate\n"
     code += "async def touchy(state, runtime):\n"
