@@ -59,7 +59,13 @@ def __getattr__(name: str) -> Any:
     home = next((module for module, names in _PUBLIC.items() if name in names), None)
     if home is None:
         raise AttributeError(f"certigraph has no {name!r}; it has {', '.join(__dir__())}")
-    return getattr(import_module(f"certigraph.{home}"), name)
+    try:
+        return getattr(import_module(f"certigraph.{home}"), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("certigraph"):
+            raise
+        told = f"certigraph.{name} needs {error.name}, missing here: pip install 'certigraph[eval]'"
+        raise ModuleNotFoundError(told, name=error.name) from error
 
 
 def __dir__() -> list[str]:
