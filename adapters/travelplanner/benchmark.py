@@ -115,9 +115,13 @@ class TravelPlanner:
         official = aggregate([self._scored(query, scores) for query, scores in outcomes])
         return official | text_rates(outcomes, self.feasible)
 
-    def score_file(self, path: Path, split: str = "") -> dict[str, float]:
-        """The six official rates of plans made elsewhere: JSONL with `idx` and `plan`."""
-        return aggregate(score_file(path, list(self._queries(split or SPLIT).values()), self.sandbox))
+    def score_file(self, path: Path, split: str = "") -> list[PlanScore]:
+        """The official scores of plans made elsewhere, JSONL with `idx` and `plan`; `rates` adds them up."""
+        return score_file(path, list(self._queries(split or SPLIT).values()), self.sandbox)
+
+    def rates(self, scores: Sequence[PlanScore]) -> dict[str, float]:
+        """The six official rates of scored plans."""
+        return aggregate(scores)
 
     def query(self, task: Task) -> Query:
         """The query behind a task."""

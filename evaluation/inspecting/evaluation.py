@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.evaluation.inspecting.intervals import Interval, intervals_of, repeated_successes
+from certigraph.evaluation.inspecting.intervals import intervals_of, repeated_successes
 from certigraph.evaluation.inspecting.rows import ROW, Row
+from certigraph.evaluation.resampling import Interval
 from certigraph.evaluation.statistics import Estimate
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record

@@ -2,22 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from random import Random
-from statistics import mean, quantiles
+from statistics import mean
 
 from certigraph.evaluation.inspecting.rows import Row
-from certigraph.evaluation.statistics import LEAST, SEED, Estimate, pass_hat_k, wilson
+from certigraph.evaluation.resampling import ALIKE, Interval, resampled
+from certigraph.evaluation.statistics import LEAST, Estimate, pass_hat_k, wilson
 from certigraph.state.trajectory import Footer
 
-Interval = tuple[float, float]
 Runs = Sequence[tuple[str, Footer]]
 Figures = Callable[[Runs], dict[str, float]]
-
-DRAWS = 1_000
-"""Resamples; more change the bounds by less than the tables show."""
-
-ALIKE = 1e-9
-"""Figures closer than that differ by rounding only."""
 
 
 def intervals_of(figures: Mapping[str, float], rows: Sequence[Row], compute: Figures) -> dict[str, Interval | None]:
@@ -34,10 +27,10 @@ def intervals_of(figures: Mapping[str, float], rows: Sequence[Row], compute: Fig
         compute: the benchmark's `figures`.
     """
     tasks = _by_task(rows)
-    drawn = _drawn(tasks, compute) if len(tasks) >= LEAST else {}
+    drawn = resampled(list(tasks.values()), compute) if len(tasks) >= LEAST else {}
     alone = [compute([(row.id, row.footer)]) for row in rows]
     return {
-        name: _percentiles(drawn.get(name, ())) or _as_rate(value, [one.get(name) for one in alone], len(tasks))
+        name: drawn.get(name) or _as_rate(value, [one.get(name) for one in alone], len(tasks))
         for name, value in figures.items()
         if name != "n" and not name.endswith("_stderr")
     }
@@ -58,24 +51,6 @@ def _by_task(rows: Sequence[Row]) -> dict[str, list[tuple[str, Footer]]]:
     for row in rows:
         tasks[row.id].append((row.id, row.footer))
     return dict(tasks)
-
-
-def _drawn(tasks: Mapping[str, Runs], compute: Figures) -> dict[str, list[float]]:
-    """Each figure in every sample that has it."""
-    draw, groups = Random(SEED), list(tasks.values())
-    found: dict[str, list[float]] = defaultdict(list)
-    for _ in range(DRAWS):
-        sample = [run for group in draw.choices(groups, k=len(groups)) for run in group]
-        for name, value in compute(sample).items():
-            found[name].append(value)
-    return found
-
-
-def _percentiles(values: Sequence[float]) -> Interval | None:
-    if not values or max(values) - min(values) < ALIKE:
-        return None
-    low, *_, high = quantiles(values, n=40, method="inclusive")
-    return low, high
 
 
 def _as_rate(value: float, alone: Sequence[float | None], tasks: int) -> Interval | None:

@@ -1,7 +1,7 @@
 """A benchmark: run it, score answers made elsewhere, measure the machinery."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -88,17 +88,20 @@ def score_command(
     split: Annotated[str, typer.Option(help="Split of the queries; validation otherwise.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Score answers made elsewhere by the benchmark's official rules."""
+    """Score answers made elsewhere by the benchmark's official rules; intervals resample the tasks."""
     from certigraph.adapters.benchmarks import load_benchmark
     from certigraph.cli.printed import print_figures
     from certigraph.cli.watched import said_source
+    from certigraph.evaluation.resampling import resampled
 
     said_source(benchmark, data)
-    live = load_benchmark(benchmark, data)
+    live: Any = load_benchmark(benchmark, data)
     scorer = getattr(live, "score_file", None)
     if scorer is None:
         raise UnknownName(f"benchmark {benchmark!r} scores no files; travelplanner does")
-    print_figures(f"{benchmark}: {plans.name}", scorer(plans, split), as_json=as_json)
+    scores = scorer(plans, split)
+    intervals = resampled([[score] for score in scores], live.rates)
+    print_figures(f"{benchmark}: {plans.name}", live.rates(scores), intervals, as_json=as_json)
 
 
 def bench_command(

@@ -25,14 +25,17 @@ def finish(result: Result, *, as_json: bool) -> None:
     raise typer.Exit(0 if result.terminated else 1)
 
 
-def print_figures(title: str, figures: Mapping[str, float], *, as_json: bool) -> None:
-    """One object of figures, or a table of them."""
+def print_figures(
+    title: str, figures: Mapping[str, float], intervals: Mapping[str, tuple[float, float]], *, as_json: bool
+) -> None:
+    """One object of figures with their 95 % intervals, or a table of them."""
     if as_json:
-        typer.echo(json.dumps(dict(figures)))
+        typer.echo(json.dumps({**figures, "intervals": intervals}))
         return
-    table = Table("figure", title, box=None)
+    table = Table("figure", title, "95 % interval", box=None)
     for name, value in figures.items():
-        table.add_row(name, f"{value:g}" if name == "n" or value > 1 else f"{value:.1%}")
+        between = " to ".join(f"{bound:.1%}" for bound in intervals.get(name, ()))
+        table.add_row(name, f"{value:g}" if name == "n" else f"{value:.1%}", between)
     Console().print(table)
 
 
