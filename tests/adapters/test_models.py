@@ -337,6 +337,7 @@ def test_an_answer_cut_short_is_billed_and_asked_again(openai: Any) -> None:
         assert run(ask_text(PROMPT, role="executor", runtime=openai(server.url))) == GOOD
 
 
+@pytest.mark.slow
 def test_a_dead_port_is_a_fault_that_says_where_and_what_to_check(openai: Any) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -282,6 +282,7 @@ TESTED_CUISINES = ((), CUISINES[:1], CUISINES[1:], CUISINES)
 
 @settings(deadline=None, max_examples=300)
 @given(trips(), st.sampled_from(TESTED_CUISINES), st.lists(meals, max_size=8), st.booleans(), st.data())
+@pytest.mark.slow
 def test_the_cheapest_meals_are_those_of_trying_everything(
     trip: Trip, cuisines: tuple[str, ...], rows: list[Restaurant], every_meal: bool, data: st.DataObject
 ) -> None:

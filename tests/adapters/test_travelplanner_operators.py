@@ -216,6 +216,7 @@ def test_a_task_without_a_dollar_to_spare_passes_however_dear_the_choices(genera
 
 @settings(deadline=None, max_examples=20)
 @given(data=st.data())
+@pytest.mark.slow
 def test_any_walk_through_the_options_of_an_official_task_passes(official: TravelPlanner, data: st.DataObject) -> None:
     check_walk(official, data.draw(st.sampled_from(official.tasks())), data.draw(PICKS))
 
@@ -585,6 +586,7 @@ def check_certified_drafts(benchmark: TravelPlanner, result: Result) -> None:
                 assert after == result.states[certificate.restores]
 
 
+@pytest.mark.slow
 def test_with_rollback_a_careless_mind_solves_generated_tasks(folder: Path, tmp_path: Path) -> None:
     benchmark = TravelPlanner(folder, "rollback")
     outcomes = []

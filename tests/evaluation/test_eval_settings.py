@@ -157,6 +157,7 @@ def test_what_cannot_be_honoured_is_refused_before_anything_runs(arguments: dict
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_retry_runs_only_what_failed_and_gives_the_whole_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     flag = tmp_path / "fixed"
     (tmp_path / "touchy_retry.py").write_text(TOUCHY.format(flag=str(flag)))
@@ -212,6 +213,7 @@ def test_a_figure_without_spread_or_with_few_tasks_is_wilsons_or_none():
     assert intervals({"a": [0.3], "b": [0.4]})["solved"] is None
 
 
+@pytest.mark.slow
 def test_inspects_log_has_the_trials_as_epochs(tmp_path: Path):
     done = evaluate("sdp", "blocksworld", ids=["3-1"], trials=2, out=tmp_path)
     assert read_eval_log(done.log).eval.config.epochs == 2

@@ -156,6 +156,7 @@ def test_number_after_another_action_is_no_focus():
     assert not focused(["focus on a", "pour jug", "1"], 2)
 
 
+@pytest.mark.slow
 def test_figures_leave_out_accidents_and_unfinished_runs(tmp_path):
     runs = tmp_path / "runs"
     write(runs / "lucky", [5, ("focus on inclined plane b", 100)], [30, 40], task=f"{FRICTION}:1")

@@ -232,6 +232,7 @@ def test_an_unusable_model_is_an_ending_and_its_calls_are_paid(tmp_path: Path):
     assert result.trajectory.events[-1].update is None
 
 
+@pytest.mark.slow
 def test_a_dead_endpoint_is_an_ending(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("CERTIGRAPH_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -280,10 +281,10 @@ def test_a_run_goes_on_once_its_world_is_back(known: Callable[[Script], Script],
     assert (result.ending, earned(result)) == ("goal", earned(straight))
 
 
-SLOWLY = [pytest.param(events, marks=pytest.mark.slow) for events in (4, 6, 11, 13)]
+SLOWLY = [pytest.param(events, marks=pytest.mark.slow) for events in (1, 4, 5, 6, 11, 13)]
 
 
-@pytest.mark.parametrize("events", [1, 5, 12, *SLOWLY])
+@pytest.mark.parametrize("events", [12, *SLOWLY])
 def test_a_cancelled_run_closes_its_world_and_can_be_resumed(
     events: int, known: Callable[[Script], Script], tmp_path: Path
 ):

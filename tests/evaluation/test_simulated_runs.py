@@ -69,6 +69,7 @@ def test_without_errors_it_is_the_expert(graph: str, tmp_path: Path):
     assert lines(played("5-1", tmp_path, "simulated:act=0.4", graph)) != expert
 
 
+@pytest.mark.slow
 def test_runs_at_once_in_another_process_or_alone_are_the_same(tmp_path: Path):
     alone = [did(played(task, tmp_path / "alone")) for task in TASKS]
 

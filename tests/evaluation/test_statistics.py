@@ -190,6 +190,7 @@ def test_the_detectable_difference_by_the_noncentral_t():
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
 @settings(max_examples=5, deadline=None)
+@pytest.mark.slow
 def test_holm_is_that_of_statsmodels(ps: list[float]):
     assert holm(ps) == pytest.approx(multipletests(ps, method="holm")[1].tolist())
 
@@ -319,6 +320,7 @@ def test_intervals_of_differences_cover(monkeypatch: pytest.MonkeyPatch):
     assert rates(600, holds) == pytest.approx(0.935, abs=within(0.935, 600))
 
 
+@pytest.mark.slow
 def test_equal_methods_are_seldom_told_apart(monkeypatch: pytest.MonkeyPatch):
     """At 6 pairs the interval alone would claim a difference in one case of eight."""
     monkeypatch.setattr(pairs, "RESAMPLES", 400)
