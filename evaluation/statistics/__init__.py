@@ -1,7 +1,7 @@
 """What scores of methods over tasks and trials are worth: pure functions on scipy and statsmodels."""
 
 from certigraph.evaluation.statistics.estimates import CONFIDENCE, Estimate, mean_of, standard_error, wilson
-from certigraph.evaluation.statistics.family import Difference, differences_between, holm
+from certigraph.evaluation.statistics.family import holm
 from certigraph.evaluation.statistics.pairs import (
     LEAST,
     POWER,
@@ -15,7 +15,7 @@ from certigraph.evaluation.statistics.pairs import (
     paired_p,
     told_apart,
 )
-from certigraph.evaluation.statistics.trials import pass_at_k, pass_hat_k
+from certigraph.evaluation.statistics.trials import pass_hat_k
 
 __all__ = [
     "CONFIDENCE",
@@ -23,18 +23,15 @@ __all__ = [
     "POWER",
     "RESAMPLES",
     "SEED",
-    "Difference",
     "Estimate",
     "Paired",
     "detectable",
-    "differences_between",
     "holm",
     "interval",
     "mean_difference",
     "mean_of",
     "paired",
     "paired_p",
-    "pass_at_k",
     "pass_hat_k",
     "standard_error",
     "told_apart",

@@ -1,6 +1,6 @@
-"""What several trials of each task say of reliability: do all of k succeed (pass^k), does any (pass@k)."""
+"""What several trials of each task say of reliability: do all of k succeed (pass^k)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import comb
 
 from certigraph.evaluation.statistics.estimates import Estimate, mean_of
@@ -20,15 +20,6 @@ def pass_hat_k(outcomes: Outcomes, k: int) -> Estimate:
         Fault: a task has fewer than k trials.
         ValueError: k is below 1.
     """
-    return _over_tasks(outcomes, k, lambda successes, n: comb(successes, k) / comb(n, k))
-
-
-def pass_at_k(outcomes: Outcomes, k: int) -> Estimate:
-    """The probability that at least one of k trials succeeds (Chen et al. 2021); the rest as in `pass_hat_k`."""
-    return _over_tasks(outcomes, k, lambda successes, n: 1 - comb(n - successes, k) / comb(n, k))
-
-
-def _over_tasks(outcomes: Outcomes, k: int, share: Callable[[int, int], float]) -> Estimate:
     if k < 1:
         raise ValueError(f"k={k}: k trials of a task are drawn, so k is at least 1")
     short = [(task, len(trials)) for task, trials in outcomes.items() if len(trials) < k]
@@ -36,4 +27,5 @@ def _over_tasks(outcomes: Outcomes, k: int, share: Callable[[int, int], float]) 
         task, n = min(short, key=lambda found: found[1])
         told = f"{len(short)} of {len(outcomes)} tasks have fewer than {k} trials ({task} has {n})"
         raise Fault("data", f"{told}: run them again with --trials {k}, or ask for k={n}" if n else told)
-    return mean_of([share(sum(map(bool, trials)), len(trials)) for trials in outcomes.values()], top=1.0)
+    shares = [comb(sum(map(bool, trials)), k) / comb(len(trials), k) for trials in outcomes.values()]
+    return mean_of(shares, top=1.0)

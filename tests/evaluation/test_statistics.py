@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import combinations
 from statistics import mean, stdev
 
@@ -20,20 +20,18 @@ from certigraph.evaluation.statistics import (
     Estimate,
     Paired,
     detectable,
-    differences_between,
     holm,
     interval,
     mean_of,
     paired,
     paired_p,
     pairs,
-    pass_at_k,
     pass_hat_k,
     standard_error,
     told_apart,
     wilson,
 )
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.endings import Fault
 
 OUTCOMES = st.dictionaries(st.text(max_size=3), st.lists(st.booleans(), min_size=3, max_size=7), min_size=1, max_size=5)
 
@@ -195,43 +193,13 @@ def test_holm_is_that_of_statsmodels(ps: list[float]):
     assert holm(ps) == pytest.approx(multipletests(ps, method="holm")[1].tolist())
 
 
-SCORES = {
-    "react": {task: [float(n)] for n, task in enumerate("abcdefgh")},
-    "sdp": {task: [n + 30.0 + n % 2] for n, task in enumerate("abcdefgh")},
-    "bare": {task: [n + 1.0 - 3 * (n % 3)] for n, task in enumerate("abcdefgh")},
-}
-
-
-def test_all_differences_to_one_method():
-    found = differences_between(SCORES, "react")
-    assert [(d.method, d.against, d.n, d.mean) for d in found] == [
-        ("sdp", "react", 8, 30.5),
-        ("bare", "react", 8, -1.625),
-    ]
-    assert [d.p_adjusted for d in found] == pytest.approx([2 * found[0].p, found[1].p])
-    assert [d[2:7] for d in found] == [paired(SCORES["react"], SCORES[d.method])[:5] for d in found]
-
-
-def test_methods_on_different_tasks_are_refused_unless_only_the_shared_ones_are_wanted():
-    other = {**SCORES, "late": {task: [5.0] for task in "bcdez"}}
-    message = r"react and late were run on different tasks \(react alone has a, f, g and 1 more; late alone has z\)"
-    with pytest.raises(Fault, match=message + ".*strict=False"):
-        differences_between(other, "react")
-    assert {d.n for d in differences_between(other, "react", strict=False)} == {4}
-    with pytest.raises(UnknownName, match=r"no method 'sdpp'.*react, sdp, bare"):
-        differences_between(SCORES, "sdpp")
-
-
 # --- trials
 
 
 @given(OUTCOMES, st.integers(1, 3))
 def test_pass_k_is_the_share_of_subsets(outcomes: dict[str, list[bool]], k: int):
-    def share(whether: Callable[[Sequence[bool]], bool]) -> float:
-        return mean(mean(whether(drawn) for drawn in combinations(trials, k)) for trials in outcomes.values())
-
-    assert pass_hat_k(outcomes, k).mean == pytest.approx(share(all))
-    assert pass_at_k(outcomes, k).mean == pytest.approx(share(any))
+    share = mean(mean(all(drawn) for drawn in combinations(trials, k)) for trials in outcomes.values())
+    assert pass_hat_k(outcomes, k).mean == pytest.approx(share)
 
 
 def test_pass_k_by_hand():
@@ -240,7 +208,6 @@ def test_pass_k_by_hand():
     assert (found.n, found.mean) == (3, pytest.approx((3 / 6 + 1 + 0) / 3))
     assert found.stderr == pytest.approx(stdev([0.5, 1, 0]) / math.sqrt(3))
     assert (found.low, found.high) == (0, 1)
-    assert pass_at_k(outcomes, 2).mean == pytest.approx((1 + 1 + 3 / 6) / 3)
     assert pass_hat_k({"a": [True] * 3, "b": [True] * 3}, 3)[2:] == (1, 0, *wilson(2, 2))
 
 
@@ -248,7 +215,7 @@ def test_too_few_trials():
     with pytest.raises(Fault, match=r"2 of 3 tasks have fewer than 4 trials \(b has 2\).*--trials 4, or ask for k=2"):
         pass_hat_k({"a": [True] * 4, "b": [True] * 2, "c": [False] * 3}, 4)
     with pytest.raises(Fault, match="b has 0"):
-        pass_at_k({"a": [True], "b": []}, 1)
+        pass_hat_k({"a": [True], "b": []}, 1)
     with pytest.raises(ValueError, match="k=0"):
         pass_hat_k({"a": [True]}, 0)
     assert pass_hat_k({}, 2).n == 0
