@@ -58,7 +58,7 @@ class Result:
     @property
     def ending(self) -> str:
         """How the run ended; "interrupted" while it can be resumed without an ending of its own."""
-        return self.trajectory.footer.ending if self.trajectory.footer else "interrupted"
+        return self.trajectory.ending
 
     @property
     def message(self) -> str:

@@ -118,7 +118,7 @@ def operators_of(graph: AnyGraph) -> dict[str, JsonValue]:
 def shareable(context: Context) -> dict[str, JsonValue]:
     """The context without paths: what a header may hold."""
     plain: dict[str, JsonValue] = context.model_dump(mode="json", exclude={"data", "cache"})
-    roles: dict[str, JsonValue] = {role: _by_file(model) for role, model in context.roles.items()}
+    roles: dict[str, JsonValue] = {role: model_name(model) for role, model in context.roles.items()}
     data = Path(context.data).name if context.data else ""
     return {**plain, "model": _mind(context), "roles": roles, "data": data}
 
@@ -126,10 +126,11 @@ def shareable(context: Context) -> dict[str, JsonValue]:
 def _mind(context: Context) -> str:
     if context.chat is not None:
         return f"{LIVE}{model_label(context.chat)}"
-    return _by_file(context.model)
+    return model_name(context.model)
 
 
-def _by_file(model: str) -> str:
+def model_name(model: str) -> str:
+    """A model's name as it may leave the machine: of weights in a file the file's name alone."""
     kind, _, name = model.partition(":")
     return f"{kind}:{Path(name).name}" if kind == "local" and name else model
 

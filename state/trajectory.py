@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue, TypeAdapter
 
 from certigraph.state.channels import growth_of
-from certigraph.state.endings import Fault
+from certigraph.state.endings import INTERRUPTED, Fault
 from certigraph.state.records import Record, Scores, Task, Usage
 from certigraph.state.states import state_type
 
@@ -74,6 +74,11 @@ class Trajectory(Record):
     events: list[Event]
     superseded: list[Event] = Field(default_factory=list)
     footer: Footer | None = None
+
+    @property
+    def ending(self) -> str:
+        """How the run ended; INTERRUPTED while it has no ending on record."""
+        return self.footer.ending if self.footer else INTERRUPTED
 
     @property
     def usage(self) -> Usage:

@@ -11,7 +11,7 @@ import matplotlib as mpl
 from certigraph.evaluation.anatomy.analyses import Tables, analyse
 from certigraph.evaluation.anatomy.frames import Frames, frames_of
 from certigraph.evaluation.anatomy.plots import FIGURES
-from certigraph.evaluation.anatomy.rows import INTERRUPTED, Recorded
+from certigraph.evaluation.anatomy.rows import Recorded
 from certigraph.evaluation.anatomy.sections import methods_of, sections_of
 from certigraph.evaluation.comparing.drawing import STYLE as INK
 from certigraph.evaluation.comparing.drawing import drawn
@@ -19,6 +19,7 @@ from certigraph.evaluation.comparing.page import FIGURES as LOOKS
 from certigraph.evaluation.comparing.table import answering
 from certigraph.evaluation.report.html import Markup, counted, joined, tag
 from certigraph.evaluation.report.page import PAGE, STYLE
+from certigraph.state.endings import INTERRUPTED
 
 NAME = "anatomy.html"
 

@@ -7,8 +7,7 @@ import pandas as pd
 from certigraph.evaluation.anatomy.frames import KEY, Frames
 from certigraph.evaluation.anatomy.intervals import average_of, grouped, shares
 from certigraph.evaluation.anatomy.progress import predicated
-from certigraph.evaluation.anatomy.rows import INTERRUPTED
-from certigraph.state.endings import GOAL, WORLD_ENDED
+from certigraph.state.endings import GOAL, INTERRUPTED, WORLD_ENDED
 
 QUARTERS = ("first quarter", "second quarter", "third quarter", "last quarter")
 
@@ -24,7 +23,7 @@ CAUSES = {
     "none": "solved without a fault, and the goal certified where the method certifies",
     "uncertified": "solved without a fault, but the goal not certified",
     "fault": "the model's endpoint, the world, the data or an operator failed (error:*)",
-    "interrupted": "no ending is on record",
+    INTERRUPTED: "no ending is on record",
     "validation": "the goal was certified but the task not solved",
     "retrieval": "the evidence for the answer was not found (part evidence_found of the score is 0)",
     "budget": "a budget was spent (limit:*)",

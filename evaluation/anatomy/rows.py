@@ -11,9 +11,6 @@ from certigraph.state.endings import GOAL
 from certigraph.state.states import state_type
 from certigraph.state.trajectory import Trajectory, total
 
-INTERRUPTED = "interrupted"
-"""The ending of a run that has none on record: its process died, or is still at work."""
-
 EVIDENCE_FOUND = "evidence_found"
 """The part of a question's score that says whether the evidence was found at all."""
 
@@ -49,7 +46,7 @@ def rows_of(recorded: Recorded) -> Rows:
         "trial": recorded.trial,
         "run": header.run_id,
     }
-    predicates = list(_predicates(folded, _ending(recorded.trajectory))) if predicated else []
+    predicates = list(_predicates(folded, recorded.trajectory.ending)) if predicated else []
     own = _progress(folded, predicates) if predicated else {}
     return Rows(
         run={**key, **_run(recorded.trajectory, own.get("planned")), "steps": folded.steps, **own},
@@ -67,7 +64,7 @@ def _run(trajectory: Trajectory, planned: int | None) -> Row:
     return {
         "graph": header.graph,
         "model": str(header.context.get("model", "")),
-        "ending": _ending(trajectory),
+        "ending": trajectory.ending,
         "score": value,
         "solved": value >= 1,
         "evidence_found": nan if found is None else found,
@@ -138,7 +135,3 @@ def _nodes(trajectory: Trajectory) -> Iterator[Row]:
     for node in dict.fromkeys(event.node for event in events):
         usages = [event.usage for event in events if event.node == node]
         yield {**total(usages, node).model_dump(), "executions": len(usages)}
-
-
-def _ending(trajectory: Trajectory) -> str:
-    return trajectory.footer.ending if trajectory.footer else INTERRUPTED

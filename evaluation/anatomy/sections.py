@@ -10,9 +10,9 @@ from certigraph.evaluation.anatomy.analyses import Tables, analyse
 from certigraph.evaluation.anatomy.failures import CAUSES
 from certigraph.evaluation.anatomy.frames import Frames
 from certigraph.evaluation.anatomy.plots import FIGURES
-from certigraph.evaluation.anatomy.rows import INTERRUPTED
 from certigraph.evaluation.comparing.drawing import STYLE, drawn
 from certigraph.evaluation.report.html import Markup, counted, joined, tag
+from certigraph.state.endings import INTERRUPTED
 
 MOST_NAMED = 5
 """Runs that are named of those without an ending."""

@@ -5,8 +5,7 @@ import pandas as pd
 from certigraph.evaluation.anatomy.frames import Frames
 from certigraph.evaluation.anatomy.intervals import COLUMNS, Told, grouped, share_of
 from certigraph.evaluation.anatomy.progress import predicated
-from certigraph.evaluation.anatomy.rows import INTERRUPTED
-from certigraph.state.endings import GOAL
+from certigraph.state.endings import GOAL, INTERRUPTED
 
 MEANING = {
     "agreement": "certified and solved, or neither",

@@ -58,7 +58,7 @@ def row_of(method: str, task: str, trajectory: Trajectory, trial: int = 0) -> Ro
         method=method,
         task=task,
         trial=trial,
-        ending=footer.ending if footer else "interrupted",
+        ending=trajectory.ending,
         score=100 * value,
         solved=value >= 1,
         calls=usage.calls,

@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from certigraph.evaluation.exporting.atif_steps import known, steps_of
-from certigraph.evaluation.exporting.clean import INTERRUPTED, circumstances, cleaned, ending_of, model_name, started
+from certigraph.evaluation.exporting.clean import circumstances, cleaned, started
 from certigraph.evaluation.exporting.told import asked
+from certigraph.evaluation.settings import model_name
+from certigraph.state.endings import INTERRUPTED
 from certigraph.state.records import Task
 from certigraph.state.trajectory import Header, Trajectory, total
 
@@ -24,7 +26,7 @@ def to_atif(trajectory: Trajectory) -> dict[str, Any]:
         Fault: the header's date is none.
     """
     run = cleaned(trajectory)
-    header, ending = run.header, ending_of(run)
+    header, ending = run.header, run.ending
     steps = [_task_step(header), *steps_of(run.events)]
     return known(
         {
@@ -87,9 +89,7 @@ def _lost(run: Trajectory) -> dict[str, Any]:
 
 
 def _notes(run: Trajectory) -> str | None:
-    told = (
-        ["The run has no ending yet: it was interrupted or is still running."] if ending_of(run) == INTERRUPTED else []
-    )
+    told = ["The run has no ending yet: it was interrupted or is still running."] if run.ending == INTERRUPTED else []
     if run.superseded:
         told.append(
             "It was resumed: the final metrics include work that was paid for and repeated, which no step shows."

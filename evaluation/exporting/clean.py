@@ -4,16 +4,13 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from certigraph.adapters.models.redact import redact
 from certigraph.evaluation.figures.traces import method_of
+from certigraph.evaluation.settings import model_name
 from certigraph.state.endings import Fault
 from certigraph.state.trajectory import Header, Trajectory
-
-INTERRUPTED = "interrupted"
-"""The ending of a run that has none yet."""
 
 _FOLDERS = re.compile(r"(?<![\w:/.~])~?/(?:[^\s/:'\"]+/)+")
 _CONTEXT = ("model", "roles", "budget", "limits", "trial", "data")
@@ -42,17 +39,6 @@ def circumstances(header: Header) -> dict[str, Any]:
 def method_name(header: Header) -> str:
     """The graph with what is swapped in it, as in `sdp validate=always_pass`."""
     return without_folders(str(method_of(header)))
-
-
-def model_name(name: str) -> str:
-    """A model's name; of weights in a file the file's name alone."""
-    kind, colon, rest = name.partition(":")
-    return f"{kind}{colon}{Path(rest).name}" if kind == "local" else name
-
-
-def ending_of(trajectory: Trajectory) -> str:
-    """How the run ended; "interrupted" where it has not."""
-    return trajectory.footer.ending if trajectory.footer else INTERRUPTED
 
 
 def started(header: Header) -> datetime:

@@ -21,19 +21,16 @@ from inspect_ai.log import (
 )
 
 from certigraph.evaluation.exporting.clean import (
-    INTERRUPTED,
     circumstances,
     cleaned,
-    ending_of,
     method_name,
-    model_name,
     started,
     without_folders,
 )
 from certigraph.evaluation.exporting.inspect_sample import sample_of, usage_by
 from certigraph.evaluation.inspecting.rows import ROW
-from certigraph.evaluation.settings import swaps_of
-from certigraph.state.endings import Fault
+from certigraph.evaluation.settings import model_name, swaps_of
+from certigraph.state.endings import INTERRUPTED, Fault
 from certigraph.state.trajectory import Header, Trajectory
 
 
@@ -93,7 +90,7 @@ def _samples(runs: Iterable[Trajectory]) -> Iterable[EvalSample]:
 
 
 def _status(runs: Sequence[Trajectory]) -> EvalStatus:
-    endings = [ending_of(run) for run in runs]
+    endings = [run.ending for run in runs]
     if INTERRUPTED in endings:
         return "cancelled"
     return "error" if any(ending.startswith("error:") for ending in endings) else "success"

@@ -10,10 +10,11 @@ from inspect_ai.log import EvalError, EvalSample, EvalSampleLimit
 from inspect_ai.model import ModelOutput, ModelUsage
 from inspect_ai.scorer import Score
 
-from certigraph.evaluation.exporting.clean import circumstances, ending_of, model_name, started
+from certigraph.evaluation.exporting.clean import circumstances, started
 from certigraph.evaluation.exporting.inspect_transcript import events_of, messages_of
 from certigraph.evaluation.exporting.told import asked
 from certigraph.evaluation.inspecting.rows import ROW, Row, unfinished
+from certigraph.evaluation.settings import model_name
 from certigraph.state.certified import certified_state
 from certigraph.state.trajectory import Event, Footer, Trajectory
 
@@ -32,9 +33,9 @@ def sample_of(run: Trajectory, epoch: int) -> EvalSample:
         input=asked(header.task),
         target=header.task.condition,
         messages=list(messages_of(run)),
-        output=ModelOutput.from_content(model_name(str(header.context.get("model", "none"))), ending_of(run)),
+        output=ModelOutput.from_content(model_name(str(header.context.get("model", "none"))), run.ending),
         scores={ROW: _score(run)} if footer and footer.scores else {},
-        metadata={"ending": ending_of(run), "trial": header.context.get("trial", 0), **circumstances(header)},
+        metadata={"ending": run.ending, "trial": header.context.get("trial", 0), **circumstances(header)},
         events=list(events_of(run, began)),
         model_usage=usage_by("model", [*run.events, *run.superseded]),
         role_usage=usage_by("role", [*run.events, *run.superseded]),

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from certigraph.evaluation.exporting.clean import cleaned, ending_of, method_name, model_name
+from certigraph.evaluation.exporting.clean import cleaned, method_name
 from certigraph.evaluation.exporting.rounds import Round, rounds
+from certigraph.evaluation.settings import model_name
 from certigraph.state.certified import CertifiedState, certified_states
 from certigraph.state.endings import GOAL
 from certigraph.state.records import Action, Certificate, Observation
@@ -43,7 +44,7 @@ class Episode:
 def rows_of(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
     """The rows of a run, in the order of its actions (columns: parquet.SCHEMA)."""
     run = cleaned(trajectory)
-    header, ending = run.header, ending_of(run)
+    header, ending = run.header, run.ending
     about = {
         "run_id": header.run_id,
         "benchmark": header.task.benchmark,

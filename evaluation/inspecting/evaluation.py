@@ -10,7 +10,7 @@ from certigraph.evaluation.inspecting.intervals import intervals_of, repeated_su
 from certigraph.evaluation.inspecting.rows import ROW, Row
 from certigraph.evaluation.resampling import Interval
 from certigraph.evaluation.statistics import Estimate
-from certigraph.state.endings import Fault
+from certigraph.state.endings import INTERRUPTED, Fault
 from certigraph.state.records import Record
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Evaluation(Record):
     @property
     def failed(self) -> tuple[Row, ...]:
         """Runs without an ending of their own; `certigraph eval --retry LOG` runs just these again."""
-        return tuple(row for row in self.rows if row.ending.startswith(("error:", "interrupted")))
+        return tuple(row for row in self.rows if row.ending.startswith(("error:", INTERRUPTED)))
 
 
 def read_evaluation(log: Path | str) -> Evaluation:

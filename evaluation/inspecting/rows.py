@@ -1,6 +1,7 @@
 """What a benchmark's task came to: the record that goes from a run through inspect's log into the figures."""
 
 from certigraph.evaluation.result import Result
+from certigraph.state.endings import INTERRUPTED
 from certigraph.state.records import Record, Usage
 from certigraph.state.trajectory import Footer
 
@@ -66,4 +67,4 @@ def row_of(task_id: str, result: Result, trial: int = 0) -> Row:
 
 def unfinished() -> Footer:
     """The footer of a run that was cut off before it could write one."""
-    return Footer(ending="interrupted", usage=Usage(node="all"))
+    return Footer(ending=INTERRUPTED, usage=Usage(node="all"))

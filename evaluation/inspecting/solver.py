@@ -22,6 +22,7 @@ from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import aresume, arun
 from certigraph.evaluation.saver import drop_checkpoints
 from certigraph.evaluation.settings import AnyGraph, build_graph, parse_swap
+from certigraph.state.endings import INTERRUPTED
 from certigraph.state.trajectory import Event, Header, Line
 
 SCRIPTED = "scripted:expert"
@@ -90,7 +91,7 @@ async def _finished(runs: Journal, cell: Cell, graph: AnyGraph, live: Benchmark,
     """The cell's run as it ended, gone on with where a crash cut it off; a new one where it failed or is missing."""
     folder = runs.begun(cell)
     begun = Result(folder) if folder else None
-    if begun and begun.ending == "interrupted":
+    if begun and begun.ending == INTERRUPTED:
         return await aresume(begun.folder, benchmark=live, chat=context.chat, listener=_note)
     if begun and not begun.ending.startswith("error:"):
         return begun
