@@ -8,7 +8,7 @@ from pydantic.json_schema import SkipJsonSchema
 from certigraph.adapters.protocols import Limits
 from certigraph.state.records import Record, Spent
 
-ROLES = ("planner", "executor", "validator", "memory")
+ROLES = ("planner", "executor", "validator", "extractor", "memory", "judge")
 """The roles in which operators ask models."""
 
 
@@ -32,7 +32,7 @@ class Context(BaseModel):
         json_schema_extra={"langgraph_type": "model"},
     )
     roles: dict[str, str] = Field(
-        default_factory=dict, description="other models for some roles: planner, executor, validator, memory"
+        default_factory=dict, description="other models for some roles: planner, executor, validator, extractor, memory, judge"
     )
     data: str | None = Field(None, description="data folder; unset: CERTIGRAPH_DATA, else a generated world")
     budget: Budget = Budget()

@@ -37,6 +37,10 @@ class Encoder(Protocol):
         """Float32 vectors of length one, shape (len(texts), 384). May be called from any thread."""
         ...
 
+    def encode_once(self, texts: Sequence[str]) -> "Vectors":
+        """As `encode`, for texts of a corpus: they come once, so nothing is looked up and nothing kept."""
+        ...
+
 
 @lru_cache(maxsize=1)
 def encoder() -> Encoder | None:
@@ -88,18 +92,27 @@ class MiniLM:
         vectors: Vectors = numpy.array([found[text] for text in texts], dtype=numpy.float32).reshape(-1, WIDTH)
         return vectors
 
+    def encode_once(self, texts: Sequence[str]) -> "Vectors":
+        """As `encode`, and raises as it does; the cache is neither asked nor filled."""
+        numpy = importlib.import_module("numpy")
+        with self._lock:
+            vectors: Vectors = numpy.asarray(self._inferred(texts), dtype=numpy.float32).reshape(-1, WIDTH)
+        return vectors
+
     def _known(self, texts: Sequence[str]) -> dict[str, Any]:
         return {text: self._vectors[text] for text in texts if text in self._vectors}
 
     def _computed(self, texts: Sequence[str]) -> dict[str, Any]:
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
-        if not new:
-            return {}
+        # Copies, because a row that is kept keeps the whole batch.
+        return {text: vector.copy() for text, vector in zip(new, self._inferred(new), strict=True)}
+
+    def _inferred(self, texts: Sequence[str]) -> Any:
+        if not texts:
+            return ()
         if self._model is None:
             self._model = _loaded(self.folder)
-        vectors = self._model.encode(new, normalize_embeddings=True, show_progress_bar=False)
-        # Copies, because a row that is kept keeps the whole batch.
-        return {text: vector.copy() for text, vector in zip(new, vectors, strict=True)}
+        return self._model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
 
     def _keep(self, used: dict[str, Any]) -> None:
         for text, vector in used.items():

@@ -15,6 +15,7 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Environment
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Observation, Scores, Step, Task
+from certigraph.state.run import Evidence
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -54,9 +55,10 @@ class Episode:
                     "the world or its data changed since the run began: start a new run",
                 )
 
-    def view(self) -> str:
-        """What the world shows now."""
-        return _guarded(self.environment.view)
+    def evidence(self) -> Evidence:
+        """What the world shows now, and the passages at hand where it finds some (`sources() -> tuple of ids`)."""
+        sources = getattr(self.environment, "sources", None)
+        return Evidence(view=_guarded(self.environment.view), sources=_guarded(sources) if sources else ())
 
     def admissible(self) -> list[str] | None:
         """The actions that the world admits now, where it lists them."""

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from itertools import pairwise
 from typing import Any, Self, cast
 
 from langgraph.graph import StateGraph
@@ -31,20 +32,29 @@ def assemble(
 ) -> Assembly:
     """A graph builder with one node a slot; `swaps` take the place of `defaults`.
 
-    The operator's name and arguments go into the node's metadata.
+    A slot without a default is optional: it becomes a node where a swap brings its operator. The operator's name and
+    arguments go into the node's metadata.
 
     Raises:
         TypeError: a swap names no slot, or is no operator; the message says what would do.
     """
-    unknown = set(swaps) - set(defaults)
-    if unknown:
-        raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}; this graph has: {', '.join(defaults)}")
+    known = [slot.name for slot in slots]
+    if unknown := set(swaps) - set(known):
+        raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}; this graph has: {', '.join(known)}")
     builder = Assembly(state, context_schema=Context, input_schema=given)
-    for slot in slots:
-        operator = _checked(slot.name, swaps.get(slot.name, defaults[slot.name]))
+    operators = {**defaults, **swaps}
+    for slot in (slot for slot in slots if slot.name in operators):
+        operator = _checked(slot.name, operators[slot.name])
         spec = spec_of(operator).model_dump(mode="json")
         builder.add_node(slot.name, as_node(slot, operator), metadata={"operator": spec}, input_schema=state)
     return builder
+
+
+def add_path(builder: Assembly, *nodes: str) -> None:
+    """Edges from each node to the next, past those of optional slots that have no operator."""
+    present = [node for node in nodes if node in builder.nodes]
+    for source, target in pairwise(present):
+        builder.add_edge(source, target)
 
 
 def _in_place(path: Callable[..., Any]) -> RunnableCallable:

@@ -1,6 +1,7 @@
 """ReAct: think, act, observe, until the world ends the episode (Yao et al., arXiv 2210.03629).
 
-The baseline of SDP, TDP and STEP. An agent that goes round in circles is stopped: see `Limits.repeats`.
+The baseline of SDP, TDP, STEP and CGDP. An agent that goes round in circles is stopped: see `Limits.repeats`. Given a
+memory or a gate, it is the loop of CGDP's search harnesses.
 """
 
 from typing import TypedDict, Unpack
@@ -13,18 +14,22 @@ from langgraph.types import Checkpointer
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Operator
 from certigraph.graphs.assembly import assemble
+from certigraph.graphs.pbai import search_loop
 from certigraph.nodes import acting_slots as slots
 from certigraph.nodes.act import act, reset
 from certigraph.nodes.decide import decide
 from certigraph.state.acting import ActingState as State
+from certigraph.state.gathering import ending
 from certigraph.state.run import RunInput
-from certigraph.state.run import world_ending as ending
 
 __all__ = ["State", "build", "ending", "graph"]
 
 ReactGraph = CompiledStateGraph[State, Context, RunInput, State]
 
 SLOTS = (slots.RESET, slots.DECIDE, slots.ACT)
+
+ROUNDS = 7
+"""Of the search harness (CGDP table 14)."""
 
 
 def after_act(state: State, runtime: Runtime[Context]) -> str:
@@ -33,20 +38,32 @@ def after_act(state: State, runtime: Runtime[Context]) -> str:
 
 
 class Operators(TypedDict, total=False):
-    """The keywords of `build`."""
+    """The keywords of `build`; those from `gate` on make it a search harness."""
 
     reset: Operator
     decide: Operator
     act: Operator
+    gate: Operator
+    memory: Operator | str
+    answer: Operator
+    deliver: Operator
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> ReactGraph:
     """ReAct's graph, with operators of your own where a keyword names a slot.
 
+    Args:
+        checkpointer: a LangGraph saver; without one a run cannot be resumed.
+        **operators: what takes the place of an operator, by slot; with `memory="freeform"` or `gate=...` the graph
+            is a search harness, which gives a final answer when its rounds are used up.
+
     Raises:
         TypeError: a keyword names no slot.
+        UnknownName: no memory condition of that name.
     """
     defaults = Operators(reset=reset, decide=decide, act=act)
+    if {"gate", "memory", "answer", "deliver"} & set(operators):
+        return search_loop("react", decide, operators, rounds=ROUNDS, checkpointer=checkpointer)
     builder = assemble(State, RunInput, SLOTS, defaults, operators)
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "decide")

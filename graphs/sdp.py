@@ -14,10 +14,13 @@ from langgraph.types import Checkpointer
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Operator
-from certigraph.graphs.assembly import assemble
+from certigraph.graphs.assembly import add_path, assemble
+from certigraph.nodes import gathering_slots as gathering
 from certigraph.nodes import sdp_slots as slots
 from certigraph.nodes.act import act, reset
+from certigraph.nodes.answer import answer
 from certigraph.nodes.certify import certify
+from certigraph.nodes.memory import with_memory
 from certigraph.nodes.propose import propose
 from certigraph.nodes.realize import realize
 from certigraph.nodes.replan import replan
@@ -30,39 +33,61 @@ __all__ = ["State", "build", "ending", "graph"]
 
 SDPGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-SLOTS = (slots.RESET, slots.PROPOSE, slots.REALIZE, slots.ACT, slots.VALIDATE, slots.CERTIFY, slots.REPLAN)
+SLOTS = (
+    slots.RESET,
+    slots.PROPOSE,
+    slots.REALIZE,
+    slots.ACT,
+    gathering.MEMORY,
+    gathering.GATE,
+    slots.VALIDATE,
+    slots.CERTIFY,
+    slots.REPLAN,
+    gathering.ANSWER,
+    gathering.DELIVER,
+)
 
 
-def after_planning(state: State) -> str:
-    """`planned` when there is a target with all its tries left, else `gave_up`."""
-    return "planned" if state["head"] < len(state["plan"]) and not state["tried"] else "gave_up"
+def after_planning(state: State, runtime: Runtime[Context]) -> str:
+    """`planned` when there is a target with all its tries left, else `gave_up`; `forced` as in `after_validate`."""
+    if state["head"] < len(state["plan"]) and not state["tried"]:
+        return gathering.unless_spent("planned", state, runtime)
+    return gathering.forced_from("gave_up", state, runtime)
 
 
 def after_validate(state: State, runtime: Runtime[Context]) -> str:
-    """`certified`, `retry` the target, `stuck` (tries used up) or `exhausted` (no try can help any more)."""
+    """`certified`, `retry` the target, `stuck` (tries used up) or `exhausted` (no try can help any more).
+
+    `forced` where the world takes an answer and its steps are used up, or nothing can help: one is given uncertified.
+    """
     refused_for_good = state["observation"].done and not state["observation"].accepted
     if state["verdict"].depth > 0 and not refused_for_good:
         return "certified"
-    if state["verdict"].exhausted or state["observation"].done:
-        return "exhausted"
-    return "retry" if state["tried"] < limits_of(state["task"], runtime).attempts else "stuck"
+    if state["verdict"].exhausted or state["observation"].done or state["stagnation"].stop:
+        return gathering.forced_from("exhausted", state, runtime)
+    tries_left = state["tried"] < limits_of(state["task"], runtime).attempts
+    return gathering.unless_spent("retry" if tries_left else "stuck", state, runtime)
 
 
-def after_certify(state: State) -> str:
-    """`goal` when the last predicate of the plan is certified, else `advance`."""
-    return "goal" if state["head"] >= len(state["plan"]) else "advance"
+def after_certify(state: State, runtime: Runtime[Context]) -> str:
+    """`goal` when the last predicate of the plan is certified, else `advance`; `forced` as in `after_validate`."""
+    return "goal" if state["head"] >= len(state["plan"]) else gathering.unless_spent("advance", state, runtime)
 
 
 class Operators(TypedDict, total=False):
-    """The keywords of `build`."""
+    """The keywords of `build`. `memory` and `gate` are optional nodes (CGDP): without them the graph is the paper's."""
 
     reset: Operator
     propose: Operator
     realize: Operator
     act: Operator
+    memory: Operator | str
+    gate: Operator
     validate: Operator
     certify: Operator
     replan: Operator
+    answer: Operator
+    deliver: Operator
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> SDPGraph:
@@ -83,20 +108,23 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
         validate=validate,
         certify=certify,
         replan=replan,
+        answer=answer,
+        deliver=act,
     )
-    builder = assemble(State, RunInput, SLOTS, defaults, operators)
+    builder = assemble(State, RunInput, SLOTS, defaults, with_memory(operators))
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "propose")
-    builder.add_conditional_edges("propose", after_planning, {"planned": "realize", "gave_up": END})
-    builder.add_edge("realize", "act")
-    builder.add_edge("act", "validate")
+    builder.add_conditional_edges("propose", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})
+    add_path(builder, "realize", "act", "memory", "gate", "validate")
     builder.add_conditional_edges(
         "validate",
         after_validate,
-        {"certified": "certify", "retry": "realize", "stuck": "replan", "exhausted": END},
+        {"certified": "certify", "retry": "realize", "stuck": "replan", "exhausted": END, "forced": "answer"},
     )
-    builder.add_conditional_edges("certify", after_certify, {"advance": "realize", "goal": END})
-    builder.add_conditional_edges("replan", after_planning, {"planned": "realize", "gave_up": END})
+    builder.add_conditional_edges("certify", after_certify, {"advance": "realize", "goal": END, "forced": "answer"})
+    builder.add_conditional_edges("replan", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})
+    add_path(builder, "answer", "deliver")
+    builder.add_edge("deliver", END)
     return builder.compile(checkpointer=checkpointer, name="sdp")
 
 

@@ -15,14 +15,15 @@ from langgraph.types import Checkpointer
 
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Operator
-from certigraph.graphs.assembly import assemble
+from certigraph.graphs.assembly import add_path, assemble
 from certigraph.graphs.trials import frame_episodes, storeless
-from certigraph.nodes import acting_slots, step_slots
+from certigraph.nodes import acting_slots, gathering_slots, step_slots
 from certigraph.nodes.act import act, conclude, reset
 from certigraph.nodes.align import align
 from certigraph.nodes.assess import assess
 from certigraph.nodes.begin import begin
 from certigraph.nodes.decide import execute
+from certigraph.nodes.memory import with_memory
 from certigraph.nodes.planner import planner
 from certigraph.nodes.recall import recall
 from certigraph.nodes.reflect import memorise
@@ -42,6 +43,8 @@ SLOTS = (
     step_slots.EXECUTOR,
     step_slots.ALIGN,
     step_slots.ACT,
+    gathering_slots.EXTRACT,
+    gathering_slots.GATE,
     step_slots.ASSESS,
     acting_slots.CONCLUDE,
     acting_slots.MEMORY,
@@ -61,7 +64,7 @@ def after_assess(state: State, runtime: Runtime[Context]) -> str:
 
 
 class Operators(TypedDict, total=False):
-    """The keywords of `build`."""
+    """The keywords of `build`. `extract` (CGDP's memory, by name or operator) and `gate` are optional nodes."""
 
     begin: Operator
     reset: Operator
@@ -70,6 +73,8 @@ class Operators(TypedDict, total=False):
     executor: Operator
     align: Operator
     act: Operator
+    extract: Operator | str
+    gate: Operator
     assess: Operator
     conclude: Operator
     memory: Operator
@@ -100,12 +105,12 @@ def build(
         conclude=conclude,
         memory=memorise,
     )
-    builder = assemble(State, RunInput, SLOTS, defaults, operators)
+    builder = assemble(State, RunInput, SLOTS, defaults, with_memory(operators, "extract"))
     frame_episodes(builder, first="planner", learn="memory")
     builder.add_edge("planner", "executor")
     builder.add_edge("executor", "align")
     builder.add_conditional_edges("align", after_align, {"approved": "act", "refused": "executor"})
-    builder.add_edge("act", "assess")
+    add_path(builder, "act", "extract", "gate", "assess")
     builder.add_conditional_edges(
         "assess", after_assess, {"continue": "executor", "next": "planner", "over": "conclude"}
     )

@@ -13,7 +13,8 @@ from certigraph.adapters.models.meter import current_meter
 from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.lessons import Trial, TrialState
 from certigraph.state.records import Scores, Task
-from certigraph.state.run import Evidence, RunState, world_ending
+from certigraph.state.run import RunState, world_ending
+from certigraph.state.searching import FINISH
 
 
 async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -33,7 +34,7 @@ async def act(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
         Fault: the world failed, or a replayed episode answered otherwise than logged.
     """
     most, taken = limits_of(state["task"], runtime).steps, len(state["history"])
-    if taken >= most:
+    if taken >= most and state["action"].kind != FINISH:
         raise LimitReached("steps", most, taken)
     current_meter().check()
     return await in_world(_stepped, state["task"], runtime, state, runtime)
@@ -58,7 +59,7 @@ def _opened(key: str, last: str | None, task: Task, runtime: Runtime[Context]) -
     if last:
         close_episode(last)
     episode = live_episode(key, task, [], runtime)
-    return {"observation": episode.first, "evidence": Evidence(view=episode.view())}
+    return {"observation": episode.first, "evidence": episode.evidence()}
 
 
 def _stepped(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def _stepped(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     episode = live_episode(state["episode"], state["task"], history, runtime)
     try:
         observation = episode.step(state["action"])
-        evidence = Evidence(view=episode.view())
+        evidence = episode.evidence()
     except Fault:
         close_episode(state["episode"])  # a broken world is not to be found alive by whoever goes on with the thread
         raise

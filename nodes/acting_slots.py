@@ -5,13 +5,13 @@ from langgraph.types import Overwrite
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
-from certigraph.nodes.slots import ACTED, OPENED, Slot, Update
+from certigraph.nodes.slots import ACTED, FRESH, OPENED, Slot, Update
 from certigraph.state.acting import ActingState, decide_view, outline_view, outlined_view, turn_of
 from certigraph.state.lessons import TrialState, advised_view, recall_view, reflect_view
 
 
 def _no_turns(state: ActingState, update: Update, runtime: Runtime[Context]) -> Update:
-    return {**update, "turns": Overwrite([]), "thought": ""}
+    return {**update, **FRESH, "turns": Overwrite([]), "thought": ""}
 
 
 def _turned(state: ActingState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -23,8 +23,10 @@ def _next_trial(state: TrialState, update: Update, runtime: Runtime[Context]) ->
 
 
 def over(state: ActingState, runtime: Runtime[Context]) -> bool:
-    """Whether the episode is over: the world ended, its steps are used up, or the agent goes round in circles."""
+    """Whether the episode is over: the world or a gate ended it, its steps are used up, or it goes round in circles."""
     limits = limits_of(state["task"], runtime)
+    if state["stagnation"].stop:
+        return True
     return state["observation"].done or len(state["history"]) >= limits.steps or _repeats(state, limits.repeats)
 
 

@@ -15,6 +15,7 @@ from certigraph.adapters.matching import ranked
 from certigraph.adapters.models.ask import ask, choose, deliberate
 from certigraph.adapters.prompting import listed, prompt, quoted, shown
 from certigraph.adapters.protocols import Operator
+from certigraph.nodes.pursue import pursue
 from certigraph.nodes.special import specialised
 from certigraph.nodes.specs import factory
 from certigraph.state.acting import REFUSED, DecideView
@@ -48,11 +49,13 @@ async def execute(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any
 
 
 async def _thought_and_action(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Choose or write an action.
+    """Choose or write an action; in a world that takes an answer, use one of its tools.
 
     Where the world lists a few actions it chooses one. Where it lists thousands, it writes one that is matched to the
     list; a benchmark for small models (`shortlists`) has it choose among those relevant to its assignment instead.
     """
+    if getattr(benchmark_of(state["task"], runtime), "answers", False):
+        return await pursue()(state, runtime)
     most = limits_of(state["task"], runtime).options
     actions = await admissible(runtime)
     if actions and len(actions) <= most:
@@ -113,7 +116,7 @@ def _queries(state: DecideView) -> list[str]:
 def _question(state: DecideView, choice: str) -> str:
     return QUESTION.format(
         assignment=state["assignment"],
-        advice=listed(state["advice"]),
+        advice=listed([*state["advice"], *state["belief"].text.splitlines()]),
         count=len(state["turns"]),
         turns=quoted(shown(state["turns"])),
         view=quoted(state["evidence"].view, MOST_VIEW),

@@ -7,14 +7,14 @@ from langgraph.types import Overwrite
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
-from certigraph.nodes.slots import ACTED, OPENED, Slot, Update
+from certigraph.nodes.slots import ACTED, FRESH, OPENED, Slot, Update
 from certigraph.state.records import RESTORE, Attempt, Predicate, Verdict
 from certigraph.state.sdp import SDPState, propose_view, realize_view, replan_view, validate_view
 
 
 def _nothing_certified(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
     logs = {log: Overwrite([]) for log in ("certificates", "attempts")}
-    return {**update, **logs, "plan": [], "head": 0, "tried": 0, "replans": 0, "verdict": Verdict(depth=0)}
+    return {**update, **FRESH, **logs, "plan": [], "head": 0, "tried": 0, "replans": 0, "verdict": Verdict(depth=0)}
 
 
 def _attempted(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -27,7 +27,7 @@ def _attempted(state: SDPState, update: Update, runtime: Runtime[Context]) -> Up
         digest=state["observation"].digest(),
         verdict=verdict,
     )
-    return {"verdict": verdict, "attempts": [attempt], "tried": state["tried"] + 1}
+    return {"verdict": verdict, "attempts": [attempt], "tried": state["tried"] + (not verdict.looked)}
 
 
 def _certifiable(tail: Sequence[Predicate]) -> int:

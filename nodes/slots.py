@@ -24,6 +24,7 @@ from certigraph.adapters.models.billing import Bill, billed_to, send_bill
 from certigraph.adapters.models.meter import Meter, metering
 from certigraph.adapters.models.situation import Situation, situated
 from certigraph.adapters.protocols import Operator
+from certigraph.state.beliefs import Belief, Stagnation
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Spent, Task, Usage
 
@@ -34,6 +35,10 @@ OPENED = frozenset({"task", "episode", "observation", "evidence", "history"})
 
 ACTED = frozenset({"observation", "evidence", "history"})
 """What an operator that acts in the world returns."""
+
+
+FRESH: Update = {"belief": Belief(), "rounds": Overwrite([]), "stagnation": Stagnation()}
+"""What memory and gate, where a graph has them, begin an episode with."""
 
 
 def _unchanged(state: Mapping[str, Any], update: Update, runtime: Runtime[Context]) -> Update:

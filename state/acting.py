@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 
 from typing_extensions import TypedDict
 
+from certigraph.state.beliefs import Belief, BelievingState, Stagnation
 from certigraph.state.channels import Log
 from certigraph.state.records import Action, Observation, Record, Task
-from certigraph.state.run import Evidence, RunState
+from certigraph.state.run import Evidence
 
 REFUSED = "Refused: "
 """How the advice begins that names an action not to take."""
@@ -20,9 +21,11 @@ class Turn(Record):
     observation: str
     accepted: bool = True
     reward: float = 0.0
+    sources: tuple[str, ...] = ()
+    """Ids of the passages that were found, in the order of the observation's lines."""
 
 
-class ActingState(RunState, total=False):
+class ActingState(BelievingState, total=False):
     """Everything a run of ReAct knows; `turns` are this episode's."""
 
     turns: Log[Turn]
@@ -45,6 +48,8 @@ class DecideView(TypedDict):
     turns: Sequence[Turn]
     evidence: Evidence
     advice: Sequence[str]
+    belief: Belief
+    """What its memory holds; empty without one."""
 
 
 class OutlineView(TypedDict):
@@ -59,10 +64,17 @@ def decide_view(state: ActingState) -> DecideView:
     return {
         "task": state["task"],
         "assignment": state["task"].goal,
-        "turns": tuple(state["turns"]),
+        "turns": remembered_turns(state),
         "evidence": state["evidence"],
-        "advice": (),
+        "advice": tuple(filter(None, [state.get("stagnation", Stagnation()).advice])),
+        "belief": state.get("belief", Belief()),
     }
+
+
+def remembered_turns(state: ActingState) -> tuple[Turn, ...]:
+    """The turns that the agent's memory leaves it."""
+    turns, window = tuple(state["turns"]), state.get("belief", Belief()).window
+    return turns if window is None else turns[len(turns) - min(window, len(turns)) :]
 
 
 def outlined_view(state: OutlineState) -> DecideView:
@@ -83,6 +95,7 @@ def turn_of(thought: str, action: Action, observation: Observation) -> Turn:
         observation=observation.text,
         accepted=observation.accepted,
         reward=observation.reward,
+        sources=observation.sources,
     )
 
 

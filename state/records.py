@@ -70,13 +70,15 @@ class Observation(Record):
 class Verdict(Record):
     """How many consecutive predicates at the head of the plan hold (SDP Eq. 3); 0 means the target is unmet.
 
-    `exhausted` says that no further attempt can help: the run ends there.
+    `exhausted` says that no further attempt can help: the run ends there. `looked` says that the action only gathered
+    evidence, which is no try at the target: it does not count against the budget of attempts.
     """
 
     depth: int = Field(ge=0)
     reason: str = ""
     evidence: str = ""
     exhausted: bool = False
+    looked: bool = False
 
 
 class Step(Record):

@@ -14,6 +14,8 @@ class Evidence(Record):
     """What the world shows now, whatever the last action answered. Changes with every action; not certified."""
 
     view: str = ""
+    sources: tuple[str, ...] = ()
+    """Ids of the passages at hand, where the world finds passages."""
 
 
 class RunInput(TypedDict):

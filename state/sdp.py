@@ -9,9 +9,11 @@ from itertools import takewhile
 
 from typing_extensions import TypedDict
 
+from certigraph.state.beliefs import Belief, BelievingState, Stagnation
 from certigraph.state.certified import CertifiedState, certified_state
 from certigraph.state.channels import Log, Plan
 from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
+from certigraph.state.gathering import forced_ending
 from certigraph.state.records import (
     Attempt,
     Certificate,
@@ -20,10 +22,10 @@ from certigraph.state.records import (
     Task,
     Verdict,
 )
-from certigraph.state.run import Evidence, RunState
+from certigraph.state.run import Evidence
 
 
-class SDPState(RunState, total=False):
+class SDPState(BelievingState, total=False):
     """Everything a run of SDP knows. `head` is the cursor: `plan[head]` is the target."""
 
     plan: Plan
@@ -50,6 +52,8 @@ class RealizeView(TypedDict):
     target: Predicate
     evidence: Evidence
     attempts: Sequence[Attempt]
+    belief: Belief
+    """What the optional memory holds; it was drawn from earlier observations, so it loosens locality."""
 
 
 class ValidateView(TypedDict):
@@ -87,6 +91,7 @@ def realize_view(state: SDPState) -> RealizeView:
         "target": state["plan"][head],
         "evidence": state["evidence"],
         "attempts": list(_attempts_at(head, state["attempts"], state["plan"][head])),
+        "belief": state.get("belief", Belief()),
     }
 
 
@@ -114,7 +119,9 @@ def ending(state: SDPState) -> str:
     plan, head, verdict = state.get("plan"), state.get("head", 0), state.get("verdict")
     if plan and head >= len(plan):
         return GOAL
-    if verdict and verdict.exhausted:
+    if forced := forced_ending(state):
+        return forced
+    if (verdict and verdict.exhausted) or state.get("stagnation", Stagnation()).stop:
         return EXHAUSTED
     observation = state.get("observation")
     return WORLD_ENDED if observation and observation.done else GAVE_UP

@@ -1,0 +1,26 @@
+"""IRCoT: retrieval interleaved with a chain of thought (Trivedi et al., arXiv 2212.10509), as a PBAI loop."""
+
+from typing import Unpack
+
+from langgraph.types import Checkpointer
+
+from certigraph.graphs.pbai import Operators, SearchGraph, State, ending, search_loop
+from certigraph.nodes.reason import reason
+
+__all__ = ["State", "build", "ending", "graph"]
+
+ROUNDS = 10
+"""CGDP table 14."""
+
+
+def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> SearchGraph:
+    """IRCoT's graph, with operators of your own where a keyword names a slot: `build(memory="freeform")`.
+
+    Raises:
+        TypeError: a keyword names no slot.
+        UnknownName: no memory condition of that name.
+    """
+    return search_loop("ircot", reason(), operators, rounds=ROUNDS, checkpointer=checkpointer)
+
+
+graph = build()

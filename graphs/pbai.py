@@ -1,0 +1,101 @@
+"""PBAI, predicate-based adaptive identification (CGDP section 4.1, Algorithm 1): stop? act, observe, update the belief.
+
+The loop of every search harness: IRCoT, ReAct, MemGPT and Iter-RetGen are this graph with another `decide`. Where the
+gate stops it, or its rounds are used up, the final answer is given from what its memory holds.
+"""
+
+from collections.abc import Mapping
+from typing import TypedDict, Unpack
+
+from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Checkpointer
+
+from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Operator
+from certigraph.graphs.assembly import assemble
+from certigraph.nodes import acting_slots, gathering_slots
+from certigraph.nodes.act import act, reset
+from certigraph.nodes.answer import answer
+from certigraph.nodes.gate import exhaustion_gate, no_gate
+from certigraph.nodes.memory import native, with_memory
+from certigraph.nodes.pursue import pursue
+from certigraph.state.acting import ActingState as State
+from certigraph.state.gathering import ending
+from certigraph.state.run import RunInput
+
+__all__ = ["Operators", "SearchGraph", "State", "build", "ending", "graph", "search_loop"]
+
+SearchGraph = CompiledStateGraph[State, Context, RunInput, State]
+
+SLOTS = (
+    acting_slots.RESET,
+    gathering_slots.GATE,
+    acting_slots.DECIDE,
+    acting_slots.ACT,
+    gathering_slots.MEMORY,
+    gathering_slots.ANSWER,
+    gathering_slots.DELIVER,
+)
+
+
+class Operators(TypedDict, total=False):
+    """The keywords of `build`. `memory` may be a condition's name: native, lobotomized, structured, freeform."""
+
+    reset: Operator
+    gate: Operator
+    decide: Operator
+    act: Operator
+    memory: Operator | str
+    answer: Operator
+    deliver: Operator
+
+
+def search_loop(
+    name: str, decide: Operator, swaps: Mapping[str, object], *, rounds: int, checkpointer: Checkpointer
+) -> SearchGraph:
+    """The loop with a harness's own `decide` and number of rounds, its native memory and no gate unless swapped."""
+
+    def after_gate(state: State, runtime: Runtime[Context]) -> str:
+        """`stop` the search with an answer, or without one in a world that takes none; else `continue`."""
+        most = limits_of(state["task"], runtime).rounds or rounds
+        spent = len(state["turns"]) >= most or gathering_slots.steps_spent(state, runtime)
+        if not (spent or state["stagnation"].stop):
+            return "continue"
+        return "stop" if gathering_slots.answering(state, runtime) else "unanswered"
+
+    defaults = Operators(reset=reset, gate=no_gate, decide=decide, act=act, memory=native, answer=answer, deliver=act)
+    builder = assemble(State, RunInput, SLOTS, defaults, with_memory(swaps))
+    builder.add_edge(START, "reset")
+    builder.add_edge("reset", "gate")
+    builder.add_conditional_edges("gate", after_gate, {"continue": "decide", "stop": "answer", "unanswered": END})
+    builder.add_edge("decide", "act")
+    builder.add_conditional_edges("act", after_act, {"observed": "memory", "over": END})
+    builder.add_edge("memory", "gate")
+    builder.add_edge("answer", "deliver")
+    builder.add_edge("deliver", END)
+    return builder.compile(checkpointer=checkpointer, name=name)
+
+
+def after_act(state: State) -> str:
+    """`over` when the world is, as after the agent's own answer; else `observed`."""
+    return "over" if state["observation"].done else "observed"
+
+
+ROUNDS = 10
+
+
+def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> SearchGraph:
+    """PBAI as the algorithm has it: a structured belief, a gate, and actions for the first open question.
+
+    Raises:
+        TypeError: a keyword names no slot.
+        UnknownName: no memory condition of that name.
+    """
+    usual = Operators(memory="structured", gate=exhaustion_gate())
+    return search_loop("pbai", pursue(), {**usual, **operators}, rounds=ROUNDS, checkpointer=checkpointer)
+
+
+graph = build()
