@@ -63,7 +63,7 @@ def after_validate(state: State, runtime: Runtime[Context]) -> str:
     refused_for_good = state["observation"].done and not state["observation"].accepted
     if state["verdict"].depth > 0 and not refused_for_good:
         return "certified"
-    if state["verdict"].exhausted or state["observation"].done or state["stagnation"].stop:
+    if state["verdict"].exhausted or state["observation"].done or gathering.stopped(state):
         return gathering.forced_from("exhausted", state, runtime)
     tries_left = state["tried"] < limits_of(state["task"], runtime).attempts
     return gathering.unless_spent("retry" if tries_left else "stuck", state, runtime)

@@ -5,13 +5,14 @@ from langgraph.types import Overwrite
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
-from certigraph.nodes.slots import ACTED, FRESH, OPENED, Slot, Update
+from certigraph.nodes.slots import ACTED, OPENED, Slot, Update, forgotten
 from certigraph.state.acting import ActingState, decide_view, outline_view, outlined_view, turn_of
+from certigraph.state.beliefs import Stagnation
 from certigraph.state.lessons import TrialState, advised_view, recall_view, reflect_view
 
 
 def _no_turns(state: ActingState, update: Update, runtime: Runtime[Context]) -> Update:
-    return {**update, **FRESH, "turns": Overwrite([]), "thought": ""}
+    return {**update, **forgotten(state), "turns": Overwrite([]), "thought": ""}
 
 
 def _turned(state: ActingState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -25,7 +26,7 @@ def _next_trial(state: TrialState, update: Update, runtime: Runtime[Context]) ->
 def over(state: ActingState, runtime: Runtime[Context]) -> bool:
     """Whether the episode is over: the world or a gate ended it, its steps are used up, or it goes round in circles."""
     limits = limits_of(state["task"], runtime)
-    if state["stagnation"].stop:
+    if state.get("stagnation", Stagnation()).stop:
         return True
     return state["observation"].done or len(state["history"]) >= limits.steps or _repeats(state, limits.repeats)
 

@@ -19,6 +19,11 @@ def answering(state: BelievingState, runtime: Runtime[Context]) -> bool:
     return getattr(benchmark_of(state["task"], runtime), "answers", False)
 
 
+def stopped(state: BelievingState) -> bool:
+    """Whether a gate has ended the search."""
+    return state.get("stagnation", Stagnation()).stop
+
+
 def steps_spent(state: BelievingState, runtime: Runtime[Context]) -> bool:
     """Whether the world takes no further step of this episode but an answer."""
     return len(state["history"]) >= limits_of(state["task"], runtime).steps
@@ -51,7 +56,7 @@ def _forced(state: Any, update: Update, runtime: Runtime[Context]) -> Update:
 
 
 def _force(state: Any, runtime: Runtime[Context]) -> str:
-    if state["stagnation"].stop:
+    if stopped(state):
         return BY_GATE
     if steps_spent(state, runtime):
         return BY_STEPS

@@ -7,14 +7,15 @@ from langgraph.types import Overwrite
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
-from certigraph.nodes.slots import ACTED, FRESH, OPENED, Slot, Update
+from certigraph.nodes.slots import ACTED, OPENED, Slot, Update, forgotten
 from certigraph.state.records import RESTORE, Attempt, Predicate, Verdict
 from certigraph.state.sdp import SDPState, propose_view, realize_view, replan_view, validate_view
 
 
 def _nothing_certified(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
     logs = {log: Overwrite([]) for log in ("certificates", "attempts")}
-    return {**update, **FRESH, **logs, "plan": [], "head": 0, "tried": 0, "replans": 0, "verdict": Verdict(depth=0)}
+    cursor = {"plan": [], "head": 0, "tried": 0, "replans": 0, "verdict": Verdict(depth=0)}
+    return {**update, **forgotten(state), **logs, **cursor}
 
 
 def _attempted(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:

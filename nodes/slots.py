@@ -38,7 +38,12 @@ ACTED = frozenset({"observation", "evidence", "history"})
 
 
 FRESH: Update = {"belief": Belief(), "rounds": Overwrite([]), "stagnation": Stagnation()}
-"""What memory and gate, where a graph has them, begin an episode with."""
+"""What memory and gate begin an episode with."""
+
+
+def forgotten(state: Mapping[str, Any]) -> Update:
+    """What a new episode forgets of the one before; nothing where there was none, for it would weigh on checkpoints."""
+    return {channel: empty for channel, empty in FRESH.items() if state.get(channel)}
 
 
 def _unchanged(state: Mapping[str, Any], update: Update, runtime: Runtime[Context]) -> Update:

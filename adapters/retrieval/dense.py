@@ -44,7 +44,7 @@ class Dense:
         self._vectors = stored_vectors(texts, encoder, folder, told) if folder else encoder.encode(texts)
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """At most `k` passages by descending cosine, equal ones in the corpus's order; none for a query of stopwords."""
+        """At most `k` passages by falling cosine, equal ones in the corpus's order; none for a query of stopwords."""
         if not terms(query):
             return []
         numpy = importlib.import_module("numpy")

@@ -19,12 +19,14 @@ def tantivy() -> Any:
     try:
         return importlib.import_module("tantivy")
     except ImportError:
-        raise Fault("data", "a corpus on disk needs tantivy, missing here: pip install 'certigraph[retrieval]'") from None
+        raise Fault(
+            "data", "a corpus on disk needs tantivy, missing here: pip install 'certigraph[retrieval]'"
+        ) from None
 
 
 def engine() -> str:
-    """Library and version, as the manifest says it."""
-    return f"tantivy {tantivy().__version__}"
+    """The library's version and that of its files, as the manifest says it."""
+    return str(tantivy().__version__)
 
 
 def schema() -> Any:
@@ -37,7 +39,7 @@ def schema() -> Any:
     builder.add_text_field(ID, stored=True, tokenizer_name="raw", index_option="basic")
     builder.add_text_field(TITLE_KEY, tokenizer_name="raw", index_option="basic")
     builder.add_text_field(BODY, tokenizer_name="whitespace", index_option="freq")
-    for name in (TITLE, TEXT):
+    for name in (TITLE, TEXT):  # as bytes, because a text field is always indexed
         builder.add_bytes_field(name, stored=True)
     builder.add_unsigned_field(PLACE, fast=True)
     return builder.build()

@@ -72,5 +72,6 @@ def normalised(hits: Sequence[Hit]) -> dict[str, Hit]:
 def _sum(legs: Sequence[tuple[float, Mapping[str, Hit]]]) -> list[Hit]:
     passages = {id: hit.passage for _, leg in legs for id, hit in leg.items()}
     return [
-        Hit(passage, sum(weight * leg[id].score for weight, leg in legs if id in leg)) for id, passage in passages.items()
+        Hit(passage, sum(weight * leg[id].score for weight, leg in legs if id in leg))
+        for id, passage in passages.items()
     ]

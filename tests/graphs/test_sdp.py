@@ -35,7 +35,7 @@ LABELS = {
     ("certify", "__end__"): "goal",
     ("replan", "realize"): "planned",
     ("replan", "__end__"): "gave_up",
-}
+} | {(planner, "answer"): "forced" for planner in ("propose", "validate", "certify", "replan")}
 BUMPY = (0, 2, 0, 0, 0, 0, 1)
 """A retry, a cascade of two, three misses, a replan, a miss and then one certificate a step."""
 
@@ -59,6 +59,8 @@ def test_every_conditional_edge_is_named_after_what_happens():
         ("reset", "propose"),
         ("realize", "act"),
         ("act", "validate"),
+        ("answer", "deliver"),
+        ("deliver", "__end__"),
     }
 
 
@@ -124,7 +126,8 @@ def test_a_swap_shows_in_the_metadata_of_its_node_alone(slot: str, operator: Any
 
 
 def test_an_unknown_keyword_is_refused_with_the_known_ones():
-    with pytest.raises(TypeError, match=r"'judge'.*reset, propose, realize, act, validate, certify, replan"):
+    slots = "reset, propose, realize, act, memory, gate, validate, certify, replan, answer, deliver"
+    with pytest.raises(TypeError, match=rf"'judge'.*{slots}"):
         sdp.build(judge=always_pass)  # type: ignore[call-arg]
 
 

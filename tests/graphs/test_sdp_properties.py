@@ -157,7 +157,7 @@ def test_realize_sees_its_target_the_view_and_the_tries_at_this_target(
     view = seen_by(sdp_slots.REALIZE, one)
     assert view == seen_by(sdp_slots.REALIZE, two) == realize_view(one)
     assert view["attempts"] == here
-    assert set(view) == {"task", "certified", "target", "evidence", "attempts"}
+    assert set(view) == {"task", "certified", "target", "evidence", "attempts", "belief"}
 
 
 def test_realize_does_not_see_tries_at_a_target_that_was_replanned_away():

@@ -11,13 +11,13 @@ from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
 from certigraph.adapters.context import Budget
 from certigraph.adapters.models.chat import FORMS
 from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.settings import GRAPHS, OPERATORS, build_graph, operators_of
+from certigraph.evaluation.settings import GRAPHS, OPERATORS, graph_module
 
 
 def inventory() -> dict[str, Any]:
     """Everything that a command line may name."""
     return {
-        "graphs": {name: list(operators_of(build_graph(name))) for name in GRAPHS},
+        "graphs": {name: list(graph_module(name).Operators.__annotations__) for name in GRAPHS},
         "benchmarks": {name: list(load_benchmark(name).configurations) for name in BENCHMARKS},
         "operators": {name: _described(OPERATORS[name]) for name in sorted(OPERATORS)},
         "models": FORMS.split(", "),

@@ -13,7 +13,10 @@ Model = Annotated[
         help="openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:expert, scripted:first, simulated:act=0.2."
     ),
 ]
-Roles = Annotated[list[str] | None, typer.Option("--role", help="ROLE=MODEL: planner, executor, validator or memory.")]
+Roles = Annotated[
+    list[str] | None,
+    typer.Option("--role", help="ROLE=MODEL: planner, executor, validator, extractor, memory or judge."),
+]
 Data = Annotated[str | None, typer.Option(help="Data folder; else CERTIGRAPH_DATA, else a generated world.")]
 Out = Annotated[Path, typer.Option(help="Folder in which each run gets a folder.")]
 Swaps = Annotated[list[str] | None, typer.Option("--swap", help="SLOT=OPERATOR: validate=always_pass.")]

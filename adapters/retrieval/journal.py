@@ -1,0 +1,72 @@
+"""How far a half-built index got, and of what: enough to go on after a kill without reading the index."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from certigraph.adapters.retrieval.analyzer import ANALYZER
+from certigraph.adapters.retrieval.engine import LAYOUT, engine
+from certigraph.state.passages import Passage
+
+JOURNAL = "journal.jsonl"
+
+
+class Digest:
+    """A sha256 over passages in order; fields are told apart by their lengths."""
+
+    def __init__(self) -> None:
+        self._sha256 = hashlib.sha256()
+
+    def add(self, passage: Passage) -> None:
+        """Take in the next passage."""
+        for part in (passage.id.encode(), passage.title.encode(), passage.text.encode()):
+            self._sha256.update(len(part).to_bytes(8, "big") + part)
+
+    def hex(self) -> str:
+        """The digest of the passages so far."""
+        return self._sha256.hexdigest()
+
+
+class Journal:
+    """The versions at work, then one line a commit, on disk before it: passages then in the index, and their digest.
+
+    The last line may name a commit that never came; the index's own count says which line holds.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / JOURNAL
+        self._digests: dict[int, str] = dict(_rows(self._path)[1:])
+        if not self._path.exists():
+            self._write(_versions())
+
+    def digest_at(self, passages: int) -> str | None:
+        """The digest of the first so many passages; None where no commit ended there."""
+        return self._digests.get(passages)
+
+    def note(self, passages: int, digest: str) -> None:
+        """Say what the next commit holds."""
+        self._digests[passages] = digest
+        self._write([passages, digest])
+
+    def _write(self, row: list[Any]) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def goes_on(folder: Path) -> bool:
+    """Whether a build in this folder was begun by the versions at work."""
+    return _rows(folder / JOURNAL)[:1] == [_versions()]
+
+
+def _rows(path: Path) -> list[Any]:
+    # What follows the last line's end was torn by a kill, before its commit began.
+    written = path.read_text(encoding="utf-8").rpartition("\n")[0] if path.is_file() else ""
+    return [json.loads(line) for line in written.splitlines()]
+
+
+def _versions() -> list[Any]:
+    return [LAYOUT, ANALYZER, engine()]

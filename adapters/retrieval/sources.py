@@ -1,0 +1,98 @@
+"""Passages of the corpora that people have: JSON lines, question files, the HotpotQA dump of Wikipedia's abstracts."""
+
+import bz2
+import gzip
+import json
+import tarfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from certigraph.adapters.retrieval.rows import LAYOUTS, question_paragraphs, row_passage
+from certigraph.state.endings import Fault
+from certigraph.state.passages import Passage
+
+OPENERS: dict[str, Any] = {".jsonl": open, ".json": open, ".gz": gzip.open, ".bz2": bz2.open}
+"""By the end of a file's name."""
+
+_KINDS = "a .jsonl file, plain, .gz or .bz2; a .json file with a list; a folder or a .tar.bz2 of such files"
+
+
+class _Row(NamedTuple):
+    place: str
+    """File and line, for messages."""
+    value: Any
+
+
+def read_passages(corpus: str | Path) -> Iterator[Passage]:
+    """The passages of a corpus on disk, one file after the other in the order of their names, read as they are asked for.
+
+    Rows are `{"id", "title", "text"}` (the title may be missing), or questions of HotpotQA or MuSiQue in their official
+    layouts, whose paragraphs are taken once each, however many questions have them.
+
+    Raises:
+        Fault: there is no such corpus, it cannot be read, or a row is malformed; with its file and line.
+    """
+    seen: set[str] = set()
+    for place, row in _rows(Path(corpus)):
+        for passage, derived in _passages(place, row):
+            if not derived:
+                yield passage
+            elif passage.id not in seen:
+                seen.add(passage.id)
+                yield passage
+
+
+def _passages(place: str, row: Any) -> list[tuple[Passage, bool]]:
+    try:
+        paragraphs = question_paragraphs(row)
+        return [(passage, True) for passage in paragraphs] if paragraphs else [(row_passage(row), False)]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise Fault("data", f"{place}: not a row of a corpus ({error!r}); each is {LAYOUTS}") from error
+
+
+def _rows(corpus: Path) -> Iterator[_Row]:
+    try:
+        for name, file in _files(corpus):
+            yield from _rows_of(name, file)
+    except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
+        raise Fault("data", f"{corpus} cannot be read ({error!r}): name {_KINDS}") from error
+
+
+def _files(corpus: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    if corpus.name.endswith((".tar.bz2", ".tar.gz", ".tar")):
+        yield from _archived(corpus)
+        return
+    paths = [p for p in sorted(corpus.rglob("*")) if p.suffix in OPENERS] if corpus.is_dir() else [corpus]
+    if not paths or not paths[0].is_file() or paths[0].suffix not in OPENERS:
+        raise Fault("data", f"no corpus at {corpus}: name {_KINDS}")
+    for path in paths:
+        with OPENERS[path.suffix](path, "rb") as file:
+            yield str(path), file
+
+
+def _archived(corpus: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    with tarfile.open(corpus, "r|*") as archive:  # a stream, because seeking in bz2 reads from the start again
+        for member in archive:
+            file, suffix = archive.extractfile(member), Path(member.name).suffix
+            if file and suffix in OPENERS:
+                plain = file if suffix.startswith(".json") else OPENERS[suffix](file, "rb")
+                yield f"{corpus}:{member.name}", plain
+
+
+def _rows_of(name: str, file: IO[bytes]) -> Iterator[_Row]:
+    for number, line in enumerate([file.read()] if ".json" in Path(name).suffixes else file, 1):
+        if line.strip():
+            value = _parsed(f"{name}:{number}", line)
+            if isinstance(value, list):
+                yield from (_Row(f"{name}: row {place}", row) for place, row in enumerate(value, 1))
+            else:
+                yield _Row(f"{name}:{number}", value)
+
+
+def _parsed(place: str, line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise Fault("data", f"{place}: not JSON ({error}); each row is {LAYOUTS}") from error

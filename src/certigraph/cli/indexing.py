@@ -1,0 +1,60 @@
+"""A corpus on disk, made searchable."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from certigraph.cli.options import AsJson
+from certigraph.state.endings import Interrupted
+
+
+def index_command(
+    corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="JSONL, question files or Wikipedia's abstracts.")],
+    out: Annotated[Path | None, typer.Option(help="Folder of the index; else NAME.index here.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Index a corpus for search by BM25. After a kill or Ctrl-C the same command goes on where it was."""
+    from certigraph.adapters.retrieval.index import build_index
+    from certigraph.adapters.retrieval.manifest import index_command as command
+    from certigraph.adapters.retrieval.sources import read_passages
+
+    folder, began = out or Path(f"{corpus.name.partition('.')[0]}.index"), perf_counter()
+    try:
+        with nullcontext(_silent) if as_json else _shown() as progress:
+            manifest = build_index(read_passages(corpus), folder, source=str(corpus), progress=progress)
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted; go on with: {command(str(corpus), folder)}") from None
+    done = {
+        "folder": str(folder),
+        "passages": manifest.passages,
+        "skipped": manifest.skipped,
+        "seconds": round(perf_counter() - began, 2),
+        "bytes": sum(file.stat().st_size for file in folder.iterdir()),
+        "sha256": manifest.sha256,
+    }
+    typer.echo(json.dumps(done) if as_json else _told(done))
+
+
+def _told(done: dict[str, object]) -> str:
+    left_out = f" ({done['skipped']:,} without title and text left out)" if done["skipped"] else ""
+    indexed = f"{done['passages']:,} passages{left_out} in {done['seconds']:.1f} s"
+    return f"{indexed}, {int(str(done['bytes'])) / 1e6:,.1f} MB: {done['folder']}"
+
+
+def _silent(done: int) -> None:
+    """No progress where nothing but JSON may be printed."""
+
+
+@contextmanager
+def _shown() -> Iterator[Callable[[int], None]]:
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} passages"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task("", total=None)
+        yield lambda done: shown.update(task, completed=done)
