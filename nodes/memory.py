@@ -1,11 +1,12 @@
 """Memory without a model: what an agent keeps of its turns (CGDP section 6.2's conditions), and the way to all four."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Operator
 from certigraph.nodes.extract import freeform, structured
 from certigraph.state.beliefs import Belief
 from certigraph.state.endings import UnknownName
@@ -22,6 +23,14 @@ async def lobotomized(state: MemoryView, runtime: Runtime[Context]) -> dict[str,
     return {"belief": Belief(form="lobotomized", window=1)}
 
 
+CONDITIONS: Mapping[str, Callable[[], Operator]] = {
+    "native": lambda: native,
+    "lobotomized": lambda: lobotomized,
+    "structured": structured,
+    "freeform": freeform,
+}
+
+
 def with_memory(operators: Mapping[str, object], slot: str = "memory") -> dict[str, object]:
     """Operators by slot, with the memory that is given by name (`native`, `lobotomized`, ...) as an operator.
 
@@ -29,12 +38,11 @@ def with_memory(operators: Mapping[str, object], slot: str = "memory") -> dict[s
         UnknownName: no condition has that name; lists them.
     """
     memory = operators.get(slot)
-    return {**operators, slot: _named(memory)} if isinstance(memory, str) else dict(operators)
+    return {**operators, slot: condition(memory)} if isinstance(memory, str) else dict(operators)
 
 
-def _named(memory: str) -> object:
-    made: dict[str, object] = {"native": native, "lobotomized": lobotomized}
-    made |= {"structured": structured(), "freeform": freeform()}
-    if memory not in made:
-        raise UnknownName(f"no memory condition {memory!r}; known: {', '.join(made)}, or an operator of your own")
-    return made[memory]
+def condition(name: str) -> Operator:
+    """The memory of a condition. Raises UnknownName, listing the conditions, where there is none of that name."""
+    if name not in CONDITIONS:
+        raise UnknownName(f"no memory condition {name!r}; known: {', '.join(CONDITIONS)}, or an operator of your own")
+    return CONDITIONS[name]()

@@ -1,7 +1,7 @@
 """The agent of a search world: a thought, one of the world's tools, and what to give it."""
 
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, create_model
@@ -9,66 +9,67 @@ from pydantic import BaseModel, Field, create_model
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
-from certigraph.adapters.prompting import listed, prompt, quoted
+from certigraph.adapters.prompting import prompt
 from certigraph.adapters.protocols import Operator
+from certigraph.nodes.bounded import Cut
+from certigraph.nodes.harnesses import PBAI
 from certigraph.nodes.specs import factory
-from certigraph.nodes.transcript import transcript
+from certigraph.nodes.transcript import gathered
 from certigraph.state.acting import DecideView
-from certigraph.state.searching import FINISH, SEARCH, use
+from certigraph.state.searching import FINISH, SEARCH, search, use
 
 TOOLS = (SEARCH, FINISH)
+
+M = TypeVar("M", bound=BaseModel)
 
 
 class Move(BaseModel):
     """The model's answer, before the world's tools are known."""
 
-    thought: str = Field(max_length=200)
+    thought: Annotated[str, Cut(200)]
     tool: str
-    text: str = Field(min_length=1, max_length=200)
+    text: Annotated[str, Field(min_length=1), Cut(200)]
 
 
 @factory
-def pursue(*, alpha: float = 0.5) -> Operator:
-    """Pursue the first open question of the belief, or, without one, the question itself.
+def pursue(*, alpha: float = PBAI.alpha) -> Operator:
+    """Pursue the first open question of the belief, or, without one, the question itself (Algorithm 1, line 4).
 
     Args:
-        alpha: weight of BM25 against vectors in the retrieval (0.5 in CGDP section 6.1).
+        alpha: weight of BM25 against vectors in the retrieval.
     """
 
     async def pursue(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-        tools = tuple(getattr(benchmark_of(state["task"], runtime), "tools", TOOLS))
-        move = await ask(prompt(runtime, _question(state, runtime)), _form(tools), role="executor", runtime=runtime)
-        return {"thought": " ".join(move.thought.split()), "action": use(move.tool, move.text, alpha=alpha)}
+        questions = state["belief"].questions[:1]
+        instruction = gathered(state, limits_of(state["task"], runtime)) + INSTRUCTION.format(
+            task=state["assignment"], next=f"\nOpen, to be settled next: {questions[0]}" if questions else ""
+        )
+        form = with_tools(Move, tools_of(state, runtime))
+        move = await ask(prompt(runtime, instruction), form, role="executor", runtime=runtime)
+        return {"thought": " ".join(move.thought.split()), "action": tool_used(move.tool, move.text, alpha=alpha)}
 
     return pursue
 
 
+def tools_of(state: DecideView, runtime: Runtime[Context]) -> tuple[str, ...]:
+    """The tools of the task's world, by name."""
+    return tuple(getattr(benchmark_of(state["task"], runtime), "tools", TOOLS))
+
+
 @lru_cache(maxsize=16)
-def _form(tools: tuple[str, ...]) -> type[Move]:
-    return create_model("Move", __base__=Move, tool=(Literal[tools], ...))  # type: ignore[arg-type]
+def with_tools(form: type[M], tools: tuple[str, ...]) -> type[M]:
+    """The form of an answer whose field `tool` is one of these."""
+    return create_model(form.__name__, __base__=form, tool=(Literal[tools], ...))
 
 
-def _question(state: DecideView, runtime: Runtime[Context]) -> str:
-    questions = state["belief"].questions[:1]
-    return INSTRUCTION.format(
-        turns=quoted(transcript(state["turns"], limits_of(state["task"], runtime))),
-        belief=quoted(state["belief"].text or "(none)"),
-        advice=listed(state["advice"]),
-        task=state["assignment"],
-        next=f"\nOpen, to be settled next: {questions[0]}" if questions else "",
-    )
+def tool_used(tool: str, text: str, *, alpha: float, k: int | None = None) -> Any:
+    """The action; how to retrieve concerns searches alone."""
+    if tool != SEARCH:
+        return use(tool, text)
+    return search(text, alpha=alpha, k=k) if k else search(text, alpha=alpha)
 
 
-INSTRUCTION = """\
-Rounds so far, each action with what it brought up:
-{turns}
-
-Notes from earlier rounds:
-{belief}
-
-To keep in mind:
-{advice}
-
+INSTRUCTION = """
 Question: {task}{next}
 Think in one short sentence, then use one tool. Do not search for the same words again. Finish with the shortest
 answer once what was found settles the question.

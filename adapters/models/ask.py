@@ -52,6 +52,13 @@ class _Form(NamedTuple, Generic[A]):
     name: str
     schema: Schema | None
     read: Callable[[str], A]
+    tokens: int | None = None
+    """Most tokens of an answer in prose; None: as many as the model takes."""
+
+    @property
+    def key(self) -> str:
+        """What tells it from other forms in the cache of replies."""
+        return f"{self.name}:{self.tokens}" if self.tokens else self.name
 
 
 class _UnusableError(Exception):
@@ -74,9 +81,9 @@ async def ask(prompt: Prompt, schema: type[T], *, role: str, runtime: Runtime[Co
     return await _answer(prompt, form, role, runtime)
 
 
-async def ask_text(prompt: Prompt, *, role: str, runtime: Runtime[Context]) -> str:
-    """Ask the model of a role for prose. Raises as `ask` does."""
-    return await _answer(prompt, _Form("text", None, str.strip), role, runtime)
+async def ask_text(prompt: Prompt, *, role: str, runtime: Runtime[Context], tokens: int | None = None) -> str:
+    """Ask the model of a role for prose, cut off after `tokens` where given. Raises as `ask` does."""
+    return await _answer(prompt, _Form("text", None, str.strip, tokens), role, runtime)
 
 
 async def choose(prompt: Prompt, options: Sequence[str], *, role: str, runtime: Runtime[Context]) -> str:
@@ -115,7 +122,7 @@ async def _answer(prompt: Prompt, form: _Form[A], role: str, runtime: Runtime[Co
     for _ in range(TRIES):
         try:
             messages = [*question, *_correction(form, failed)]
-            place = kept(context, model, messages, form.name, form.schema)
+            place = kept(context, model, messages, form.key, form.schema)
             return await _try(model, messages, form, role, place)
         except _UnusableError as error:
             failed = error
@@ -127,7 +134,7 @@ async def _try(model: BaseChatModel, messages: list[BaseMessage], form: _Form[A]
     call = Call(role=role, model=model_label(model), schema_name=form.name)
     with meter.calling():
         try:
-            reply = await place.find() or await send(model, messages, form.name, form.schema)
+            reply = await place.find() or await send(model, messages, form.name, form.schema, form.tokens)
         except (Fault, asyncio.CancelledError) as lost:
             meter.charge(call.model_copy(update={"failure": str(lost) or "cancelled"}))
             raise

@@ -37,15 +37,17 @@ class Reply(NamedTuple):
     """Whether it was kept from an earlier run (`reply_cache`): nothing was asked, and nothing billed."""
 
 
-async def send(model: BaseChatModel, messages: list[BaseMessage], name: str, schema: Schema | None) -> Reply:
-    """Send one request, with the schema that the answer must fit or None for prose.
+async def send(
+    model: BaseChatModel, messages: list[BaseMessage], name: str, schema: Schema | None, tokens: int | None = None
+) -> Reply:
+    """Send one request, with the schema that the answer must fit, or None for prose of at most `tokens`.
 
     Raises:
         Fault: the endpoint cannot be reached, refuses the request or failed itself.
     """
     started = perf_counter()
     try:
-        message = await _invoke(model, messages, name, schema)
+        message = await (_prose(model, messages, tokens) if schema is None else _invoke(model, messages, name, schema))
     except Exception as error:
         if (completion := getattr(error, "completion", None)) is not None:
             return _cut_off(completion, perf_counter() - started)
@@ -63,9 +65,11 @@ def written(schema: Schema) -> str:
     return f"Answer with one JSON value that fits this JSON schema, and with nothing else:\n{json.dumps(schema)}"
 
 
-async def _invoke(model: BaseChatModel, messages: list[BaseMessage], name: str, schema: Schema | None) -> AIMessage:
-    if schema is None:
-        return await model.ainvoke(messages)
+async def _prose(model: BaseChatModel, messages: list[BaseMessage], tokens: int | None) -> AIMessage:
+    return await model.ainvoke(messages, max_tokens=tokens) if tokens else await model.ainvoke(messages)
+
+
+async def _invoke(model: BaseChatModel, messages: list[BaseMessage], name: str, schema: Schema) -> AIMessage:
     if id(model) in _SCHEMALESS:
         return await model.ainvoke(_with_schema(messages, schema))
     form = {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": False}}

@@ -59,6 +59,10 @@ class Build:
             engine=engine(),
         )
 
+    def close(self) -> None:
+        """Let go of the folder; what was not committed is lost."""
+        self._writer = None
+
     def _write(self, passage: Passage) -> None:
         if passage.id in self._new:
             raise _twice(passage.id)

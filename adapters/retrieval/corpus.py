@@ -74,11 +74,9 @@ class Corpus:
 
     def _in_order(self, query: Any, k: int) -> list[tuple[float, Any]]:
         """Scores and addresses, equal scores by place; the ones that tie with the last are fetched to choose from."""
-        limit = k + 1
-        found = self._searcher.search(query, limit, count=False).hits
-        while len(found) == limit and found[-1][0] == found[k - 1][0] and limit < k + MOST_TIES:
-            limit = min(4 * limit, k + MOST_TIES)
-            found = self._searcher.search(query, limit, count=False).hits
+        found = self._searcher.search(query, k + 1, count=False).hits
+        if len(found) > k and found[k][0] == found[k - 1][0]:
+            found = self._searcher.search(query, k + MOST_TIES, count=False).hits
         places = self._searcher.fast_field_values(PLACE, [address for _, address in found])
         ordered = sorted(zip(found, places, strict=True), key=lambda hit: (-hit[0][0], hit[1]))
         return [hit for hit, _ in ordered[:k]]

@@ -3,6 +3,8 @@
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 from certigraph.adapters.retrieval.building import Build
@@ -46,13 +48,16 @@ def build_index(
         Fault: no passages, an id given twice, other passages than those begun with, or a second build at work.
     """
     _refuse_other(folder)
+    rest = iter(passages)
+    if (first := next(rest, None)) is None:  # before anything is written
+        raise Fault("data", f"{source} has no passages: name another corpus")
     unfinished = unfinished_folder(folder)
-    build = Build(unfinished, index_command(source, folder), batch)
-    for number, passage in enumerate(passages, 1):
-        build.add(passage)
-        if number % STRIDE == 0:
-            progress(number)
-    manifest = build.finished(source)
+    with closing(Build(unfinished, index_command(source, folder), batch)) as build:
+        for number, passage in enumerate(chain([first], rest), 1):
+            build.add(passage)
+            if number % STRIDE == 0:
+                progress(number)
+        manifest = build.finished(source)
     write_manifest(unfinished, manifest)
     _publish(unfinished, folder)
     return manifest

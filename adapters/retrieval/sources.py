@@ -26,7 +26,7 @@ class _Row(NamedTuple):
 
 
 def read_passages(corpus: str | Path) -> Iterator[Passage]:
-    """The passages of a corpus on disk, one file after the other in the order of their names, read as they are asked for.
+    """The passages of a corpus on disk, file by file in the order of names, read as they are asked for.
 
     Rows are `{"id", "title", "text"}` (the title may be missing), or questions of HotpotQA or MuSiQue in their official
     layouts, whose paragraphs are taken once each, however many questions have them.

@@ -53,7 +53,7 @@ def _part(texts: Sequence[str], encoder: Encoder, path: Path) -> Any:
     numpy = importlib.import_module("numpy")
     try:
         return numpy.load(path)
-    except FileNotFoundError:  # not yet computed; or another process has just joined and removed the parts
+    except (FileNotFoundError, EOFError, ValueError):  # not there, or spoilt; another process may have joined them
         vectors = encoder.encode_once(texts)
     with whole_file(path) as unfinished, unfinished.open("wb") as file:
         numpy.save(file, vectors)
@@ -64,7 +64,7 @@ def _opened(path: Path, count: int) -> "Vectors":
     numpy = importlib.import_module("numpy")
     try:
         vectors: Vectors = numpy.load(path, mmap_mode="r")
-    except (OSError, ValueError) as error:
+    except (OSError, EOFError, ValueError) as error:
         raise Fault(
             "data", f"cannot read the vectors in {path} ({error}): delete the file, they are built again"
         ) from error

@@ -31,21 +31,14 @@ def index_command(
             manifest = build_index(read_passages(corpus), folder, source=str(corpus), progress=progress)
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; go on with: {command(str(corpus), folder)}") from None
-    done = {
-        "folder": str(folder),
-        "passages": manifest.passages,
-        "skipped": manifest.skipped,
-        "seconds": round(perf_counter() - began, 2),
-        "bytes": sum(file.stat().st_size for file in folder.iterdir()),
-        "sha256": manifest.sha256,
-    }
-    typer.echo(json.dumps(done) if as_json else _told(done))
-
-
-def _told(done: dict[str, object]) -> str:
-    left_out = f" ({done['skipped']:,} without title and text left out)" if done["skipped"] else ""
-    indexed = f"{done['passages']:,} passages{left_out} in {done['seconds']:.1f} s"
-    return f"{indexed}, {int(str(done['bytes'])) / 1e6:,.1f} MB: {done['folder']}"
+    seconds, size = perf_counter() - began, sum(file.stat().st_size for file in folder.iterdir())
+    if as_json:
+        told = {"folder": str(folder), **manifest.model_dump(), "seconds": round(seconds, 2), "bytes": size}
+        typer.echo(json.dumps(told))
+    else:
+        left_out = f" ({manifest.skipped:,} without title and text left out)" if manifest.skipped else ""
+        indexed = f"{manifest.passages:,} passages{left_out} in {seconds:.1f} s"
+        typer.echo(f"{folder}: {indexed}, {size / 1e6:,.1f} MB")
 
 
 def _silent(done: int) -> None:

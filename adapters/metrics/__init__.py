@@ -1,0 +1,1 @@
+"""Text metrics that compare an answer with a reference (CGDP appendix F.2)."""

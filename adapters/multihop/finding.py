@@ -1,0 +1,95 @@
+"""Realize (SDP Eq. 2) for hops: search where passages have to be found, else claim what the passages at hand say."""
+
+from collections.abc import Sequence
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, Field
+
+from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.ask import ask
+from certigraph.adapters.multihop import prompts
+from certigraph.adapters.multihop.chain import Hop, certified_hops, hop_claim, resolved, told
+from certigraph.adapters.multihop.querying import next_query, queries_at
+from certigraph.adapters.multihop.reading import page_of, retrieves
+from certigraph.adapters.prompting import clipped, listed, prompt, quoted
+from certigraph.state.records import Action, Arguments, Attempt
+from certigraph.state.sdp import RealizeView
+from certigraph.state.searching import CLAIM, SEARCH, search
+
+MOST_FAILURES_SHOWN = 3
+
+AGAIN = "again"
+"""Argument of a search that follows a search at the same target: the first found nothing, so that it was a try."""
+
+
+class Finding(BaseModel):
+    """What the model found for a sub-question. The title is in its words: the world resolves it."""
+
+    found: bool
+    title: str = Field(max_length=150)
+    finding: str = Field(max_length=300)
+    entity: str = Field(max_length=100)
+
+
+NOTHING = Finding(found=False, title="", finding="", entity="")
+
+
+async def hop_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
+    """A search, or a claim.
+
+    Where passages are searched for, a claim needs a search for this target since the last claim, and a finding in what
+    is at hand then; else there is another search. A claim of nothing is made only where nothing else can be done, with
+    all passages at hand or all queries used up: it is rejected, and so the tries at the target end.
+    """
+    searching, searched = retrieves(state["task"], runtime), _last_was_search(state["attempts"])
+    found = await _found(state, runtime) if searched or not searching else NOTHING
+    if searching and not found.found and (query := await next_query(state, runtime)):
+        again: Arguments = {AGAIN: True} if searched else {}
+        return search(query, k=limits_of(state["task"], runtime).passages, **again)
+    hop = Hop(_question(state), found.finding, found.entity)
+    return hop_claim(int(str(state["target"].args["index"])), hop, found.title)
+
+
+def _last_was_search(attempts: Sequence[Attempt]) -> bool:
+    return bool(attempts) and attempts[-1].action.kind == SEARCH
+
+
+def _question(state: RealizeView) -> str:
+    return resolved(str(state["target"].args["question"]), certified_hops(state["certified"]))
+
+
+async def _found(state: RealizeView, runtime: Runtime[Context]) -> Finding:
+    """What the model finds in the passages at hand; a finding without an entity is its own entity, and vice versa."""
+    if not state["evidence"].sources:
+        return NOTHING
+    said = await ask(prompt(runtime, await _instruction(state, runtime)), Finding, role="executor", runtime=runtime)
+    finding, entity = said.finding.strip(), said.entity.strip()
+    if not said.found or not (finding or entity):
+        return NOTHING
+    return Finding(found=True, title=said.title.strip(), finding=finding or entity, entity=entity or finding[:100])
+
+
+async def _instruction(state: RealizeView, runtime: Runtime[Context]) -> str:
+    question, claims = _question(state), [a for a in state["attempts"] if a.action.kind == CLAIM]
+    queries = queries_at(state["target"], state["attempts"])[-1:]
+    empty = sum(not claim.action.args.get("finding") for claim in claims)
+    passages = await page_of(empty, [*queries, question], state["evidence"].sources, state["task"], runtime)
+    limits = limits_of(state["task"], runtime)
+    return prompts.FIND.format(
+        passages=quoted(passages),
+        task=state["task"].goal,
+        chain=quoted(clipped(told([*certified_hops(state["certified"]).values()]), limits.context // 8)),
+        notes=_notes(state),
+        failed=clipped(listed(_failure(claim) for claim in claims[-MOST_FAILURES_SHOWN:]), limits.context // 8),
+        question=question,
+    )
+
+
+def _notes(state: RealizeView) -> str:
+    return f"\nNotes:\n{quoted(state['belief'].text)}\n" if state["belief"].text else ""
+
+
+def _failure(attempt: Attempt) -> str:
+    finding = attempt.action.args.get("finding") or "(nothing found)"
+    return f"{finding}: {attempt.verdict.reason or 'not accepted'}"

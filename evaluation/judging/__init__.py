@@ -1,0 +1,1 @@
+"""Rubric judges: what a model makes of recorded answers beside their references."""

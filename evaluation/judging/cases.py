@@ -1,0 +1,68 @@
+"""What there is to judge in recorded runs: question, reference and answer."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.evaluation.anatomy.reading import Found, recorded_runs
+from certigraph.evaluation.settings import load_local
+from certigraph.state.endings import Fault
+from certigraph.state.records import Task
+
+ALTERNATIVE = "\nor: "
+"""Between a gold answer and its aliases."""
+
+
+class Case(NamedTuple):
+    """One run's answer; empty where it ended without one."""
+
+    run: str
+    method: str
+    task: Task
+    trial: int
+    reference: str
+    answer: str
+
+
+class Cases(NamedTuple):
+    """The runs that have ended, and how many have not."""
+
+    ended: Sequence[Case]
+    unfinished: int
+
+
+def cases_in(found: Found, data: str | None = None) -> Cases:
+    """The cases of runs.
+
+    Args:
+        found: the runs.
+        data: the benchmarks' data folder; else each run's own.
+
+    Raises:
+        Fault: a benchmark has no reference answers, or a trajectory cannot be read.
+    """
+    ended = list(_cases(found, data))
+    return Cases(ended, len(found.runs) - len(ended))
+
+
+def _cases(found: Found, data: str | None) -> Iterator[Case]:
+    paths = (path for path, _ in found.runs)
+    for path, (method, _, trial, trajectory) in zip(paths, recorded_runs(found), strict=True):
+        header, footer = trajectory.header, trajectory.footer
+        if footer is not None:
+            answer = footer.scores.answer if footer.scores else None
+            reference = reference_for(header.task, data or _data_of(path.parent))
+            yield Case(header.run_id, method, header.task, trial, reference, "" if answer is None else str(answer))
+
+
+def reference_for(task: Task, data: str | None) -> str:
+    """A task's gold answer with its aliases. Raises Fault where its benchmark has none."""
+    benchmark: Any = load_benchmark(task.benchmark, data)
+    if not getattr(benchmark, "answers", False):
+        raise Fault("data", f"{task.benchmark} has no reference answers to judge by: give runs of a search benchmark")
+    return ALTERNATIVE.join(benchmark.gold(task).answers)
+
+
+def _data_of(folder: Path) -> str | None:
+    return load_local(folder).data if (folder / "local.json").is_file() else None

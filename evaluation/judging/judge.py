@@ -1,0 +1,98 @@
+"""Judging recorded answers: each is asked about once, kept at once, and within one budget."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from langgraph.runtime import Runtime
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.ask import ask
+from certigraph.adapters.models.chat import is_scripted
+from certigraph.adapters.models.meter import Meter, metering
+from certigraph.evaluation.judging.cases import Case
+from certigraph.evaluation.judging.judgements import Judgement, keep, read_judgements
+from certigraph.evaluation.judging.rubrics import Rubric
+from certigraph.evaluation.judging.scripted import WordJudge
+from certigraph.evaluation.run import blocking
+from certigraph.evaluation.settings import shareable
+from certigraph.state.endings import LimitReached
+
+NO_ANSWER = "the run ended without an answer"
+
+Told = Callable[[Judgement], None]
+
+
+class Judged(NamedTuple):
+    """The judgements on the cases, earlier ones included, and what stopped judging before its end."""
+
+    judgements: Sequence[Judgement]
+    left: int
+    stopped: LimitReached | None = None
+
+
+def judge(cases: Sequence[Case], rubric: Rubric, context: Context, out: Path, *, told: Told | None = None) -> Judged:
+    """Judge the cases that the file does not hold yet.
+
+    Args:
+        cases: what to judge.
+        rubric: by which rubric.
+        context: model (its role is "judge"), budget of this call, and cache; `scripted:expert` compares words.
+        out: the file that judgements are appended to.
+        told: called with every new judgement.
+
+    Raises:
+        Fault: the model failed, or the file is none of ours.
+    """
+    if is_scripted(context.roles.get("judge", context.model)):
+        context = context.model_copy(update={"benchmark": WordJudge()})
+    mind = str(shareable(context)["roles"].get("judge") or shareable(context)["model"])  # type: ignore[union-attr]
+    kept = {judgement.key: judgement for judgement in read_judgements(out)}
+    keys = [(case.run, rubric.name, mind, case.answer) for case in cases]
+    waiting = [case for case, key in zip(cases, keys, strict=True) if key not in kept]
+    fresh: list[Judgement] = []
+
+    def listener(judgement: Judgement) -> None:
+        keep(out, [judgement])
+        fresh.append(judgement)
+        if told:
+            told(judgement)
+
+    stopped = blocking(_judged(waiting, rubric, context, mind, listener))
+    known = kept | {judgement.key: judgement for judgement in fresh}
+    return Judged([known[key] for key in keys if key in known], len(waiting) - len(fresh), stopped)
+
+
+async def _judged(
+    cases: Iterable[Case], rubric: Rubric, context: Context, mind: str, told: Told
+) -> LimitReached | None:
+    with metering(Meter("judge", context.budget)):
+        for case in cases:
+            try:
+                told(await _judgement(case, rubric, context, mind))
+            except LimitReached as limit:
+                return limit
+    return None
+
+
+async def _judgement(case: Case, rubric: Rubric, context: Context, mind: str) -> Judgement:
+    score, parts, reason = 0.0, dict[str, float](), NO_ANSWER
+    if case.answer.strip():
+        prompt = rubric.prompt(case.task.goal, case.reference, case.answer)
+        verdict = await ask(prompt, rubric.form, role="judge", runtime=Runtime(context=context))
+        given = verdict.model_dump()
+        score, reason = rubric.score(verdict), str(given.pop("reason", ""))
+        parts = {name: float(value) for name, value in given.items()}
+    return Judgement(
+        run=case.run,
+        method=case.method,
+        benchmark=case.task.benchmark,
+        task=case.task.id,
+        trial=case.trial,
+        rubric=rubric.name,
+        judge=mind,
+        answer=case.answer,
+        score=score,
+        parts=parts,
+        reason=reason,
+    )

@@ -1,0 +1,53 @@
+"""What the command `study retrieval` says."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from rich.console import Console
+from rich.table import Table
+
+from certigraph.evaluation.recall.figures import Recall, RecallStudy
+from certigraph.evaluation.recall.scoring import MEASURES
+from certigraph.evaluation.statistics import told_apart
+
+
+def print_recall(study: RecallStudy) -> None:
+    """For each split the recalls and their differences to plain BM25, with 95 % intervals, in points of 100."""
+    console = Console(highlight=False, soft_wrap=True)
+    for corpus in study.corpora:
+        mine = [one for one in study.recalls if one.split == corpus.split]
+        size = f"{corpus.questions} questions, {corpus.hops} hops, {corpus.passages:,} passages"
+        console.print(f"{corpus.split}: {size}", style="bold")
+        console.print(_table(mine, corpus.questions))
+    console.print(
+        "second line: difference to bm25 asked the question once; bold where told apart (p of Holm within 5 %)"
+    )
+
+
+def _table(recalls: Sequence[Recall], questions: int) -> Table:
+    table = Table("", *MEASURES, box=None)
+    for queries, asked in groupby(recalls, key=lambda one: one.queries):
+        table.add_row(queries, style="italic")
+        for method, group in groupby(asked, key=lambda one: one.method):
+            cells = list(group)
+            table.add_row(method, *map(_mean, cells))
+            if cells[0].difference is not None:
+                table.add_row("", *(_difference(one, questions) for one in cells), style="dim")
+    return table
+
+
+def _mean(one: Recall) -> str:
+    return f"{100 * one.mean:.1f}{_interval(one.low, one.high, '.1f')}"
+
+
+def _difference(one: Recall, questions: int) -> str:
+    if one.difference is None:
+        return ""
+    shown = f"{100 * one.difference:+.1f}{_interval(one.difference_low, one.difference_high, '+.1f')}"
+    known = one.difference_low is not None and one.difference_high is not None
+    apart = told_apart((one.difference_low, one.difference_high), questions, one.p) if known else False
+    return f"[bold not dim]{shown}[/]" if apart else shown
+
+
+def _interval(low: float | None, high: float | None, form: str) -> str:
+    return "" if low is None or high is None else f" ({100 * low:{form}} to {100 * high:{form}})"

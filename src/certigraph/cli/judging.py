@@ -1,0 +1,43 @@
+"""Recorded answers, graded by a model."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from certigraph.cli.options import AsJson, Budgets, Cache, Data, Model
+from certigraph.evaluation.extras import TABLES, equipped
+
+
+def judge_command(
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Searched for runs at any depth.")],
+    rubric: Annotated[str, typer.Option(help="cgdp (0 to 100), swe-qa (five criteria) or tdp (correct or not).")],
+    model: Model = "scripted:expert",
+    data: Data = None,
+    budget: Budgets = None,
+    cache: Cache = None,
+    out: Annotated[Path, typer.Option(help="File of judgements; those in it are not asked for again.")] = Path(
+        "judged.jsonl"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Have a model judge recorded answers beside their references; started again, it goes on where it stopped."""
+    equipped("judgements", *TABLES)
+    from certigraph.adapters.context import Context
+    from certigraph.adapters.models.chat import ready
+    from certigraph.adapters.protocols import Limits
+    from certigraph.evaluation.anatomy.reading import find_runs
+    from certigraph.evaluation.budgets import allowance
+    from certigraph.evaluation.judging.cases import cases_in
+    from certigraph.evaluation.judging.judge import judge
+    from certigraph.evaluation.judging.printing import print_judged, watching
+    from certigraph.evaluation.judging.rubrics import rubric as rubric_named
+
+    ready(model)
+    chosen = rubric_named(rubric)
+    context = Context(model=model, budget=allowance(budget or [], Limits()).budget, cache=cache)
+    cases = cases_in(find_runs(folders), data)
+    with watching(len(cases.ended), silent=as_json) as told:
+        judged = judge(cases.ended, chosen, context, out, told=told)
+    print_judged(judged, cases.unfinished, str(out), as_json=as_json)
+    raise typer.Exit(1 if judged.left else 0)

@@ -1,0 +1,138 @@
+import numpy as np
+import pytest
+
+from certigraph.adapters.retrieval import vectors
+from certigraph.adapters.retrieval.dense import Dense
+from certigraph.adapters.retrieval.vectors import stored_vectors
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.passages import Passage
+
+AXES = ("boats", "bread", "stone")
+
+
+class ByWords:
+    """A vector's first numbers tell which of three words a text has; `read` lists what a corpus was encoded from."""
+
+    name = "by-words"
+
+    def __init__(self, breaks_at=None):
+        self.read, self.cached, self.breaks_at = [], [], breaks_at
+
+    def encode(self, texts):
+        self.cached += texts
+        return self._vectors(texts)
+
+    def encode_once(self, texts):
+        if len(self.read) == self.breaks_at:
+            raise KeyboardInterrupt
+        self.read += texts
+        return self._vectors(texts)
+
+    def _vectors(self, texts):
+        rows = np.zeros((len(texts), 384), dtype=np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            row[: len(AXES)] = [text.count(word) for word in AXES]
+        return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
+
+
+def passages(*texts):
+    return [Passage(id=f"p{place}", title="", text=text) for place, text in enumerate(texts)]
+
+
+CORPUS = passages("bread", "boats boats bread", "stone", "boats", "boats")
+
+
+def found(retriever, query, k=9):
+    return [hit.passage.id for hit in retriever.search(query, k)]
+
+
+def test_passages_come_by_cosine_and_equal_ones_in_the_corpus_s_order():
+    retriever = Dense(CORPUS, ByWords())
+    assert found(retriever, "boats") == ["p3", "p4", "p1", "p0", "p2"]
+    assert found(retriever, "boats", 2) == ["p3", "p4"] and found(retriever, "boats", 0) == []
+    assert [hit.score for hit in retriever.search("boats", 3)] == pytest.approx([1, 1, 2 / 5**0.5])
+    assert retriever.name == "minilm"
+
+
+def test_a_query_of_stopwords_finds_nothing():
+    assert Dense(CORPUS, ByWords()).search("who is it?", 5) == []
+
+
+def test_a_title_is_read_before_its_text_and_a_missing_one_is_not():
+    encoder = ByWords()
+    Dense([Passage(id="a", title="Boats", text="They float."), Passage(id="b", title="", text="Bread.")], encoder)
+    assert encoder.cached == ["Boats. They float.", "Bread."]
+
+
+def test_passages_are_had_by_id():
+    retriever = Dense(CORPUS, ByWords())
+    assert retriever.passage("p2").text == "stone"
+    with pytest.raises(UnknownName, match="no passage 'p9' among the 5"):
+        retriever.passage("p9")
+
+
+@pytest.mark.parametrize(
+    ("corpus", "told"), [([], "no passages"), ([CORPUS[0], *CORPUS], "two passages have the id 'p0'")]
+)
+def test_what_is_no_corpus_is_refused(corpus, told):
+    with pytest.raises(Fault, match=told) as fault:
+        Dense(corpus, ByWords())
+    assert fault.value.ending == "error:data"
+
+
+class TestVectorsOnDisk:
+    def test_they_are_computed_once_and_rank_as_in_memory(self, tmp_path):
+        first, second, told = ByWords(), ByWords(), []
+        kept = Dense(CORPUS, first, folder=tmp_path, told=lambda done, total: told.append((done, total)))
+        again = Dense(CORPUS, second, folder=tmp_path)
+        assert (
+            found(kept, "bread boats") == found(again, "bread boats") == found(Dense(CORPUS, ByWords()), "bread boats")
+        )
+        assert len(first.read) == 5 and second.read == [] and told == [(5, 5)]
+        assert [path.suffix for path in tmp_path.iterdir()] == [".npy"]
+
+    def test_another_corpus_order_or_model_has_its_own(self, tmp_path):
+        other = ByWords()
+        other.name = "other"
+        for texts, encoder in (
+            (["a", "b"], ByWords()),
+            (["b", "a"], ByWords()),
+            (["ab"], ByWords()),
+            (["a", "b"], other),
+        ):
+            stored_vectors(texts, encoder, tmp_path)
+        assert len(list(tmp_path.iterdir())) == 4
+
+    def test_what_was_cut_off_goes_on_after_its_last_part(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(vectors, "PART", 2)
+        texts = [passage.text for passage in CORPUS]
+        with pytest.raises(KeyboardInterrupt):
+            stored_vectors(texts, ByWords(breaks_at=4), tmp_path)
+        assert not list(tmp_path.glob("*.npy")) and not list(tmp_path.glob("*.unfinished"))
+        second, told = ByWords(), []
+        rows = stored_vectors(texts, second, tmp_path, lambda done, total: told.append(done))
+        assert second.read == ["boats"] and told == [2, 4, 5]
+        assert rows.tolist() == ByWords().encode(texts).tolist() and isinstance(rows, np.memmap)
+
+    @pytest.mark.parametrize("content", [b"", b"no vectors", None])
+    def test_a_spoilt_file_is_a_fault_that_names_it(self, tmp_path, content):
+        stored_vectors(["a"], ByWords(), tmp_path)
+        [path] = tmp_path.iterdir()
+        if content is None:
+            np.save(path, np.zeros((3, 384), dtype=np.float32))
+        else:
+            path.write_bytes(content)
+        with pytest.raises(Fault, match="delete the file") as fault:
+            stored_vectors(["a"], ByWords(), tmp_path)
+        assert str(path) in str(fault.value)
+
+
+@pytest.mark.slow
+def test_the_real_encoder_finds_what_is_meant_and_agrees_with_itself(tmp_path):
+    from certigraph.adapters.embeddings import encoder
+
+    corpus = passages("A feline rested on a rug.", "Stock markets fell sharply.", "The ship left the harbour.")
+    texts = [passage.text for passage in corpus]
+    assert np.abs(encoder().encode_once(texts) - encoder().encode(texts)).max() < 1e-5
+    retriever = Dense(corpus, encoder(), folder=tmp_path)
+    assert found(retriever, "a cat on a mat", 1) == ["p0"] and found(retriever, "shares lost value", 1) == ["p1"]
