@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 BENCHMARKS = {
     "blocksworld": "certigraph.adapters.blocksworld.benchmark:BlocksWorld",
+    "hotpotqa": "certigraph.adapters.hotpotqa.benchmark:HotpotQA",
+    "musique": "certigraph.adapters.musique.benchmark:MuSiQue",
     "scienceworld": "certigraph.adapters.scienceworld.benchmark:ScienceWorldBenchmark",
     "travelplanner": "certigraph.adapters.travelplanner.benchmark:TravelPlanner",
 }

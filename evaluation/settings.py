@@ -4,7 +4,7 @@ The trajectory's header holds what may be shared; the run folder's `local.json` 
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
@@ -18,35 +18,12 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.embeddings import encoder
 from certigraph.adapters.matching import method
 from certigraph.adapters.models.chat import model_label
-from certigraph.nodes.decide import decide, decide_freely, execute
-from certigraph.nodes.planner import none, planner
-from certigraph.nodes.reflect import gain_insights, memorise, reflect
-from certigraph.nodes.replan import give_up, replan
+from certigraph.evaluation.shipped import GRAPHS, OPERATORS
 from certigraph.nodes.specs import Spec, operator_from
-from certigraph.nodes.validate import always_pass, capped, validate
 from certigraph.state.endings import Fault, UnknownName
 
 LIVE = "live:"
 """Marks in a header a model that was handed over as an object and cannot be made from its name."""
-
-GRAPHS = {name: f"certigraph.graphs.{name}" for name in ("sdp", "step", "react", "reflexion", "clin", "plan_and_solve")}
-
-OPERATORS: dict[str, Callable[..., Any]] = {
-    "always_pass": always_pass,
-    "capped": capped,
-    "decide": decide,
-    "decide_freely": decide_freely,
-    "execute": execute,
-    "gain_insights": gain_insights,
-    "give_up": give_up,
-    "memorise": memorise,
-    "none": none,
-    "planner": planner,
-    "reflect": reflect,
-    "replan": replan,
-    "validate": validate,
-}
-"""Shipped operators that a command line may name."""
 
 AnyGraph = CompiledStateGraph[Any, Context, Any, Any]
 

@@ -5,12 +5,10 @@ from typing import Unpack
 from langgraph.types import Checkpointer
 
 from certigraph.graphs.pbai import Operators, SearchGraph, State, ending, search_loop
+from certigraph.nodes.harnesses import IRCOT
 from certigraph.nodes.reason import reason
 
 __all__ = ["State", "build", "ending", "graph"]
-
-ROUNDS = 10
-"""CGDP table 14."""
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> SearchGraph:
@@ -20,7 +18,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
         TypeError: a keyword names no slot.
         UnknownName: no memory condition of that name.
     """
-    return search_loop("ircot", reason(), operators, rounds=ROUNDS, checkpointer=checkpointer)
+    return search_loop("ircot", reason(), operators, rounds=IRCOT.rounds, checkpointer=checkpointer)
 
 
 graph = build()

@@ -20,8 +20,10 @@ from certigraph.nodes import acting_slots, gathering_slots
 from certigraph.nodes.act import act, reset
 from certigraph.nodes.answer import answer
 from certigraph.nodes.gate import exhaustion_gate, no_gate
+from certigraph.nodes.harnesses import PBAI
 from certigraph.nodes.memory import native, with_memory
 from certigraph.nodes.pursue import pursue
+from certigraph.nodes.slots import Slot
 from certigraph.state.acting import ActingState as State
 from certigraph.state.gathering import ending
 from certigraph.state.run import RunInput
@@ -29,16 +31,6 @@ from certigraph.state.run import RunInput
 __all__ = ["Operators", "SearchGraph", "State", "build", "ending", "graph", "search_loop"]
 
 SearchGraph = CompiledStateGraph[State, Context, RunInput, State]
-
-SLOTS = (
-    acting_slots.RESET,
-    gathering_slots.GATE,
-    acting_slots.DECIDE,
-    acting_slots.ACT,
-    gathering_slots.MEMORY,
-    gathering_slots.ANSWER,
-    gathering_slots.DELIVER,
-)
 
 
 class Operators(TypedDict, total=False):
@@ -54,9 +46,18 @@ class Operators(TypedDict, total=False):
 
 
 def search_loop(
-    name: str, decide: Operator, swaps: Mapping[str, object], *, rounds: int, checkpointer: Checkpointer
+    name: str,
+    decide: Operator,
+    swaps: Mapping[str, object],
+    *,
+    rounds: int,
+    checkpointer: Checkpointer,
+    deciding: Slot = acting_slots.DECIDE,
 ) -> SearchGraph:
-    """The loop with a harness's own `decide` and number of rounds, its native memory and no gate unless swapped."""
+    """The loop with a harness's own `decide` and number of rounds, its native memory and no gate unless swapped.
+
+    `deciding` is another slot for its `decide` where that keeps a memory of its own.
+    """
 
     def after_gate(state: State, runtime: Runtime[Context]) -> str:
         """`stop` the search with an answer, or without one in a world that takes none; else `continue`."""
@@ -67,7 +68,9 @@ def search_loop(
         return "stop" if gathering_slots.answering(state, runtime) else "unanswered"
 
     defaults = Operators(reset=reset, gate=no_gate, decide=decide, act=act, memory=native, answer=answer, deliver=act)
-    builder = assemble(State, RunInput, SLOTS, defaults, with_memory(swaps))
+    before, after = (acting_slots.RESET, gathering_slots.GATE), (acting_slots.ACT, gathering_slots.MEMORY)
+    slots = (*before, deciding, *after, gathering_slots.ANSWER, gathering_slots.DELIVER)
+    builder = assemble(State, RunInput, slots, defaults, with_memory(swaps))
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "gate")
     builder.add_conditional_edges("gate", after_gate, {"continue": "decide", "stop": "answer", "unanswered": END})
@@ -84,9 +87,6 @@ def after_act(state: State) -> str:
     return "over" if state["observation"].done else "observed"
 
 
-ROUNDS = 10
-
-
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> SearchGraph:
     """PBAI as the algorithm has it: a structured belief, a gate, and actions for the first open question.
 
@@ -95,7 +95,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
         UnknownName: no memory condition of that name.
     """
     usual = Operators(memory="structured", gate=exhaustion_gate())
-    return search_loop("pbai", pursue(), {**usual, **operators}, rounds=ROUNDS, checkpointer=checkpointer)
+    return search_loop("pbai", pursue(), {**usual, **operators}, rounds=PBAI.rounds, checkpointer=checkpointer)
 
 
 graph = build()

@@ -18,6 +18,7 @@ from certigraph.graphs.pbai import search_loop
 from certigraph.nodes import acting_slots as slots
 from certigraph.nodes.act import act, reset
 from certigraph.nodes.decide import decide
+from certigraph.nodes.harnesses import REACT
 from certigraph.state.acting import ActingState as State
 from certigraph.state.gathering import ending
 from certigraph.state.run import RunInput
@@ -27,9 +28,6 @@ __all__ = ["State", "build", "ending", "graph"]
 ReactGraph = CompiledStateGraph[State, Context, RunInput, State]
 
 SLOTS = (slots.RESET, slots.DECIDE, slots.ACT)
-
-ROUNDS = 7
-"""Of the search harness (CGDP table 14)."""
 
 
 def after_act(state: State, runtime: Runtime[Context]) -> str:
@@ -63,7 +61,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     """
     defaults = Operators(reset=reset, decide=decide, act=act)
     if {"gate", "memory", "answer", "deliver"} & set(operators):
-        return search_loop("react", decide, operators, rounds=ROUNDS, checkpointer=checkpointer)
+        return search_loop("react", decide, operators, rounds=REACT.rounds, checkpointer=checkpointer)
     builder = assemble(State, RunInput, SLOTS, defaults, operators)
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "decide")

@@ -9,6 +9,8 @@ from certigraph.nodes.slots import ACTED, OPENED, Slot, Update, forgotten
 from certigraph.state.acting import ActingState, decide_view, outline_view, outlined_view, turn_of
 from certigraph.state.beliefs import Stagnation
 from certigraph.state.lessons import TrialState, advised_view, recall_view, reflect_view
+from certigraph.state.records import Action
+from certigraph.state.searching import SEARCH
 
 
 def _no_turns(state: ActingState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -21,6 +23,15 @@ def _turned(state: ActingState, update: Update, runtime: Runtime[Context]) -> Up
 
 def _next_trial(state: TrialState, update: Update, runtime: Runtime[Context]) -> Update:
     return {**_no_turns(state, update, runtime), "trial": state["trial"] + 1}
+
+
+def _to_depth(state: ActingState, update: Update, runtime: Runtime[Context]) -> Update:
+    """A search that does not say how many passages it wants gets as many as the limits say: no world knows them."""
+    action: Action = update["action"]
+    if action.kind != SEARCH or "k" in action.args:
+        return update
+    args = {**action.args, "k": limits_of(state["task"], runtime).passages}
+    return {**update, "action": action.model_copy(update={"args": args})}
 
 
 def over(state: ActingState, runtime: Runtime[Context]) -> bool:
@@ -41,7 +52,7 @@ RESET = Slot("reset", OPENED, record=_no_turns, opens_books=True)
 RESET_TRIAL = Slot("reset", OPENED, record=_next_trial)
 RECALL = Slot("recall", frozenset({"lessons"}), recall_view)
 OUTLINE = Slot("outline", frozenset({"outline"}), outline_view)
-DECIDE = Slot("decide", frozenset({"action", "thought"}), decide_view)
+DECIDE = Slot("decide", frozenset({"action", "thought"}), decide_view, _to_depth)
 DECIDE_OUTLINED = DECIDE._replace(view=outlined_view)
 DECIDE_ADVISED = DECIDE._replace(view=advised_view)
 ACT = Slot("act", ACTED, record=_turned)

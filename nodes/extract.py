@@ -28,7 +28,7 @@ the belief into the lobotomized harness, which sees o_t (section 6.2): so does t
 TOKENS = 300
 """Of freeform notes; the paper's extraction calls take fewer than 500 in all."""
 
-SAME = 0.6
+SAME = 0.5
 """Similarity from which an open question counts as the one that is called resolved: models reword."""
 
 

@@ -6,15 +6,17 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.context import Context
-from certigraph.nodes.acting_slots import ACT
+from certigraph.nodes.acting_slots import ACT, DECIDE
 from certigraph.nodes.slots import Slot, Update
+from certigraph.state.acting import turn_of
 from certigraph.state.beliefs import BelievingState, Stagnation
 from certigraph.state.gathering import BY_GATE, BY_METHOD, BY_ROUNDS, BY_STEPS, answer_view, gate_view, memory_view
 from certigraph.state.records import Action
+from certigraph.state.run import RunState
 from certigraph.state.searching import FINISH
 
 
-def answering(state: BelievingState, runtime: Runtime[Context]) -> bool:
+def answering(state: RunState, runtime: Runtime[Context]) -> bool:
     """Whether the task's benchmark takes an answer, so that one can be forced at the end."""
     return getattr(benchmark_of(state["task"], runtime), "answers", False)
 
@@ -68,8 +70,15 @@ def _unanswerable(state: BelievingState, runtime: Runtime[Context]) -> Update | 
     return None if taken else {}
 
 
+def _delivered(state: Any, update: Update, runtime: Runtime[Context]) -> Update:
+    turned = {"turns": [turn_of("", state["action"], update["observation"])]} if "turns" in state else {}
+    return {**update, **turned}
+
+
 MEMORY = Slot("memory", frozenset({"belief"}), memory_view)
 EXTRACT = MEMORY._replace(name="extract")
 GATE = Slot("gate", frozenset({"stagnation"}), gate_view, _round_kept, _nothing_yet)
 ANSWER = Slot("answer", frozenset({"action"}), answer_view, _forced, _unanswerable)
-DELIVER = ACT._replace(name="deliver")
+DELIVER = ACT._replace(name="deliver", record=_delivered)
+DECIDE_REMEMBERING = DECIDE._replace(writes=DECIDE.writes | {"belief"})
+"""For harnesses that keep a memory of their own, in the belief while that is native."""

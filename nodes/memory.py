@@ -38,11 +38,13 @@ def with_memory(operators: Mapping[str, object], slot: str = "memory") -> dict[s
         UnknownName: no condition has that name; lists them.
     """
     memory = operators.get(slot)
-    return {**operators, slot: condition(memory)} if isinstance(memory, str) else dict(operators)
+    return {**operators, slot: as_memory(memory)} if isinstance(memory, str) else dict(operators)
 
 
-def condition(name: str) -> Operator:
-    """The memory of a condition. Raises UnknownName, listing the conditions, where there is none of that name."""
-    if name not in CONDITIONS:
-        raise UnknownName(f"no memory condition {name!r}; known: {', '.join(CONDITIONS)}, or an operator of your own")
-    return CONDITIONS[name]()
+def as_memory(memory: Operator | str) -> Operator:
+    """A memory that is given by its condition's name, or as it is. Raises UnknownName as `with_memory` does."""
+    if not isinstance(memory, str):
+        return memory
+    if memory not in CONDITIONS:
+        raise UnknownName(f"no memory condition {memory!r}; known: {', '.join(CONDITIONS)}, or an operator of your own")
+    return CONDITIONS[memory]()

@@ -16,6 +16,7 @@ from certigraph.nodes.harnesses import PBAI
 from certigraph.nodes.specs import factory
 from certigraph.nodes.transcript import gathered
 from certigraph.state.acting import DecideView
+from certigraph.state.records import Action
 from certigraph.state.searching import FINISH, SEARCH, search, use
 
 TOOLS = (SEARCH, FINISH)
@@ -59,10 +60,10 @@ def tools_of(state: DecideView, runtime: Runtime[Context]) -> tuple[str, ...]:
 @lru_cache(maxsize=16)
 def with_tools(form: type[M], tools: tuple[str, ...]) -> type[M]:
     """The form of an answer whose field `tool` is one of these."""
-    return create_model(form.__name__, __base__=form, tool=(Literal[tools], ...))
+    return create_model(form.__name__, __base__=form, tool=(Literal[tools], ...))  # type: ignore[arg-type]
 
 
-def tool_used(tool: str, text: str, *, alpha: float, k: int | None = None) -> Any:
+def tool_used(tool: str, text: str, *, alpha: float, k: int | None = None) -> Action:
     """The action; how to retrieve concerns searches alone."""
     if tool != SEARCH:
         return use(tool, text)

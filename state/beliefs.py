@@ -78,6 +78,8 @@ class Stagnation(Record):
     reason: str = ""
     advice: str = ""
     """A new direction for the agent to take, where the gate gives one instead of stopping."""
+    resampled: int = 0
+    """How often it gave one."""
     at: int | None = None
     """The round, from 1, at which a shadow gate would have stopped the run."""
     answer: str | None = None
@@ -116,6 +118,8 @@ def _tokens(text: str) -> set[str]:
 
 
 def _chunks(observation: Observation) -> tuple[str, ...]:
+    if not observation.accepted:  # a refusal repeats the agent's own words, which are always new
+        return ()
     if observation.sources:
         return tuple(dict.fromkeys(observation.sources))
     lines: Iterable[str] = (line.strip() for line in re.split(r"[\n.]+", observation.text))

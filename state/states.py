@@ -3,6 +3,7 @@
 from typing import Any
 
 from certigraph.state.acting import ActingState, OutlineState
+from certigraph.state.hypothesising import HypothesesState
 from certigraph.state.lessons import TrialState
 from certigraph.state.run import RunState
 from certigraph.state.sdp import SDPState
@@ -15,6 +16,11 @@ STATES: dict[str, Any] = {
     "plan_and_solve": OutlineState,
     "reflexion": TrialState,
     "clin": TrialState,
+    "pbai": ActingState,
+    "ircot": ActingState,
+    "memgpt": ActingState,
+    "iter_retgen": ActingState,
+    "hypotheses": HypothesesState,
 }
 
 

@@ -19,7 +19,7 @@ ARROWS = {
     "graphs": {"nodes", "adapters", "state"},
     "evaluation": {"graphs", "nodes", "adapters", "state"},
 }
-SHARED_ADAPTERS = {"models"}
+SHARED_ADAPTERS = {"metrics", "models", "multihop", "retrieval", "searching"}
 """Folders under adapters/ that are no benchmark and may be imported by all of them."""
 
 MODULE = re.compile(r"certigraph(\.\w+)+(:\w+)?")

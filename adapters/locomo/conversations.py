@@ -54,10 +54,15 @@ class Conversation(Record):
 
         The title holds speaker and date, for a turn says "yesterday" and "I", and the id, so that titles differ.
         """
-        return [
-            Passage(id=f"{self.id}/{turn.id}", title=f"{turn.speaker}, {turn.date} ({turn.id})", text=_words(turn))
-            for turn in self.turns
-        ]
+        return [self._passage(turn) for turn in self.turns]
+
+    def evidence(self, question: Question) -> list[Passage]:
+        """The turns that a question's evidence names, in its order."""
+        turns = {turn.id: turn for turn in self.turns}
+        return [self._passage(turns[id_]) for id_ in question.evidence]
+
+    def _passage(self, turn: Turn) -> Passage:
+        return Passage(id=f"{self.id}/{turn.id}", title=f"{turn.speaker}, {turn.date} ({turn.id})", text=_words(turn))
 
 
 def read_conversations(path: Path) -> dict[str, Conversation]:

@@ -7,7 +7,7 @@ none of them is about Melanie.
 import re
 from collections.abc import Iterator, Sequence
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from certigraph.adapters.locomo.conversations import (
     ADVERSARIAL,
@@ -19,6 +19,8 @@ from certigraph.adapters.locomo.conversations import (
 )
 from certigraph.adapters.retrieval.analyzer import terms
 from certigraph.adapters.searching.scoring import set_overlap
+
+T = TypeVar("T")
 
 CATEGORIES = (MULTI_HOP, TEMPORAL, SINGLE_HOP)
 """Open-domain answers are inferred: the other speaker's may be too."""
@@ -49,7 +51,7 @@ def swapped_questions(conversation: Conversation) -> list[Swapped]:
     return list(_swapped(conversation))
 
 
-def drawn(questions: Sequence[Swapped], most: int, seed: int) -> list[Swapped]:
+def drawn(questions: Sequence[T], most: int, seed: int) -> list[T]:
     """At most so many of them, drawn by a seed, in their order."""
     chosen = Random(seed).sample(range(len(questions)), min(most, len(questions)))
     return [questions[place] for place in sorted(chosen)]

@@ -39,16 +39,22 @@ async def hop_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
     """A search, or a claim.
 
     Where passages are searched for, a claim needs a search for this target since the last claim, and a finding in what
-    is at hand then; else there is another search. A claim of nothing is made only where nothing else can be done, with
-    all passages at hand or all queries used up: it is rejected, and so the tries at the target end.
+    is at hand then; else there is another search, until all queries are used up. A claim of nothing is rejected, and so
+    the tries at the target end.
     """
-    searching, searched = retrieves(state["task"], runtime), _last_was_search(state["attempts"])
-    found = await _found(state, runtime) if searched or not searching else NOTHING
-    if searching and not found.found and (query := await next_query(state, runtime)):
-        again: Arguments = {AGAIN: True} if searched else {}
+    searching = retrieves(state["task"], runtime)
+    found = None if searching and not _unread(state) else await _found(state, runtime)
+    if searching and not (found and found.found) and (query := await next_query(state, runtime)):
+        again: Arguments = {AGAIN: True} if _last_was_search(state["attempts"]) else {}
         return search(query, k=limits_of(state["task"], runtime).passages, **again)
-    hop = Hop(_question(state), found.finding, found.entity)
-    return hop_claim(int(str(state["target"].args["index"])), hop, found.title)
+    said = found or await _found(state, runtime)
+    hop = Hop(_question(state), said.finding, said.entity)
+    return hop_claim(int(str(state["target"].args["index"])), hop, said.title)
+
+
+def _unread(state: RealizeView) -> bool:
+    """Whether a search, of this plan or at the end of the one before, brought up what was not read for this target."""
+    return _last_was_search(state["attempts"]) or (not state["attempts"] and "queries" in state["target"].args)
 
 
 def _last_was_search(attempts: Sequence[Attempt]) -> bool:

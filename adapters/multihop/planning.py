@@ -1,24 +1,26 @@
 """Propose and Replan (SDP Eqs. 1 and 4) for multi-hop question answering: sub-questions, the answer, the goal."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
+from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.multihop import prompts
-from certigraph.adapters.multihop.chain import HOP, PLACEHOLDER, certified_hops, closing, hop_predicate
-from certigraph.adapters.multihop.querying import queries_at
+from certigraph.adapters.multihop.chain import HOP, PLACEHOLDER, certified_hops, closing, hop_predicate, resolved
+from certigraph.adapters.multihop.querying import plain
 from certigraph.adapters.multihop.reading import retrieves
 from certigraph.adapters.prompting import listed, numbered, prompt, quoted
 from certigraph.state.endings import Fault
 from certigraph.state.records import Attempt, Predicate, Task
 from certigraph.state.sdp import ProposeView, ReplanView
+from certigraph.state.searching import SEARCH
 
 LEAST, MOST = 2, 4
-"""Sub-questions of MuSiQue; HotpotQA has two."""
+"""Sub-questions that MuSiQue needs; HotpotQA needs `LEAST`."""
 
 _COUNTED = re.compile(r"(?:.*/)?(\d)hop")
 
@@ -36,7 +38,9 @@ def hops_in(task: Task) -> int:
         Fault: the id does not begin with it.
     """
     if not (counted := _COUNTED.match(task.id)):
-        raise Fault("data", f"task {task.id!r} does not begin with its number of hops, as 2hop__1_2 does; use plain musique")
+        raise Fault(
+            "data", f"task {task.id!r} does not begin with its number of hops, as 2hop__1_2 does: use plain musique"
+        )
     return int(counted[1])
 
 
@@ -56,18 +60,21 @@ async def replanned(state: ReplanView, most: int, runtime: Runtime[Context]) -> 
     and where that failed too, the run gives up. Where passages are searched for, it goes on with other queries: the
     first hop carries those that were spent here, so that escalation goes on.
     """
-    first = len(certified_hops(state["certified"])) + 1
+    first = 1 + sum(predicate.kind == HOP for predicate in state["certified"].predicates)
     here = [attempt for attempt in state["attempts"] if attempt.position == state["head"]]
-    said = await _asked_again(state, first, max(most - first + 1, 1), runtime)
-    hops = numbered_hops(said.subquestions, first=first, most=max(most - first + 1, 1))
-    failed = {_plain(str(attempt.target.args.get("question", ""))) for attempt in here}
-    if not retrieves(state["task"], runtime) or not hops:
-        hops = _another_way(hops, state["task"].goal, failed)
-    if not hops:
-        return []
-    spent = _queries(here)
-    tail = [hop_predicate(first, hops[0], spent), *(hop_predicate(n, q) for n, q in enumerate(hops[1:], first + 1))]
-    return [*tail, *closing()]
+    hops = await _asked_again(state, here, first, max(most - first + 1, 1), runtime)
+    if not hops or not retrieves(state["task"], runtime):
+        hops = _another_way(hops, _asked_in_vain(here, state), state)
+    spent = [str(attempt.action.args["query"]) for attempt in here if attempt.action.kind == SEARCH]
+    tail = [hop_predicate(n, question, () if n > first else spent) for n, question in enumerate(hops, first)]
+    return [*tail, *closing()] if tail else []
+
+
+def _another_way(hops: Sequence[str], failed: Set[str], state: ReplanView) -> list[str]:
+    """The hops, else the question itself as one, else none: the first of them must not have failed."""
+    known = certified_hops(state["certified"])
+    ways = (hops, [state["task"].goal])
+    return next(([*way] for way in ways if way and plain(resolved(way[0], known)) not in failed), [])
 
 
 def numbered_hops(texts: Sequence[str], *, first: int, most: int) -> list[str]:
@@ -82,14 +89,29 @@ def numbered_hops(texts: Sequence[str], *, first: int, most: int) -> list[str]:
     return [PLACEHOLDER.sub(lambda found: f"#{moved.get(int(found[1]), found[1])}", text) for text in kept]
 
 
-async def _asked_again(state: ReplanView, first: int, most: int, runtime: Runtime[Context]) -> Subquestions:
-    known = certified_hops(state["certified"]).values()
-    stuck = [attempt for attempt in state["attempts"] if attempt.position == state["head"]]
+async def _asked_again(
+    state: ReplanView, here: Sequence[Attempt], first: int, most: int, runtime: Runtime[Context]
+) -> list[str]:
     instruction = prompts.REDECOMPOSE.format(
         task=state["task"].goal,
-        certified=quoted(numbered(f"{hop.question} {hop.entity}" for hop in known)),
-        failed=quoted(listed(dict.fromkeys(map(_failure, stuck)))),
+        certified=quoted(
+            numbered(f"{hop.question} {hop.entity}" for hop in certified_hops(state["certified"]).values())
+        ),
+        failed=quoted(listed(_failures(here)), limits_of(state["task"], runtime).context // 4),
         count=most,
         first=first,
     )
-    return await ask(prompt(runtime, instruction), Subquestions, role="planner", runtime=runtime)
+    said = await ask(prompt(runtime, instruction), Subquestions, role="planner", runtime=runtime)
+    return numbered_hops(said.subquestions, first=first, most=most)
+
+
+def _asked_in_vain(here: Sequence[Attempt], state: ReplanView) -> set[str]:
+    known = certified_hops(state["certified"])
+    return {plain(resolved(str(attempt.target.args.get("question", "")), known)) for attempt in here}
+
+
+def _failures(here: Sequence[Attempt]) -> Iterator[str]:
+    """Each target that was tried, with why its claims did not do."""
+    for target in dict.fromkeys(attempt.target.text for attempt in here):
+        reasons = (a.verdict.reason for a in here if a.target.text == target and a.action.kind != SEARCH)
+        yield f"{target} {'; '.join(dict.fromkeys(reasons)) or 'nothing was found'}"

@@ -40,8 +40,12 @@ from the list again.
 GUESS = """\
 Question: {task}
 
+Searched in vain:
+{failed}
+
 Sub-question: {question}
-Nothing that was searched for brought up its answer. Name the most likely answer, a name or a few words.
+Nothing that was searched for brought up its answer. Name the most likely answer that is not in the list, a name or a
+few words.
 """
 
 FIND = """\

@@ -11,7 +11,7 @@ from certigraph.adapters.models.ask import ask
 from certigraph.adapters.multihop import prompts
 from certigraph.adapters.multihop.chain import certified_hops, resolved, told
 from certigraph.adapters.prompting import listed, prompt, quoted
-from certigraph.adapters.retrieval.analyzer import STOPWORDS
+from certigraph.adapters.retrieval.analyzer import STOPWORDS, words
 from certigraph.state.records import Attempt, Predicate
 from certigraph.state.sdp import RealizeView
 from certigraph.state.searching import SEARCH
@@ -19,7 +19,8 @@ from certigraph.state.searching import SEARCH
 BY_ENTITIES, BY_GUESS = 4, 6
 """Failed queries of a hop after which only its entities are searched for, and after which a guess of the answer is."""
 
-_SPAN = re.compile(r"[A-Z\d][\w.'’&-]*(?: (?:(?:of|the|de|la|van|von|and|in|for) ){0,2}[A-Z\d][\w.'’&-]*)*")
+_NAME = r"[A-Z\d\u00c0-\u00de\u0100-\u017f][\w.'\u2019&-]*"
+_SPAN = re.compile(rf"{_NAME}(?: (?:(?:of|the|de|la|van|von) ){{0,2}}{_NAME})*")
 
 
 class Query(BaseModel):
@@ -38,13 +39,12 @@ async def next_query(state: RealizeView, runtime: Runtime[Context]) -> str:
     """A query that was not tried at this hop; empty where every way to one is used up."""
     failed = queries_at(state["target"], state["attempts"])
     question = resolved(str(state["target"].args["question"]), certified_hops(state["certified"]))
-    spans = entities(question)
-    plain = [" ".join(spans), *spans, question]
-    if len(failed) >= BY_GUESS:
-        return _untried([await _guessed(state, question, runtime), *plain], failed)
-    if len(failed) >= BY_ENTITIES and (query := _untried(plain[:-1], failed)):
+    names = [" ".join(entities(question)), *entities(question)]
+    if len(failed) < BY_ENTITIES:
+        return _untried([await _written(state, question, failed, runtime), question, *names], failed)
+    if len(failed) < BY_GUESS and (query := _untried(names, failed)):
         return query
-    return _untried([await _written(state, question, failed, runtime), question, *plain], failed)
+    return _untried([await _guessed(state, question, failed, runtime), *names, question], failed)
 
 
 def queries_at(target: Predicate, attempts: Sequence[Attempt]) -> list[str]:
@@ -63,16 +63,17 @@ def entities(question: str) -> list[str]:
 def _without_opening(span: str, start: int) -> str:
     first, _, rest = span.partition(" ")
     opens = start == 0 and first.lower() in STOPWORDS
-    return rest if opens else span.removesuffix("'s").removesuffix("’s").rstrip(".,")
+    return rest if opens else span.removesuffix("'s").removesuffix("\u2019s").rstrip(".,")
+
+
+def plain(text: str) -> str:
+    """The words of a text, by which two of them are the same query or sub-question."""
+    return " ".join(words(text))
 
 
 def _untried(queries: Iterable[str], failed: Sequence[str]) -> str:
-    used = {_plain(query) for query in failed}
-    return next((query for query in queries if _plain(query) and _plain(query) not in used), "")
-
-
-def _plain(query: str) -> str:
-    return " ".join(re.findall(r"\w+", query.casefold()))
+    used = {plain(query) for query in failed}
+    return next((query for query in queries if plain(query) and plain(query) not in used), "")
 
 
 async def _written(state: RealizeView, question: str, failed: Sequence[str], runtime: Runtime[Context]) -> str:
@@ -85,6 +86,6 @@ async def _written(state: RealizeView, question: str, failed: Sequence[str], run
     return (await ask(prompt(runtime, instruction), Query, role="executor", runtime=runtime)).query.strip()
 
 
-async def _guessed(state: RealizeView, question: str, runtime: Runtime[Context]) -> str:
-    instruction = prompts.GUESS.format(task=state["task"].goal, question=question)
+async def _guessed(state: RealizeView, question: str, failed: Sequence[str], runtime: Runtime[Context]) -> str:
+    instruction = prompts.GUESS.format(task=state["task"].goal, question=question, failed=listed(failed))
     return (await ask(prompt(runtime, instruction), Guess, role="executor", runtime=runtime)).guess.strip()

@@ -17,6 +17,7 @@ from certigraph.adapters.prompting import clipped, prompt, quoted
 from certigraph.state.passages import Passage
 from certigraph.state.records import Observation, Predicate, Task, Verdict
 from certigraph.state.sdp import ValidateView
+from certigraph.state.searching import SEARCH
 
 
 class Support(BaseModel):
@@ -38,7 +39,7 @@ async def verdict_on(state: ValidateView, strict: bool, runtime: Runtime[Context
     seen, target = state["observation"], state["tail"][0]
     if target.kind == GOAL:
         return Verdict(depth=int(seen.accepted and seen.done), reason="an answer is handed in only once")
-    if target.kind == HOP and "query" in seen.data:
+    if target.kind == HOP and seen.data.get("tool") == SEARCH:
         # The first search only gathers evidence; one that follows a search in vain is a try, so that tries end.
         return Verdict(depth=0, reason=_brought_up(seen), looked=not seen.data.get(AGAIN))
     if not seen.accepted:
@@ -50,7 +51,7 @@ async def verdict_on(state: ValidateView, strict: bool, runtime: Runtime[Context
 
 async def _on_claim(task: Task, seen: Observation, runtime: Runtime[Context]) -> Verdict:
     """The paragraph of the cited title, then the best other one; each is put to the same verifier (appendix A.5)."""
-    if rejected := no_finding(str(seen.data.get("finding", ""))):
+    if rejected := no_finding(_said(seen, "finding")) or no_answer(_said(seen, "entity")):
         return Verdict(depth=0, reason=rejected)
     reasons = []
     for passage in await passages_of(seen.sources, task, runtime):
@@ -64,15 +65,15 @@ async def _on_claim(task: Task, seen: Observation, runtime: Runtime[Context]) ->
 async def _verified(passage: Passage, seen: Observation, task: Task, runtime: Runtime[Context]) -> Support:
     instruction = prompts.VERIFY.format(
         passage=quoted(clipped(f"{passage.title}: {passage.text}", room(limits_of(task, runtime)))),
-        question=seen.data.get("subquestion", ""),
-        finding=seen.data["finding"],
-        entity=seen.data.get("entity", ""),
+        question=_said(seen, "subquestion"),
+        finding=_said(seen, "finding"),
+        entity=_said(seen, "entity"),
     )
     return await ask(prompt(runtime, instruction), Support, role="validator", runtime=runtime)
 
 
 def _credited(said: Support, passage: Passage, seen: Observation) -> str:
-    cited = str(seen.data.get("title", ""))
+    cited = _said(seen, "title")
     corrected = not seen.data.get("resolved") or passage.id != seen.sources[0]
     return f"in {passage.title!r} and not in {cited!r}: {said.reason}" if corrected else said.reason
 
@@ -81,7 +82,7 @@ async def _on_answer(
     task: Task, tail: Sequence[Predicate], seen: Observation, strict: bool, runtime: Runtime[Context]
 ) -> Verdict:
     """The answer, and with it the goal where that comes next."""
-    answer, chain = str(seen.data.get("answer", "")).strip(), carried_chain(seen.data)
+    answer, chain = _said(seen, "answer"), carried_chain(seen.data)
     rejected = no_answer(answer) or (strict and no_short_answer(task.goal, answer, chain))
     if rejected:
         return Verdict(depth=0, reason=rejected)
@@ -96,3 +97,7 @@ async def _on_answer(
 
 def _brought_up(seen: Observation) -> str:
     return f"{len(seen.sources)} passages" if seen.accepted else " ".join(seen.text.split())[:160]
+
+
+def _said(seen: Observation, argument: str) -> str:
+    return str(seen.data.get(argument) or "").strip()

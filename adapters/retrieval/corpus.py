@@ -51,9 +51,8 @@ class Corpus:
         if not asked or k < 1:
             return []
         clauses = any_of(self._schema, BODY, asked)
-        if not self._boost:
-            return self._best(clauses, k)
-        return titles_first(self._named(query, clauses), self._best(clauses, k + MOST_TITLE_HITS), k)
+        ranked = self._best(clauses, k)
+        return titles_first(self._named(query, clauses), ranked, k) if self._boost else ranked
 
     def passage(self, id: str) -> Passage:
         """The passage of an id. Raises UnknownName where the corpus has none."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from certigraph.adapters.retrieval.analyzer import terms
 from certigraph.adapters.retrieval.protocol import Hit
-from certigraph.adapters.retrieval.titles import MOST_TITLE_HITS, named_keys, title_keys, titles_first
+from certigraph.adapters.retrieval.titles import named_keys, title_keys, titles_first
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.passages import Passage
 
@@ -41,8 +41,8 @@ class Pool:
         scores = self._bm25.get_scores(asked)
         # By shared terms and not by score: in a pool of one passage BM25Okapi scores every match below zero.
         matching = (n for n, counts in enumerate(self._bm25.doc_freqs) if not counts.keys().isdisjoint(asked))
-        ranked = self._hits(matching, scores, k + MOST_TITLE_HITS)
-        return titles_first(self._hits(self._named(query), scores, k), ranked, k) if self._boost else ranked[:k]
+        ranked = self._hits(matching, scores, k)
+        return titles_first(self._hits(self._named(query), scores, k), ranked, k) if self._boost else ranked
 
     def passage(self, id: str) -> Passage:
         """The passage of an id. Raises UnknownName where the pool has none."""

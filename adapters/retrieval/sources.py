@@ -84,11 +84,12 @@ def _archived(corpus: Path) -> Iterator[tuple[str, IO[bytes]]]:
 def _rows_of(name: str, file: IO[bytes]) -> Iterator[_Row]:
     for number, line in enumerate([file.read()] if ".json" in Path(name).suffixes else file, 1):
         if line.strip():
-            value = _parsed(f"{name}:{number}", line)
+            place = f"{name}:{number}"
+            value = _parsed(place, line)
             if isinstance(value, list):
-                yield from (_Row(f"{name}: row {place}", row) for place, row in enumerate(value, 1))
+                yield from (_Row(f"{place}: row {inner}", row) for inner, row in enumerate(value, 1))
             else:
-                yield _Row(f"{name}:{number}", value)
+                yield _Row(place, value)
 
 
 def _parsed(place: str, line: bytes) -> Any:

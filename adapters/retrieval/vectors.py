@@ -65,9 +65,7 @@ def _opened(path: Path, count: int) -> "Vectors":
     try:
         vectors: Vectors = numpy.load(path, mmap_mode="r")
     except (OSError, EOFError, ValueError) as error:
-        raise Fault(
-            "data", f"cannot read the vectors in {path} ({error}): delete the file, they are built again"
-        ) from error
+        raise Fault("data", f"cannot read the vectors in {path} ({error}): delete the file") from error
     if vectors.shape != (count, WIDTH):
         raise Fault("data", f"{path} has vectors of shape {vectors.shape}, not {(count, WIDTH)}: delete the file")
     return vectors

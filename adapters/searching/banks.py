@@ -1,6 +1,6 @@
 """The questions of a benchmark, split by split."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Generic, TypeVar
 
@@ -41,9 +41,14 @@ class QuestionBank(Generic[Q]):
         some = ", ".join(list(known)[:3])
         raise UnknownName(f"{self.name} has no question {id_!r}; {len(known)} in {SPLITS[0]}, for example {some}")
 
+    def all(self) -> Iterator[Q]:
+        """The questions of all splits there are."""
+        for questions in self._readable():
+            yield from questions.values()
+
     def passages(self) -> dict[str, Passage]:
         """The distinct paragraphs of all splits there are, by id."""
-        return {p.id: p for questions in self._readable() for question in questions.values() for p in question.passages}
+        return {passage.id: passage for question in self.all() for passage in question.passages}
 
     def _readable(self) -> Sequence[Mapping[str, Q]]:
         read = [self._read(SPLITS[0])]

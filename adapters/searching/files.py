@@ -41,18 +41,18 @@ def read_rows(path: Path) -> Iterator[Row]:
     Raises:
         Fault: the file cannot be read, or a line is not JSON.
     """
-    try:
-        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        text = raw.decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise Fault("data", f"{path} cannot be read ({error}): put the file there whole") from error
+    text = _text(path)
     if text.lstrip().startswith("["):
-        listed = _json(text, str(path))
-        yield from (Row(f"{path}: row {number}", value) for number, value in enumerate(listed, 1))
+        yield from (Row(f"{path}: row {number}", value) for number, value in enumerate(_json(text, str(path)), 1))
         return
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             yield Row(f"{path}:{number}", _json(line, f"{path}:{number}"))
+
+
+def read_json(path: Path) -> Any:
+    """The one JSON value of a file. Raises Fault as `read_rows` does."""
+    return _json(_text(path), str(path))
 
 
 def checked(model: type[M], row: Row) -> M:
@@ -73,6 +73,14 @@ def unique(rows: Sequence[tuple[Row, str]]) -> None:
         if id_ in places:
             raise Fault("data", f"{row.where}: the id {id_!r} is taken by {places[id_]}: give each question its own")
         places[id_] = row.where
+
+
+def _text(path: Path) -> str:
+    try:
+        raw = path.read_bytes()
+        return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise Fault("data", f"{path} cannot be read ({error}): put the file there whole") from error
 
 
 def _json(text: str, where: str) -> Any:

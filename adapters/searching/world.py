@@ -44,12 +44,16 @@ class SearchWorld:
         return Observation(text=f"{len(self._given) or 'No'} passages are at hand.")
 
     def step(self, action: Action) -> Observation:
-        """Use a tool; what is none, or finds nothing, is refused with the reason."""
+        """Use a tool; what is none, or finds nothing, is refused with the reason.
+
+        The answer's `data` repeats `tool` and arguments, for a validator sees nothing else of the action.
+        """
         meant, tools = parsed(action), self._tools()
         if meant is None or meant.kind not in tools:
             known = ", ".join(f"{name}[...]" for name in tools if name not in (CLAIM, ANSWER))
             return refused(f"{action.text[:100]!r} is no action here; write one of {known}")
-        return tools[meant.kind](meant)
+        observation = tools[meant.kind](meant)
+        return observation.model_copy(update={"data": {"tool": meant.kind, **meant.args, **observation.data}})
 
     def view(self) -> str:
         """The titles of the passages at hand, one a line."""

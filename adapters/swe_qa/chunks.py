@@ -11,7 +11,7 @@ CHUNK = 40
 """Lines of a passage: about 400 tokens of code."""
 
 MOST_CHUNKS = 30_000
-"""What BM25 in memory serves in 0.3 s a query."""
+"""BM25 in memory takes 0.1 s a query over so many, and 300 MB."""
 
 
 class RepositoryLibrary:

@@ -7,7 +7,8 @@ from typing import Any
 from pydantic import Field
 
 from certigraph.evaluation.finding import trajectory_files
-from certigraph.evaluation.settings import GRAPHS, graph_module, operators_of
+from certigraph.evaluation.settings import graph_module, operators_of
+from certigraph.evaluation.shipped import GRAPHS
 from certigraph.nodes.specs import Spec
 from certigraph.state.endings import Fault
 from certigraph.state.reading import read_trajectory

@@ -15,7 +15,7 @@ from certigraph.evaluation.judging.judgements import Judgement, keep, read_judge
 from certigraph.evaluation.judging.rubrics import Rubric
 from certigraph.evaluation.judging.scripted import WordJudge
 from certigraph.evaluation.run import blocking
-from certigraph.evaluation.settings import shareable
+from certigraph.evaluation.settings import model_name, shareable
 from certigraph.state.endings import LimitReached
 
 NO_ANSWER = "the run ended without an answer"
@@ -46,7 +46,7 @@ def judge(cases: Sequence[Case], rubric: Rubric, context: Context, out: Path, *,
     """
     if is_scripted(context.roles.get("judge", context.model)):
         context = context.model_copy(update={"benchmark": WordJudge()})
-    mind = str(shareable(context)["roles"].get("judge") or shareable(context)["model"])  # type: ignore[union-attr]
+    mind = _called(context)
     kept = {judgement.key: judgement for judgement in read_judgements(out)}
     keys = [(case.run, rubric.name, mind, case.answer) for case in cases]
     waiting = [case for case, key in zip(cases, keys, strict=True) if key not in kept]
@@ -60,7 +60,16 @@ def judge(cases: Sequence[Case], rubric: Rubric, context: Context, out: Path, *,
 
     stopped = blocking(_judged(waiting, rubric, context, mind, listener))
     known = kept | {judgement.key: judgement for judgement in fresh}
-    return Judged([known[key] for key in keys if key in known], len(waiting) - len(fresh), stopped)
+    # a method's name depends on what it is found beside, so that an earlier one may be another
+    ours = [
+        known[key].model_copy(update={"method": c.method}) for c, key in zip(cases, keys, strict=True) if key in known
+    ]
+    return Judged(ours, len(waiting) - len(fresh), stopped)
+
+
+def _called(context: Context) -> str:
+    named = context.roles.get("judge")
+    return model_name(named) if named and context.chat is None else str(shareable(context)["model"])
 
 
 async def _judged(

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from certigraph.evaluation.judging.judge import Judged, Told
 from certigraph.evaluation.judging.judgements import Judgement
@@ -53,7 +53,7 @@ def print_judged(judged: Judged, unfinished: int, out: str, *, as_json: bool) ->
 
 def _table(judgements: Sequence[Judgement]) -> Table:
     criteria = list(dict.fromkeys(name for j in judgements for name in j.parts))
-    table = Table("method", "n", "score", "95 % interval", *criteria, box=None)
+    table = Table(Column("method", no_wrap=True), "n", "score", "95 % interval", *criteria, box=None)
     for method, group in by_method(judgements).items():
         mean = means(group)[method]
         between = "" if mean.low is None else f"{mean.low:.1f} to {mean.high:.1f}"

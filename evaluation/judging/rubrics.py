@@ -68,7 +68,7 @@ def cgdp_score(verdict: CgdpVerdict) -> float:
 
 def swe_score(verdict: SweVerdict) -> float:
     """The sum of the five ratings as a share of the highest, 50; the lowest possible score is 10."""
-    return 2.0 * sum(verdict.model_dump().values())
+    return 2.0 * (verdict.correctness + verdict.completeness + verdict.relevance + verdict.clarity + verdict.reasoning)
 
 
 def tdp_score(verdict: TdpVerdict) -> float:
@@ -107,7 +107,7 @@ Other words, forms of a name and formats of a date for the same thing agree. Whe
 cannot be answered, an answer that says so has 10, 10 and 0, and one that names something has correctness 0."""
 
 SWE_QA = """\
-Rate the answer to a question about source code by five criteria, each a whole number from 1 to 10; 5 is an average answer.
+Rate an answer about source code by five criteria, each a whole number from 1 to 10; 5 is an average answer.
 correctness: its statements about the code are true by the reference.
 completeness: it covers the points of the reference.
 relevance: it keeps to the question.

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from certigraph.evaluation.recall.figures import Recall, RecallStudy
 from certigraph.evaluation.recall.scoring import MEASURES
+from certigraph.evaluation.report.html import counted
 from certigraph.evaluation.statistics import told_apart
 
 
@@ -16,8 +17,12 @@ def print_recall(study: RecallStudy) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for corpus in study.corpora:
         mine = [one for one in study.recalls if one.split == corpus.split]
-        size = f"{corpus.questions} questions, {corpus.hops} hops, {corpus.passages:,} passages"
-        console.print(f"{corpus.split}: {size}", style="bold")
+        sizes = [
+            counted(corpus.questions, "question"),
+            counted(corpus.hops, "hop"),
+            counted(corpus.passages, "passage"),
+        ]
+        console.print(f"{corpus.split}: {', '.join(sizes)}", style="bold")
         console.print(_table(mine, corpus.questions))
     console.print(
         "second line: difference to bm25 asked the question once; bold where told apart (p of Holm within 5 %)"
@@ -43,9 +48,9 @@ def _mean(one: Recall) -> str:
 def _difference(one: Recall, questions: int) -> str:
     if one.difference is None:
         return ""
-    shown = f"{100 * one.difference:+.1f}{_interval(one.difference_low, one.difference_high, '+.1f')}"
-    known = one.difference_low is not None and one.difference_high is not None
-    apart = told_apart((one.difference_low, one.difference_high), questions, one.p) if known else False
+    low, high = one.difference_low, one.difference_high
+    shown = f"{100 * one.difference:+.1f}{_interval(low, high, '+.1f')}"
+    apart = told_apart(None if low is None or high is None else (low, high), questions, one.p)
     return f"[bold not dim]{shown}[/]" if apart else shown
 
 

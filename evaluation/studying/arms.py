@@ -12,13 +12,13 @@ from certigraph.evaluation.studying.variants import VARIANTS, Ablation
 from certigraph.nodes.specs import Spec
 from certigraph.state.endings import UnknownName
 
-HARNESSES = ("ircot", "react", "memgpt", "iter_retgen")
+IRCOT, REACT, MEMGPT, ITER_RETGEN = HARNESSES = ("ircot", "react", "memgpt", "iter_retgen")
 NATIVE, LOBOTOMIZED, STRUCTURED, FREEFORM = MEMORIES = ("native", "lobotomized", "structured", "freeform")
 BELIEFS = (STRUCTURED, FREEFORM)
 OFF, SHADOW, ON = GATES = ("off", "shadow", "on")
 """A shadow notes where the gate would have stopped and what the answer would have been; the run goes on."""
 
-MEMORYLESS = ("iter_retgen",)
+MEMORYLESS = (ITER_RETGEN,)
 """Harnesses with no memory to take away."""
 
 GATE = "exhaustion_gate"

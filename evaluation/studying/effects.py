@@ -19,7 +19,7 @@ MEMORY_PAIRS = (
 )
 """Which condition is set against which."""
 
-FIGURES = ("n", "mean", "low", "high", "p", "p_holm", "detectable")
+FIGURES = ("n", "difference", "low", "high", "p", "p_holm", "detectable")
 COLUMNS = ["family", "measure", "left", "right", *FIGURES, "words"]
 
 
@@ -85,12 +85,19 @@ def _family_wise(episodes: pd.DataFrame, pairs: Sequence[Pair], measure: str) ->
         found = adjusted([difference(rows[pair.left.name], rows[pair.right.name]) for pair in mine])
         for pair, one in zip(mine, found, strict=True):
             named = one.model_copy(update={"method": pair.left.name, "against": pair.right.name})
-            yield {"family": family, "measure": measure, "left": pair.left.name, "right": pair.right.name, **_told(named)}
+            yield {
+                "family": family,
+                "measure": measure,
+                "left": pair.left.name,
+                "right": pair.right.name,
+                **_told(named),
+            }
 
 
 def _told(found: Difference) -> dict[str, object]:
-    plain = found.model_dump(include={"n", "mean", "low", "high", "p", "detectable"})
-    return {**plain, "p_holm": found.p_adjusted, "words": found.words}
+    plain = found.model_dump(include={"n", "low", "high", "p", "detectable"})
+    named = {"left": found.method, "right": found.against, "difference": found.mean}
+    return {**named, **plain, "p_holm": found.p_adjusted, "words": found.words}
 
 
 def _arms(episodes: pd.DataFrame) -> list[Arm]:

@@ -6,6 +6,7 @@ from statistics import stdev
 import pandas as pd
 
 from certigraph.evaluation.anatomy.intervals import share_of
+from certigraph.evaluation.comparing.summary import Difference
 from certigraph.evaluation.statistics import mean_of
 from certigraph.evaluation.studying.arms import SHADOW
 from certigraph.evaluation.studying.effects import adjusted, by_task, difference
@@ -91,15 +92,17 @@ def _firing(rows: pd.DataFrame) -> dict[str, object]:
     }
 
 
-def _changed(change: object, rows: pd.DataFrame) -> dict[str, object]:
+def _changed(change: Difference, rows: pd.DataFrame) -> dict[str, object]:
     apart = (rows["blended_score"] - rows["score"]).tolist()
     saving, low, high = saving_of(rows)
     return {
         "natural": float(rows["score"].mean()),
         "blended": float(rows["blended_score"].mean()),
-        **{f"change_{part}": getattr(change, part) for part in ("low", "high", "p")},
-        "change": getattr(change, "mean"),
-        "p_holm": getattr(change, "p_adjusted"),
+        "change": change.mean,
+        "change_low": change.low,
+        "change_high": change.high,
+        "p": change.p,
+        "p_holm": change.p_adjusted,
         "spread": stdev(apart) if len(apart) > 1 else None,
         "saving": saving,
         "saving_low": low,
@@ -116,5 +119,5 @@ def _mean(values: "pd.Series[int]", told: Callable[["pd.Series[int]"], float] | 
 
 FIGURES = (
     *("n", "fire", "fire_low", "fire_high", "mean_round", "median_round", "natural", "blended"),
-    *("change", "change_low", "change_high", "change_p", "p_holm", "spread", "saving", "saving_low", "saving_high"),
+    *("change", "change_low", "change_high", "p", "p_holm", "spread", "saving", "saving_low", "saving_high"),
 )

@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 
 from certigraph.adapters.protocols import Operator
 from certigraph.evaluation.run import blocking
+from certigraph.evaluation.shipped import OPERATORS
 from certigraph.evaluation.studying.reading import Seen
 from certigraph.evaluation.studying.spending import GATE, spending_of, tokens_of
+from certigraph.nodes.gate_grid import gate_grid
+from certigraph.nodes.specs import operator_from
 from certigraph.state.beliefs import Round, Stagnation
 
 
@@ -22,15 +25,18 @@ class Replayed(NamedTuple):
     saved: int
 
 
+def replayed_gates() -> dict[str, Operator]:
+    """The settings that are replayed, by label: our grid of sixteen (`certigraph.nodes.gate_grid`)."""
+    return {label: operator_from(spec, OPERATORS) for label, spec in gate_grid().items()}
+
+
 def replays_of(seen: Seen, gates: Mapping[str, Operator]) -> list[Replayed]:
     """Every setting on a run that no gate stopped."""
     natural = tokens_of([event for event in seen.events if event.node != GATE])
     opening = tokens_of([event for event in seen.events if event.node == "reset"])
     rounds = [spent.tokens for spent in spending_of(seen.events)]
     fired = blocking(_fire_rounds(gates, seen))
-    return [
-        Replayed(name, at, 0 if at is None else natural - opening - sum(rounds[:at])) for name, at in fired.items()
-    ]
+    return [Replayed(name, at, 0 if at is None else natural - opening - sum(rounds[:at])) for name, at in fired.items()]
 
 
 async def _fire_rounds(gates: Mapping[str, Operator], seen: Seen) -> dict[str, int | None]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pandas as pd
 
@@ -10,8 +11,11 @@ from certigraph.evaluation.studying import gating
 from certigraph.evaluation.studying.effects import effects, effects_by_hops
 from certigraph.evaluation.studying.frames import Frames
 from certigraph.evaluation.studying.gaps import GAPS
+from certigraph.evaluation.studying.pareto import pareto
 
 ARM = ["method", "harness", "memory", "gate", "variant"]
+
+THOUSAND = 1_000
 
 Tables = dict[str, pd.DataFrame]
 
@@ -81,12 +85,24 @@ TABLES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "differences_by_hops": lambda frames: effects_by_hops(frames.episodes),
     "gaps": gaps,
     "prompts": prompts,
+    "pareto": lambda frames: pareto(frames.episodes),
 }
 
 
 def tables_of(frames: Frames) -> Tables:
     """All tables; one without a line where there is nothing to tell yet."""
     return {name: table(frames) for name, table in TABLES.items()}
+
+
+def cell(value: Any) -> str:
+    """A figure as a table shows it: three digits, thousands whole, `-` where there is none."""
+    if isinstance(value, str):
+        return value
+    if pd.isna(value):
+        return "-"
+    if not isinstance(value, float):
+        return f"{value:,}"
+    return f"{value:,.0f}" if abs(value) >= THOUSAND else f"{value:.3g}"
 
 
 def _each(rows: pd.DataFrame, by: list[str], measures: dict[str, Callable[[pd.DataFrame], Told]]) -> pd.DataFrame:

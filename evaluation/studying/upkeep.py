@@ -1,6 +1,6 @@
 """What a belief state takes and how it degrades: reorganisation (CGDP, H.4) and 'no evidence' artefacts (table 4)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from certigraph.evaluation.studying.arms import BELIEFS, STRUCTURED
@@ -44,7 +44,7 @@ def _reorganising(seen: Seen) -> Iterator[Event]:
         before = count
 
 
-def _second_calls(event: Event) -> list[Mapping[str, Any]]:
+def _second_calls(event: Event) -> Sequence[Mapping[str, Any]]:
     """The extractor's calls after its extraction, refused tries of which are no reorganisation."""
     calls = [call for call in event.calls if call["role"] == EXTRACTOR]
     extracted = next((place for place, call in enumerate(calls) if not call.get("failure")), len(calls))

@@ -120,6 +120,16 @@ def test_prose_is_kept_too_and_a_script_is_not(tmp_path: Path):
         assert [json.loads(text) for (text,) in replies.execute("SELECT reply FROM replies")] == [{"text": "Ünïcode ☃"}]
 
 
+def test_prose_of_another_length_is_another_question_and_the_endpoint_is_told(tmp_path: Path):
+    with stub("first", "second") as server:
+        runtime = Runtime(context=Context(chat=chat(server), cache=str(tmp_path)))
+        said = [
+            asyncio.run(ask_text(PROMPT, role="extractor", runtime=runtime, tokens=tokens)) for tokens in (None, 50, 50)
+        ]
+    assert said == ["first", "second", "second"]
+    assert [request.get("max_completion_tokens") for request in server.requests] == [None, 50]
+
+
 @pytest.mark.parametrize("broken", [b"no database", b"SQLite format 3\x00" + b"\xff" * 4_000])
 def test_a_corrupt_file_is_a_clear_fault(broken: bytes, tmp_path: Path):
     (tmp_path / FILE).write_bytes(broken)

@@ -75,6 +75,13 @@ def test_an_interrupted_build_goes_on_after_its_last_commit(tmp_path: Path, writ
     assert [hit.passage.id for hit in open_corpus(tmp_path / "i").search("common", 40)] == [f"p{n}" for n in range(40)]
 
 
+def test_a_build_goes_on_while_what_stopped_it_is_still_looked_at(tmp_path: Path):
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        build_index(cut_off(25, passages(40)), tmp_path / "i", batch=10)
+    assert build_index(passages(40), tmp_path / "i", batch=10).passages == 40
+    assert stopped.tb
+
+
 def test_a_build_that_was_killed_before_it_was_renamed_is_finished_without_writing(tmp_path: Path, written: list[str]):
     whole = build_index(passages(40), tmp_path / "i")
     (tmp_path / "i").rename(unfinished_folder(tmp_path / "i"))

@@ -7,9 +7,11 @@ import typer
 from rich.console import Console
 
 from certigraph.cli.comparing import ablate_command, compare_command
+from certigraph.cli.indexing import index_command
 from certigraph.cli.looking import anatomy_command, export_command, figures_command, graph_command, list_command
 from certigraph.cli.measuring import bench_command, eval_command, score_command
 from certigraph.cli.running import report_command, resume_command, run_command
+from certigraph.cli.studying import study_app
 from certigraph.state.endings import Fault, Interrupted, UnknownName
 
 __all__ = ["app", "main"]
@@ -20,6 +22,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "eval": eval_command,
     "compare": compare_command,
     "ablate": ablate_command,
+    "index": index_command,
     "score": score_command,
     "graph": graph_command,
     "report": report_command,
@@ -39,6 +42,7 @@ app = typer.Typer(
 )
 for name, command in COMMANDS.items():
     app.command(name)(command)
+app.add_typer(study_app, name="study")
 
 
 def main(arguments: list[str] | None = None) -> None:

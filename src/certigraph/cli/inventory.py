@@ -11,7 +11,8 @@ from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
 from certigraph.adapters.context import Budget
 from certigraph.adapters.models.chat import FORMS
 from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.settings import GRAPHS, OPERATORS, graph_module
+from certigraph.evaluation.settings import graph_module
+from certigraph.evaluation.shipped import GRAPHS, OPERATORS
 
 
 def inventory() -> dict[str, Any]:

@@ -108,9 +108,18 @@ def bench_command(
     supersteps: Annotated[int, typer.Option(min=50, help="Supersteps of each loop.")] = 1_000,
     episodes: Annotated[int, typer.Option(min=0, help="Episodes of an evaluation, one and 16 at once; 0: none.")] = 100,
     big: Annotated[bool, typer.Option(help="Also a store of 300 cities and 3.8 million flights.")] = False,
+    retrieval: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Instead, search N generated abstracts: 84000, 5200000.")
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Measure certigraph's own machinery beside a bare LangGraph loop and a plain Python loop."""
+    if retrieval:
+        from certigraph.evaluation.bench.retrieval import bench_retrieval, print_retrieval
+
+        said = (lambda line: None) if as_json else typer.echo
+        print_retrieval(bench_retrieval(retrieval, big=retrieval >= 500_000, said=said), as_json=as_json)
+        return
     from certigraph.evaluation.bench.bench import bench, print_bench
 
     print_bench(bench(supersteps, big=big, episodes=episodes), as_json=as_json)

@@ -1,0 +1,1 @@
+"""HotpotQA (Yang et al., 2018): questions over two paragraphs of Wikipedia."""

@@ -1,0 +1,62 @@
+"""What `certigraph study cgdp` does between its options and its tables."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+
+from certigraph.evaluation.comparing.cells import cells_of
+from certigraph.evaluation.comparing.command import Order, carry_out
+from certigraph.evaluation.comparing.plan import Method
+from certigraph.evaluation.settings import parse_swap
+from certigraph.evaluation.studying.arms import GATE, HARNESSES, MEMORIES, SHADOW, ablated, arms_of, method_of
+from certigraph.evaluation.studying.printing import print_study
+from certigraph.evaluation.studying.report import PAGE, report
+from certigraph.evaluation.studying.variants import ABLATIONS
+from certigraph.state.endings import Interrupted, UnknownName
+
+
+class Asked(NamedTuple):
+    """Which arms a study has; of harnesses and conditions all, or an ablation's own, where none is named."""
+
+    harnesses: Sequence[str] = ()
+    memories: Sequence[str] = ()
+    gates: Sequence[str] = (SHADOW,)
+    ablate: str = ""
+    gate: str = GATE
+    """The gate that a shadow watches or that stops runs, as `--swap` writes operators."""
+
+
+def methods_of(asked: Asked) -> tuple[Method, ...]:
+    """The study's arms as methods of one comparison.
+
+    Raises:
+        UnknownName: a harness, condition, gate, operator or ablation is unknown; the message lists the known ones.
+    """
+    ablation = ABLATIONS.get(asked.ablate)
+    if asked.ablate and not ablation:
+        raise UnknownName(f"unknown ablation {asked.ablate!r}; known: {', '.join(ABLATIONS)}")
+    usual = (ablation.harnesses, ablation.memories) if ablation else (HARNESSES, MEMORIES)
+    arms = arms_of(asked.harnesses or usual[0], asked.memories or usual[1], asked.gates)
+    _, gate = parse_swap(f"gate={asked.gate}")
+    return tuple(method_of(arm, gate) for arm in (ablated(arms, ablation) if ablation else arms))
+
+
+def worked_off(given: Order, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
+    """Do what is left of a study unless only its report is wanted, and print it; exit status 1 while runs are left.
+
+    Raises:
+        Interrupted: by Ctrl-C; the message is the command that goes on.
+        Fault: as `compare` does.
+    """
+    if not report_only:
+        try:
+            carry_out(given, folder, at_once=at_once, silent=as_json)
+        except Interrupted:
+            raise Interrupted(f"interrupted; go on with: certigraph study cgdp --out {folder}") from None
+    study = report(given.plan, folder, given.benchmark)
+    print_study(study.tables, as_json=as_json)
+    if not as_json:
+        Console(highlight=False, soft_wrap=True).print(f"report: {folder / PAGE}", style="dim", markup=False)
+    return 0 if len(study.frames.episodes) == len(cells_of(given.plan, folder)) else 1

@@ -1,0 +1,97 @@
+"""Explore: one whole search, run as an operator inside the graph of parallel hypotheses."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from certigraph.adapters.benchmarks import context_of
+from certigraph.adapters.context import Context
+from certigraph.adapters.episodes import close_episode
+from certigraph.adapters.loops import off_loop
+from certigraph.adapters.models.billing import Bill, billed_to
+from certigraph.adapters.models.meter import current_meter
+from certigraph.adapters.protocols import Operator
+from certigraph.nodes.decide import decide
+from certigraph.nodes.generate import generate
+from certigraph.nodes.hypothesise import directed
+from certigraph.nodes.manage import manage
+from certigraph.nodes.pursue import pursue
+from certigraph.nodes.reason import reason
+from certigraph.nodes.specs import factory
+from certigraph.state.acting import ActingState
+from certigraph.state.beliefs import Belief
+from certigraph.state.endings import LimitReached, UnknownName
+from certigraph.state.gathering import ending
+from certigraph.state.hypothesising import ExploreView
+from certigraph.state.searching import FINISH
+
+AGENTS: Mapping[str, Callable[[], Operator]] = {
+    "ircot": reason,
+    "iter_retgen": generate,
+    "memgpt": manage,
+    "pbai": pursue,
+    "react": lambda: decide,
+}
+"""The agent of each harness, which is given the direction."""
+
+
+@factory
+def explore(*, harness: str = "pbai", memory: Operator | str = "structured", gate: Operator | None = None) -> Operator:
+    """Search along one hypothesis, in an episode of its own.
+
+    Args:
+        harness: pbai, ircot, react, memgpt or iter_retgen.
+        memory: its memory, by condition or as an operator.
+        gate: its gate; None: the harness's own.
+
+    Raises:
+        UnknownName: no harness or memory condition of that name.
+    """
+    if harness not in AGENTS:
+        raise UnknownName(f"explore(harness={harness!r}): known are {', '.join(AGENTS)}")
+    build, agent = import_module(f"certigraph.graphs.{harness}").build, AGENTS[harness]
+    swaps = {"memory": memory, **({"gate": gate} if gate else {})}
+    build(**swaps)  # what cannot be built is said now, not in the middle of a run
+
+    async def explore(state: ExploreView, runtime: Runtime[Context]) -> dict[str, Any]:
+        branch = state["branch"]
+        # without a checkpointer of its own: a search that was cut off is made anew, whole
+        graph = build(checkpointer=False, decide=directed(agent(), branch.hypothesis), **swaps)
+        try:
+            with billed_to(_pay):
+                final = await graph.ainvoke({"task": state["task"]}, context=_shared(state, context_of(runtime)))
+        except LimitReached as reached:
+            return {"branches": [branch.model_copy(update={"ending": reached.ending})]}
+        await off_loop(close_episode, final["episode"])
+        return {"branches": [branch.model_copy(update=_found(final))]}
+
+    return explore
+
+
+def _pay(bill: Bill) -> None:
+    for call in bill.calls:
+        current_meter().charge(call)
+
+
+def _found(final: ActingState) -> dict[str, Any]:
+    action, turns = final["action"], final["turns"]
+    thoughts = "\n".join(turn.thought for turn in turns[-3:] if turn.thought)
+    return {
+        "answer": str(action.args.get("answer", "")) if action.kind == FINISH else "",
+        "belief": final.get("belief", Belief()).text or thoughts,
+        "rounds": len(turns),
+        "ending": ending(final),
+    }
+
+
+def _shared(state: ExploreView, context: Context) -> Context:
+    """The context of one search: a world of its own, and an equal share of what is left to spend."""
+    spent, budget = state["spent"] + context.lost, context.budget
+    changes = {
+        name: getattr(spent, name) + (getattr(budget, name) - getattr(spent, name)) / state["share"]
+        for name in ("calls", "tokens", "usd")
+    }
+    whole = {"calls": int(changes["calls"]), "tokens": int(changes["tokens"]), "usd": changes["usd"]}
+    return context.model_copy(update={"budget": budget.model_copy(update=whole), "lost": spent, "environment": None})

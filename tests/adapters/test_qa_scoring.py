@@ -1,0 +1,115 @@
+"""The official rules of facts/qa_scoring.md, sections 1.2 and 2.2, each by hand."""
+
+import pytest
+
+from certigraph.adapters.hotpotqa import scoring as hotpotqa
+from certigraph.adapters.musique import scoring as musique
+from certigraph.adapters.searching.figures import Scored, rates
+from certigraph.adapters.searching.scoring import exact_match, normalised, token_f1, token_overlap
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("The Beatles", "beatles"),
+        ("A  Tale of\ta City ", "tale of city"),
+        ("U.S.", "us"),
+        ("Jean-Luc's", "jeanlucs"),
+        ("the-end", "theend"),  # punctuation goes before articles, so that no article is left here
+        ("«Ångström»", "«ångström»"),  # only ASCII punctuation is deleted
+        ("Theatre an der Wien", "theatre der wien"),  # whole words only
+        ("...", ""),
+    ],
+)
+def test_normalisation(text: str, normal: str):
+    assert normalised(text) == normal
+
+
+def test_exact_match_is_of_normalised_strings():
+    assert exact_match("the Spurs!", "Spurs") == 1.0
+    assert exact_match("Spurs FC", "Spurs") == 0.0
+
+
+def test_token_f1_counts_tokens_as_often_as_they_occur():
+    # "new" twice against once: 2 tokens in common of 3 and of 2
+    found = token_overlap("new new york", "New York")
+    assert found == pytest.approx((2 / 3, 1.0, 0.8))
+    assert token_f1("Paris", "London") == 0.0
+    assert token_f1("", "London") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold"), [("yes", "yes it is"), ("yes it is", "yes"), ("no", "no way"), ("noanswer", "no answer")]
+)
+def test_hotpotqa_gives_nothing_for_a_verdict_that_differs(answer: str, gold: str):
+    assert hotpotqa.token_overlap(answer, gold) == (0.0, 0.0, 0.0)
+
+
+def test_hotpotqa_verdicts_that_agree_once_normalised_are_right():
+    assert hotpotqa.answer_scores("Yes.", "yes") == {"em": 1.0, "f1": 1.0, "precision": 1.0, "recall": 1.0}
+
+
+def test_hotpotqa_supporting_facts_are_sets_of_title_and_place():
+    gold = {("A", 0), ("B", 2)}
+    both = hotpotqa.support_scores({("B", 2), ("A", 0)}, gold)
+    assert both == {"sp_em": 1.0, "sp_f1": 1.0, "sp_precision": 1.0, "sp_recall": 1.0}
+    more = hotpotqa.support_scores({("A", 0), ("A", 1), ("B", 0), ("B", 2)}, gold)
+    assert more == pytest.approx({"sp_em": 0.0, "sp_f1": 2 / 3, "sp_precision": 0.5, "sp_recall": 1.0})
+    none = hotpotqa.support_scores(set(), gold)
+    assert set(none.values()) == {0.0}
+
+
+def test_hotpotqa_joint_scores_multiply():
+    answer = {"em": 1.0, "f1": 0.8, "precision": 2 / 3, "recall": 1.0}
+    support = {"sp_em": 0.0, "sp_f1": 2 / 3, "sp_precision": 0.5, "sp_recall": 1.0}
+    joint = hotpotqa.joint_scores(answer, support)
+    # precision 2/3 * 1/2 = 1/3, recall 1: F1 = 2 * 1/3 / (4/3) = 1/2
+    assert joint == pytest.approx({"joint_em": 0.0, "joint_f1": 0.5, "joint_precision": 1 / 3, "joint_recall": 1.0})
+
+
+def test_hotpotqa_joint_f1_is_0_where_both_products_are():
+    nothing = hotpotqa.answer_scores("x", "y")
+    assert hotpotqa.joint_scores(nothing, hotpotqa.support_scores({("A", 0)}, {("A", 0)}))["joint_f1"] == 0.0
+
+
+def test_musique_takes_the_best_alias_for_each_score_apart():
+    # EM by the alias; F1 of the first reference alone would be 2 * 2 / (2 + 3)
+    assert musique.answer_scores("Stanley Hall", ["G. Stanley Hall"])["f1"] == pytest.approx(0.8)
+    assert musique.answer_scores("Stanley Hall", ["G. Stanley Hall", "Stanley Hall"]) == {"em": 1.0, "f1": 1.0}
+
+
+def test_musique_has_no_rule_for_verdicts():
+    assert musique.answer_scores("yes it is", ["yes"])["f1"] == pytest.approx(0.5)
+
+
+def test_musique_empty_answers():
+    assert musique.answer_scores("the", ["a"]) == {"em": 1.0, "f1": 1.0}  # both normalise to nothing
+    assert musique.answer_scores("", ["Paris"]) == {"em": 0.0, "f1": 0.0}
+
+
+def test_musique_support_is_a_set_of_paragraph_numbers():
+    assert musique.support_scores({3, 7}, {7, 3}) == {"support_em": 1.0, "support_f1": 1.0}
+    assert musique.support_scores({3}, {3, 7}) == pytest.approx({"support_em": 0.0, "support_f1": 2 / 3})
+    assert musique.support_scores(set(), set()) == {"support_em": 1.0, "support_f1": 1.0}
+    assert musique.support_scores(set(), {3}) == {"support_em": 0.0, "support_f1": 0.0}
+
+
+def test_chain_coverage_is_the_share_of_hops_whose_paragraph_was_predicted():
+    assert musique.chain_coverage({1, 2, 9}, [1, 2, 3, 4]) == 0.5
+    assert musique.chain_coverage({1}, [1, 1, 2]) == pytest.approx(2 / 3)
+
+
+def test_rates_divide_by_all_questions_and_leave_out_what_nobody_predicted():
+    right, absent = {"em": 1.0, "f1": 1.0, "sp_em": 1.0}, {"em": 0.0, "f1": 0.0}
+    figures = rates([Scored("bridge", right), Scored("bridge", absent), Scored("comparison", absent)])
+    assert figures["n"] == 3
+    assert figures["em"] == figures["sp_em"] == pytest.approx(1 / 3)
+    assert figures["em_stderr"] == pytest.approx(1 / 3)  # stdev of 1, 0, 0 is 1/sqrt(3)
+    assert (figures["em_bridge"], figures["em_comparison"], figures["n_bridge"]) == (0.5, 0.0, 2)
+    assert "sp_em" not in rates([Scored("bridge", absent)])
+
+
+def test_evidence_is_the_mean_over_the_questions_whose_evidence_is_known():
+    known = {"em": 0.0, "f1": 0.0, "evidence_found": 0.5}
+    unknown = {"em": 0.0, "f1": 0.0, "evidence_found": None}
+    assert rates([Scored("x", known), Scored("x", unknown)])["evidence_found"] == 0.5

@@ -1,0 +1,282 @@
+"""Repository questions: nothing outside the root is read, tools are bounded, layouts are read, runs work offline."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real_data import data_folder
+
+from certigraph.adapters.swe_qa.benchmark import SweQA
+from certigraph.adapters.swe_qa.generated import write_repository
+from certigraph.adapters.swe_qa.questions import origin_of
+from certigraph.adapters.swe_qa.repository import LARGEST, Repository
+from certigraph.adapters.swe_qa.symbols import symbols
+from certigraph.adapters.swe_qa.tools import MOST, MOST_READ, find, grep, read
+from certigraph.adapters.swe_qa.world import RepositoryWorld
+from certigraph.evaluation.run import run
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.searching import finish, search, use
+
+SECRET = "the secret outside"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """The generated repository, with traps beside and in it."""
+    (tmp_path / "secret.txt").write_text(SECRET, encoding="utf-8")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "more.py").write_text(SECRET, encoding="utf-8")
+    root = write_repository(tmp_path / "repo")
+    (root / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (root / "folder").symlink_to(tmp_path / "outside")
+    (root / "binary.dat").write_bytes(b"parcel\0\x01")
+    (root / "large.txt").write_text("parcel\n" * (LARGEST // 7 + 1), encoding="utf-8")
+    (root / ".env").write_text(SECRET, encoding="utf-8")
+    return Repository(root)
+
+
+@pytest.fixture
+def world() -> RepositoryWorld:
+    benchmark = SweQA()
+    opened = benchmark.open(benchmark.task("made/0"))
+    opened.reset()
+    return opened
+
+
+def lines(folder: Path, count: int, text: str = "x = 1") -> Repository:
+    folder.mkdir()
+    (folder / "long.py").write_text(f"{text}\n" * count, encoding="utf-8")
+    return Repository(folder)
+
+
+def test_links_hidden_binary_and_large_files_are_no_part(repository: Repository):
+    assert repository.paths == tuple(sorted(Repository(write_repository(repository.root)).paths))
+    assert not {"link.txt", "folder/more.py", "binary.dat", "large.txt", ".env"} & set(repository.paths)
+    assert "parcels/routes.py" in repository.paths
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../secret.txt",
+        "parcels/../../secret.txt",
+        "parcels/../README.md",
+        "/etc/passwd",
+        "//etc/passwd",
+        "..\\secret.txt",
+        "link.txt",
+        "folder/more.py",
+        ".env",
+        "~/.bashrc",
+        "",
+        "parcels",
+    ],
+)
+def test_what_leaves_the_root_is_refused_and_never_read(repository: Repository, path: str):
+    assert repository.path_of(path) is None
+    assert isinstance(read(repository, path), str)
+    assert isinstance(read(repository, f"{path}:1-5"), str)
+    with pytest.raises(Fault, match="no file of"):
+        repository.lines(path)
+
+
+def test_an_absolute_path_into_the_root_is_refused_too(repository: Repository):
+    assert repository.path_of(str(repository.root / "README.md")) is None
+
+
+def test_no_tool_shows_what_is_outside(repository: Repository):
+    assert grep(repository, "secret outside") == []
+    assert find(repository, "secret") == find(repository, "more.py") == []
+    assert find(repository, "../*") == []
+
+
+def test_a_file_that_became_a_link_is_not_followed(repository: Repository, tmp_path: Path):
+    assert "README.md" in repository.paths
+    (repository.root / "README.md").unlink()
+    (repository.root / "README.md").symlink_to(tmp_path / "secret.txt")
+    with pytest.raises(Fault, match="no file of"):
+        repository.lines("README.md")
+
+
+def test_paths_are_found_by_part_and_by_pattern(repository: Repository):
+    assert find(repository, "ROUTES") == ["parcels/routes.py"]
+    assert find(repository, "*.js") == ["web/badge.js"]
+    assert find(repository, "parcels/e*") == ["parcels/errors.py"]
+    assert find(repository, "./parcels/routes.py") == []
+
+
+def test_grep_compares_text_word_for_word(repository: Repository):
+    assert [str(where) for where in grep(repository, "raise unknownzone")] == ["parcels/routes.py:19"]
+    assert grep(repository, "RAISE") == []  # upper case is meant
+    assert grep(repository, "r.ise") == []
+    assert grep(repository, "(a+)+$") == []
+
+
+def test_looks_are_bounded(tmp_path: Path):
+    repository = lines(tmp_path / "repo", 500)
+    where = read(repository, "long.py:10-400")
+    assert not isinstance(where, str)
+    assert (where.first, where.last) == (10, 10 + MOST_READ - 1)
+    assert len(grep(repository, "x = 1")) == MOST
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ("long.py", "long.py:1-20"),
+        ("./long.py:3", "long.py:3-20"),
+        ("long.py:3-5", "long.py:3-5"),
+        ("long.py:0-2", "long.py:1-2"),
+        ("long.py:20-99", "long.py:20"),
+    ],
+)
+def test_reading_takes_a_path_and_lines(tmp_path: Path, asked: str, shown: str):
+    assert str(read(lines(tmp_path / "repo", 20), asked)) == shown
+
+
+@pytest.mark.parametrize("asked", ["long.py:21-30", "long.py:9-3"])
+def test_lines_that_are_not_there_are_refused(tmp_path: Path, asked: str):
+    assert "has 20 lines" in str(read(lines(tmp_path / "repo", 20), asked))
+
+
+def test_a_line_of_megabytes_is_cut(tmp_path: Path):
+    repository = lines(tmp_path / "repo", 1, "x" * 10_000)
+    where = read(repository, "long.py")
+    assert not isinstance(where, str)
+    assert len(repository.passage(where).text) == 300
+
+
+def test_symbols_by_name_and_by_qualified_name(repository: Repository):
+    assert [str(s.lines) for s in symbols(repository, "depot_for")] == ["parcels/routes.py:14-19"]
+    assert [s.name for s in symbols(repository, "Router.depot_for()")] == ["Router.depot_for"]
+    assert [s.name for s in symbols(repository, "drawbadge")] == ["drawBadge"]
+    assert {s.name for s in symbols(repository, "Parcel")} == {"ParcelError"}
+    assert symbols(repository, "") == symbols(repository, "depot_for.x") == []
+
+
+@pytest.mark.parametrize(
+    "text", ["def f(:\n    pass", "x = " + "-" * 5_000 + "1\ndef f(): pass", "def f(): pass\n# \0 "]
+)
+def test_symbols_survive_what_python_cannot_parse(tmp_path: Path, text: str):
+    (tmp_path / "odd.py").write_text(text.replace("\0", "\x0c"), encoding="utf-8")
+    assert [s.name for s in symbols(Repository(tmp_path), "f")] == ["f"]
+
+
+def test_tools_answer_with_places_as_sources(world: RepositoryWorld):
+    shown = world.step(use("read", "parcels/routes.py:14-16"))
+    assert shown.text.splitlines()[0].startswith("14     def depot_for")
+    assert shown.sources == ("parcels/routes.py:14-16",) * 3
+    found = world.step(use("symbols", "send"))
+    assert found.sources == ("parcels/sending.py:9-17",)
+    assert set(world.sources()) == {"parcels/routes.py:14-16", "parcels/sending.py:9-17"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [("read", "../x"), ("grep", "nowhere"), ("symbols", "nobody"), ("find", "*.rs"), ("grep", "")],
+)
+def test_what_is_not_there_is_refused_with_the_reason(world: RepositoryWorld, tool: str, text: str):
+    answer = world.step(use(tool, text))
+    assert not answer.accepted
+    assert answer.text
+
+
+def test_every_source_is_a_passage_of_the_library(world: RepositoryWorld):
+    benchmark = SweQA()
+    library = benchmark.library(benchmark.task("made/0"))
+    for action in (search("depot"), use("grep", "depot"), use("symbols", "Router"), use("read", "README.md")):
+        assert all(library.passage(id_).text for id_ in world.step(action).sources)
+    with pytest.raises(UnknownName, match="PATH:FIRST-LAST"):
+        library.passage("../secret.txt:1-2")
+
+
+def test_evidence_is_the_share_of_cited_files(world: RepositoryWorld):
+    world.step(finish("no idea"))
+    assert world.score().parts["evidence_found"] == 0.0
+    world.reset()
+    world.step(use("read", "parcels/routes.py:1-2"))
+    world.step(finish("UnknownZone"))
+    assert world.score().parts["evidence_found"] == 1.0
+
+
+@pytest.mark.parametrize("graph", ["react", "sdp"])
+def test_the_expert_answers_about_the_made_repository(graph: str, tmp_path: Path):
+    result = run(graph, SweQA(), "made/3", out=tmp_path)
+    assert result.scores is not None, result.message
+    assert (result.scores.value, result.scores.parts["evidence_found"]) == (1.0, 1.0)
+
+
+def test_your_own_question_about_any_folder(repository: Repository, tmp_path: Path):
+    result = run("react", SweQA.over(repository.root, "Who raises TooHeavy?"), "own/0", out=tmp_path / "runs")
+    assert result.scores is not None, result.message
+    assert result.scores.parts["evidence_found"] is None
+
+
+def test_a_folder_of_ones_own_questions_beside_its_repository(tmp_path: Path):
+    write_repository(tmp_path / "repo")
+    row = {"question": "What routes?", "answer": "Router in src/parcels/routes.py and routes.py"}
+    (tmp_path / "questions.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    benchmark = SweQA(tmp_path)
+    [task] = benchmark.tasks()
+    assert (task.id, task.goal) == ("questions/0", "What routes?")
+    assert [hop.passage.id for hop in benchmark.gold(task).hops] == ["parcels/routes.py:1-40"]
+
+
+def test_the_layouts_of_both_benchmarks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pro = {"question": "Why?", "answer": None, "repo_name": "own/er", "commit_id": "abc"}
+    for folder, name, row in (
+        ("swe_qa", "flask", {"question": "How?", "answer": "So."}),
+        ("swe_qa_pro", "rl_test", {"extra_info": pro, "qa_type": {"class_name": "Why (Causal)"}}),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(json.dumps(row).encode()))
+    (tmp_path / "swe_qa" / "repo_commit.txt").write_text(
+        "https://github.com/pallets/flask 85c5d93\n\n", encoding="utf-8"
+    )
+    benchmark = SweQA(tmp_path / "swe_qa")
+    assert [task.id for task in benchmark.tasks()] == ["flask/0"]
+    other = benchmark.bank.question("rl_test/0")
+    assert (other.kind, other.answers, other.origin and other.origin.commit) == ("Why", ("",), "abc")
+    write_repository(tmp_path / "repos" / "pallets__flask")
+    monkeypatch.setenv("CERTIGRAPH_REPOS", str(tmp_path / "repos"))
+    assert [task.id for task in benchmark.tasks("present")] == ["flask/0"]
+    assert benchmark.open(benchmark.task("flask/0")).reset().text.startswith("7 text files")
+
+
+@pytest.mark.parametrize("name", ["../../etc", "..", "a/b/c", "plain", "own/..", "https://x/own/../er"])
+def test_a_name_that_leads_elsewhere_is_no_origin(name: str):
+    assert origin_of(name, "abc") is None
+
+
+def test_a_missing_checkout_comes_with_its_commands(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("CERTIGRAPH_REPOS", raising=False)
+    benchmark = SweQA(data_folder("swe_qa"))
+    with pytest.raises(Fault, match=r"git clone https://github.com/pallets/flask repos/flask && .* checkout 85c5d93"):
+        benchmark.open(benchmark.task("flask/0"))
+
+
+@pytest.mark.parametrize("broken", [{"answer": "x"}, {"extra_info": {"question": "?"}}, "a text"])
+def test_a_malformed_row_is_named_with_its_line(tmp_path: Path, broken: Any):
+    (tmp_path / "questions.jsonl").write_text("\n" + json.dumps(broken) + "\n{}", encoding="utf-8")
+    with pytest.raises(Fault, match=r"questions\.jsonl:2"):
+        SweQA(tmp_path).tasks()
+
+
+def test_empty_folders_are_no_repository_and_no_questions(tmp_path: Path):
+    with pytest.raises(Fault, match="no text file"):
+        _ = Repository(tmp_path).paths
+    with pytest.raises(Fault, match="no such folder"):
+        Repository(tmp_path / "nowhere")
+    with pytest.raises(Fault, match=r"holds no \*\.jsonl"):
+        SweQA(tmp_path).tasks()
+
+
+def test_the_shared_questions_are_read_whole():
+    benchmark = SweQA(data_folder("swe_qa"))
+    assert len(benchmark.tasks()) == 479
+    assert (len(benchmark.tasks("rl_test")), len(benchmark.tasks("rl_train"))) == (28, 308)
+    origins = {question.origin for question in benchmark.bank.split()}
+    assert None not in origins
+    assert len(origins) == 15

@@ -1,0 +1,157 @@
+"""The study's figures by hand: pairs and families of tests, savings, frontiers, and what reorganisations cost."""
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from certigraph.evaluation.studying.arms import Arm
+from certigraph.evaluation.studying.effects import effects, effects_by_hops, pairs_of
+from certigraph.evaluation.studying.frames import EPISODES
+from certigraph.evaluation.studying.gating import gated_by_memory, saving_of
+from certigraph.evaluation.studying.pareto import Point, frontier, pareto
+from certigraph.evaluation.studying.spending import Spending, spending_of
+from certigraph.evaluation.studying.tables import cell
+from certigraph.evaluation.studying.upkeep import upkeep_of
+from certigraph.state.beliefs import Belief
+from certigraph.state.records import Usage
+from certigraph.state.trajectory import Event
+
+
+def episode(arm: Arm, task: str, **figures: Any) -> dict[str, Any]:
+    return {"method": arm.name, **arm._asdict(), "benchmark": "b", "task": task, "trial": 0, **figures}
+
+
+def frame(*rows: dict[str, Any]) -> pd.DataFrame:
+    return pd.DataFrame(list(rows), columns=list(EPISODES), dtype="object").astype(dict(EPISODES))
+
+
+def event(node: str, read: int = 0, written: int = 0, **more: Any) -> Event:
+    usage = Usage(node=node, calls=1, input_tokens=read, output_tokens=written)
+    return Event(t=0, superstep=0, node=node, usage=usage, **more)
+
+
+NATIVE, FREE, WIPED = (Arm("ircot", memory, "shadow") for memory in ("native", "freeform", "lobotomized"))
+
+
+# --- differences
+
+
+def test_pairs_differ_in_one_thing():
+    real, wide = FREE._replace(gate="on"), FREE._replace(variant="K=12")
+    other = Arm("react", "native", "shadow")
+    found = {(pair.family, pair.left, pair.right) for pair in pairs_of([NATIVE, FREE, WIPED, real, wide, other])}
+    assert found == {
+        ("memory", FREE, NATIVE),
+        ("memory", FREE, WIPED),
+        ("memory", WIPED, NATIVE),
+        ("gate", real, FREE),
+        ("setting", wide, FREE),
+    }
+
+
+def test_a_difference_is_over_the_tasks_of_both():
+    rows = [episode(NATIVE, str(task), score=10.0 * task, tokens=100) for task in range(8)]
+    rows += [episode(FREE, str(task), score=10.0 * task + 5 + task % 2, tokens=50) for task in range(1, 9)]
+    line = effects(frame(*rows)).set_index("measure")
+    assert (line.loc["score", "n"], line.loc["tokens", "difference"]) == (7, -50)
+    assert line.loc["score", "difference"] == pytest.approx(5 + 4 / 7)
+    assert line.loc["score", "p_holm"] == line.loc["score", "p"]
+    assert "above ircot/native" in line.loc["score", "words"]
+
+
+def test_arms_without_a_common_task_have_no_difference():
+    rows = frame(episode(NATIVE, "a", score=1.0, tokens=1), episode(FREE, "b", score=1.0, tokens=1))
+    assert effects(rows)["n"].tolist() == [0, 0]
+
+
+def test_each_number_of_hops_is_a_family():
+    rows = [episode(arm, f"{hops}{n}", score=n, hops=hops) for arm in (NATIVE, FREE) for hops in (2, 3) for n in (1, 2)]
+    table = effects_by_hops(frame(*rows))
+    assert table["hops"].tolist() == [2, 3]
+    assert table["n"].tolist() == [2, 2]
+
+
+# --- the gate
+
+
+def test_savings_are_net_and_may_be_losses():
+    rows = frame(
+        episode(NATIVE, "a", tokens=100, blended_tokens=40), episode(NATIVE, "b", tokens=100, blended_tokens=140)
+    )
+    value, low, high = saving_of(rows)
+    assert value == 10
+    assert low is not None
+    assert high is not None
+    assert low < 0 < high
+    assert saving_of(frame(episode(NATIVE, "a", tokens=0, blended_tokens=0)))[0] == 0
+
+
+def test_harnesses_are_pooled_as_trials_of_a_task():
+    react = Arm("react", "native", "shadow")
+    rows = [
+        episode(arm, task, score=score, blended_score=score + 10, tokens=10, blended_tokens=5, fired=fired)
+        for arm, score, fired in ((NATIVE, 0.0, 2), (react, 50.0, None))
+        for task in ("a", "b")
+    ]
+    line = gated_by_memory(frame(*rows)).set_index("memory").loc["native"]
+    assert (line["n"], line["fire"], line["change"], line["saving"]) == (4, 0.5, 10, 50)
+
+
+# --- quality against tokens
+
+
+def test_the_frontier_holds_what_nothing_beats():
+    points = [Point(10, 50), Point(20, 50), Point(20, 70), Point(30, 60), Point(10, 50)]
+    assert frontier(points) == [True, False, True, False, True]
+
+
+def test_natural_and_gated_conditions_have_a_frontier_each():
+    rows = [episode(NATIVE, "a", score=50.0, tokens=100, blended_score=40.0, blended_tokens=50)]
+    rows += [episode(FREE, "a", score=40.0, tokens=200, blended_score=60.0, blended_tokens=150)]
+    found = pareto(frame(*rows)).set_index(["memory", "gate"])["frontier"].to_dict()
+    assert found == {
+        ("native", "off"): True,
+        ("native", "on"): True,
+        ("freeform", "off"): False,
+        ("freeform", "on"): True,
+    }
+
+
+# --- what rounds and beliefs take
+
+
+def test_a_round_is_from_one_decision_to_the_next_without_the_gate():
+    events = [
+        *(event("reset", 1), event("gate", 2), event("decide", 10, 1), event("act"), event("memory", 5, 1)),
+        *(event("gate", 100), event("decide", 20, 2), event("act"), event("answer", 50), event("deliver")),
+    ]
+    assert spending_of(events) == [Spending(1, 10, 5, 17), Spending(2, 20, 0, 22)]
+
+
+def test_refused_tries_of_an_extraction_are_no_reorganisation():
+    def call(tokens: int, failure: str = "") -> dict[str, Any]:
+        return {"role": "extractor", "input_tokens": tokens, "output_tokens": 1, "failure": failure}
+
+    def update(reorganised: int, *questions: str) -> dict[str, Any]:
+        return {"belief": Belief(form="structured", questions=questions, reorganised=reorganised).as_json()}
+
+    events = [
+        event("memory", calls=[call(10)], update=update(0, "who wrote it")),
+        event("memory", calls=[call(10, "no JSON"), call(20), call(300), call(400)], update=update(1, "who")),
+        event("memory", calls=[call(10)], update=update(1, "No evidence found")),
+    ]
+    upkeep = upkeep_of(_Run(Arm("ircot", "structured"), events, Belief(reorganised=1)))  # type: ignore[arg-type]
+    assert upkeep == (1, 2, 702, True)
+
+
+class _Run:
+    def __init__(self, arm: Arm, events: list[Event], belief: Belief) -> None:
+        self.arm, self.events, self.belief = arm, events, belief
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.12345, "0.123"), (12345.6, "12,346"), (1200, "1,200"), (None, "-"), (float("nan"), "-")]
+)
+def test_cells(value: Any, shown: str):
+    assert cell(value) == shown

@@ -1,0 +1,255 @@
+"""The belief state: what extraction adds, what it may see, how large it gets, and what the agent sees of it."""
+
+import asyncio
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
+from langgraph.runtime import Runtime
+from seeking import GOAL, Mind, Seeking, other, sought
+
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.protocols import Limits
+from certigraph.graphs import iter_retgen, memgpt, pbai, react, sdp, step
+from certigraph.nodes.extract import freeform, structured
+from certigraph.nodes.ground import anchored, grounded
+from certigraph.nodes.observe_filter import filtered
+from certigraph.state.beliefs import Belief, Fact
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Observation
+
+SEEN = Observation(text="Osk: Lake Osk is fed by the Ren.\nRen: Ada Lov mapped the Ren.", sources=("Osk", "Ren"))
+
+
+def found(*facts: str, resolved: Any = (), questions: Any = ()) -> dict[str, Any]:
+    told = [{"fact": fact, "source": "Ren"} for fact in facts]
+    return {"facts": told, "resolved": list(resolved), "questions": list(questions)}
+
+
+def extracted(memory: Any, mind: Mind, before: Belief | None = None, seen: Observation = SEEN) -> Belief:
+    world = Seeking()
+    view = {"task": world.task("only"), "belief": before or Belief(), "observation": seen}
+    runtime = Runtime(context=Context(benchmark=world, chat=ScriptedChat(responder=mind)))
+    return asyncio.run(memory(view, runtime))["belief"]
+
+
+def test_facts_are_appended_resolved_questions_go_and_new_ones_come():
+    before = Belief(form="structured", facts=(Fact(text="known"),), questions=("who mapped it?", "which river?"))
+    mind = Mind(facts=found("Ada  mapped it", "KNOWN", resolved=["which river is it"], questions=["when?"]))
+    after = extracted(structured(), mind, before)
+    assert after.facts == (Fact(text="known"), Fact(text="Ada mapped it", source="Ren"))
+    assert after.questions == ("who mapped it?", "when?")
+
+
+def test_notes_are_the_lines_of_prose_that_say_something_new():
+    mind = Mind(text="Notes:\n- Ada mapped the Ren (Ren).\n2) when: unknown\n\nNothing new.\n- old note")
+    after = extracted(freeform(), mind, Belief(form="freeform", notes=("old note",)))
+    assert after.notes == ("old note", "Ada mapped the Ren (Ren).", "when: unknown")
+
+
+@pytest.mark.parametrize("said", ["Nothing new.", "", "  - nothing relevant", "*Nothing new*"])
+def test_nothing_new_adds_nothing(said: str):
+    before = Belief(form="freeform", notes=("old note",))
+    assert extracted(freeform(), Mind(text=said), before) == before
+
+
+@pytest.mark.parametrize("memory", [structured, freeform])
+def test_what_was_believed_under_another_memory_is_wiped(memory: Any):
+    before = Belief(notes=("core memory",), facts=(Fact(text="summary"),), window=9)
+    mind = Mind()
+    after = extracted(memory(), mind, before)
+    assert (after.items, after.window) == (0, 1)
+    assert "core memory" not in mind.asked[0][1]
+
+
+def test_an_empty_observation_costs_no_call():
+    mind = Mind()
+    assert extracted(structured(), mind, seen=Observation(text=" ")).form == "structured"
+    assert mind.asked == []
+
+
+@pytest.mark.parametrize("memory", ["structured", "freeform"])
+def test_the_extractor_sees_belief_observation_and_question_alone(memory: str):
+    poisoned = Mind(tool=lambda prompt, times: {**other(prompt, times), "thought": "POISON"}, facts=found("a fact"))
+    world = Seeking(lambda query: (f"title {len(query)}",), rounds=4)
+    state = sought(pbai.build(memory=memory), poisoned, world)
+    assert len(state["turns"]) == 4 + 1  # the forced answer is a turn as well
+    asked = [prompt for fields, prompt in poisoned.asked if "facts" in fields or fields == {"text"}]
+    assert len(asked) == 4
+    assert all(GOAL in prompt and "about title" in prompt for prompt in asked)
+    hidden = ("POISON", "q0 r0", "> search[", "VIEW")
+    assert not [prompt for prompt in asked for word in hidden if word in prompt]
+
+
+@settings(max_examples=15)
+@drawn(st.data(), st.integers(1, 8), st.integers(0, 6))
+def test_no_belief_is_larger_than_its_trigger_whatever_the_model_writes(data: Any, target: int, room: int):
+    trigger = target + room
+    texts = st.lists(st.text("xyz", min_size=1, max_size=4), max_size=9)
+    memory, belief = structured(target=target, trigger=trigger), Belief()
+    for _ in range(4):
+        facts, questions = data.draw(texts), data.draw(texts)
+        before = belief.reorganised
+        belief = extracted(memory, Mind(facts=found(*facts, questions=questions)), belief)
+        assert belief.items <= (target if belief.reorganised > before else trigger)
+
+
+@settings(max_examples=15)
+@drawn(st.lists(st.text("xyz \n-", max_size=30), min_size=4, max_size=4), st.integers(1, 6))
+def test_no_notes_are_more_than_their_trigger(said: list[str], target: int):
+    belief = Belief()
+    for text in said:
+        belief = extracted(freeform(target=target, trigger=target + 2), Mind(text=text), belief)
+        assert belief.items <= target + 2
+
+
+@pytest.mark.parametrize("memory", [structured, freeform])
+def test_a_reorganisation_that_comes_back_empty_keeps_the_latest(memory: Any):
+    form = memory.__name__
+    old = [f"fact {n}" for n in range(10)]
+    before = Belief(form=form, **({"notes": tuple(old)} if form == "freeform" else {}))
+    if form == "structured":
+        before = before.model_copy(update={"facts": tuple(Fact(text=text) for text in old)})
+    once = Mind(
+        facts=lambda prompt, times: found("the latest") if "Just found" in prompt else {"facts": [], "questions": []},
+        text=lambda prompt, times: "the latest" if "Just found" in prompt else "",
+    )
+    after = extracted(memory(), once, before)
+    told = [fact.text for fact in after.facts] + list(after.notes)
+    assert told == ["fact 5", "fact 6", "fact 7", "fact 8", "fact 9", "the latest"]
+    assert after.reorganised == 1
+    assert len(once.asked) == 2
+
+
+def test_a_reorganisation_orders_and_joins_and_is_cut_to_the_target():
+    before = Belief(form="structured", facts=tuple(Fact(text=f"fact {n}") for n in range(10)), questions=("q",))
+    curated = {
+        "facts": [{"fact": f"joined {n}", "source": "s"} for n in range(9)],
+        "questions": ["q1", "q2", "q3"],
+    }
+    mind = Mind(facts=lambda prompt, times: curated if "Write them anew" in prompt else found())
+    after = extracted(structured(), mind, before)
+    assert [fact.text for fact in after.facts] == ["joined 0", "joined 1", "joined 2", "joined 3"]
+    assert after.questions == ("q1", "q2")
+
+
+@pytest.mark.parametrize("wrong", [{"target": 0}, {"target": 11}, {"window": -1}])
+def test_sizes_that_contradict_each_other_are_refused(wrong: dict[str, int]):
+    with pytest.raises(UnknownName, match="target"):
+        structured(**wrong)
+
+
+def prompt_sizes(graph: Any, field: str, **changes: Any) -> list[int]:
+    """Characters of the agent's prompts over thirty productive rounds."""
+    mind = Mind(
+        tool=other,
+        facts=lambda prompt, times: found(*(f"fact {times} {n} of the river" for n in range(3)), questions=["who?"]),
+        text=lambda prompt, times: f"- note {times} one\n- note {times} two",
+        generation=lambda prompt, times: {"generation": f"generation {times}"},
+        answer={"answer": "Ada"},
+    )
+    world = Seeking(rounds=30, context=200_000)
+    state = sought(graph, mind, world)
+    assert len(state["rounds"]) == 30
+    return list(map(len, mind.prompts(field)))
+
+
+@pytest.mark.parametrize("memory", ["structured", "freeform", "lobotomized"])
+def test_prompts_stay_flat_over_thirty_rounds_with_a_belief(memory: str):
+    sizes = prompt_sizes(react.build(memory=memory), "tool")
+    assert max(sizes[10:]) <= 1.05 * max(sizes[3:10])
+
+
+def test_prompts_grow_without():
+    sizes = prompt_sizes(react.build(memory="native"), "tool")
+    assert all(later > earlier for earlier, later in pairwise(sizes))
+    assert sizes[-1] > 4 * sizes[2]
+
+
+def test_iter_retgen_never_sees_more_than_its_latest_passages():
+    sizes = prompt_sizes(iter_retgen.build(), "generation")
+    assert max(sizes[1:]) - min(sizes[1:]) < 20  # the first generation follows no other
+
+
+@pytest.mark.parametrize(("window", "seen"), [(0, 0), (1, 1), (3, 3)])
+def test_the_window_says_how_many_turns_stay_visible(window: int, seen: int):
+    mind = Mind(tool=other)
+    sought(pbai.build(memory=structured(window=window)), mind, Seeking(rounds=6))
+    assert mind.prompts("tool")[-1].count("> search[") == seen
+
+
+def test_the_belief_and_its_first_question_reach_the_agent_and_the_answer():
+    mind = Mind(tool=other, facts=found("Ada mapped the Ren", questions=["when was it mapped?", "why?"]))
+    sought(pbai.build(), mind, Seeking(rounds=3))
+    first, second, *_ = mind.prompts("tool")
+    assert "Ada mapped the Ren" not in first
+    assert "to be settled next: when was it mapped?" in second
+    assert "Ada mapped the Ren" in mind.prompts("answer")[0]
+
+
+def test_memory_wipes_what_memgpt_keeps_itself():
+    remembering = Mind(tool=lambda prompt, times: {**other(prompt, times), "remember": "CORE"})
+    sought(memgpt.build(memory="lobotomized"), remembering, Seeking(rounds=4))
+    assert not any("CORE" in prompt for prompt in remembering.prompts("tool"))
+    own = Mind(**remembering.answers)
+    sought(memgpt.build(), own, Seeking(rounds=4))
+    assert ["CORE" in prompt for prompt in own.prompts("tool")] == [False, True, True, True]
+
+
+def test_a_fact_about_someone_else_or_out_of_thin_air_is_not_taken_up():
+    aligned = lambda prompt, times: {"reason": "", "aligned": "Bob" not in prompt.split("Taken from")[1]}  # noqa: E731
+    seen = Observation(text="Ren: Ada Lov mapped the Ren in 1843, Bob Ray the Tor.", sources=("Ren",))
+    mind = Mind(facts=found("It was Ada Lov", "It was Bob Ray", "It was Carl", "It was in 1844"), aligned=aligned)
+    after = extracted(grounded("structured"), mind, seen=seen)
+    assert [fact.text for fact in after.facts] == ["It was Ada Lov"]
+    assert len(mind.prompts("aligned")) == 2  # what no source names costs no call
+
+
+def test_notes_are_grounded_too_and_old_ones_are_not_asked_for_again():
+    mind = Mind(text="It was Ada Lov\nIt was Carl", aligned={"reason": "", "aligned": True})
+    before = Belief(form="freeform", notes=("It was the old note",))
+    after = extracted(grounded(freeform()), mind, before)
+    assert after.notes == ("It was the old note", "It was Ada Lov")
+    assert len(mind.prompts("aligned")) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "stands"),
+    [("Ada mapped it", True), ("it was Ada", True), ("it was Eve", False), ("in 1843", True), ("in 1", False)],
+)
+def test_names_and_numbers_must_stand_somewhere(text: str, stands: bool):
+    assert anchored(text, "Ada and the Ren, 1843") is stands
+
+
+def test_only_the_lines_that_are_kept_reach_the_extractor():
+    mind = Mind(keep={"keep": [2, 7]}, facts=found("a fact"))
+    after = extracted(filtered("structured"), mind)
+    assert "Ada Lov mapped" in mind.prompts("facts")[0]
+    assert "fed by" not in mind.prompts("facts")[0]
+    assert after.facts[0].text == "a fact"
+    nothing = Mind(keep={"keep": []})
+    assert extracted(filtered("structured"), nothing) == Belief(form="structured", window=1)
+    assert nothing.prompts("facts") == []
+
+
+def test_a_memory_works_inside_sdp_and_reaches_realize_alone():
+    mind = Mind(conditions={"conditions": ["first", "second"]}, facts=found("FOUND"), holds={"reason": "", "holds": 1})
+    world = Seeking(lambda query: ("page",), answers=False)
+    state = sought(sdp.build(memory="structured"), Mind(**mind.answers, action={"action": "search[x]"}), world)
+    assert [fact.text for fact in state["belief"].facts] == ["FOUND"]
+    assert len(state["certificates"]) == 3
+
+
+def test_a_memory_works_inside_step():
+    mind = Mind(facts=found("FOUND"))
+    context = Context(benchmark=BlocksWorld(), chat=ScriptedChat(responder=mind), limits=Limits(steps=4, trials=1))
+    task = {"task": {"benchmark": "blocksworld", "id": "4-0"}}
+    state = step.build(extract="structured").invoke(task, context=context)
+    assert [fact.text for fact in state["belief"].facts] == ["FOUND"]
+    thinking = mind.prompts("choice")
+    assert ["FOUND" in prompt for prompt in thinking] == [False, True, True, True]

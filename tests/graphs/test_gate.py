@@ -1,0 +1,292 @@
+"""The exhaustion gate and its kin: when exactly they stop a search, and in which graphs."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from doubles import Script, given
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
+from langgraph.runtime import Runtime
+from seeking import GOAL, Mind, Seeking, looping, other, same, search, sought
+
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.protocols import Limits
+from certigraph.evaluation.settings import build_graph, operators_of, parse_swap
+from certigraph.evaluation.shipped import OPERATORS
+from certigraph.graphs import ircot, pbai, react, sdp, step
+from certigraph.nodes.act import act
+from certigraph.nodes.gaps import either, gap_gate
+from certigraph.nodes.gate import exhaustion_gate, smooth_gate
+from certigraph.nodes.gate_grid import gate_grid
+from certigraph.nodes.judged_gate import judged_gate
+from certigraph.nodes.resample import resampling
+from certigraph.nodes.shadow import shadow
+from certigraph.nodes.specs import operator_from, spec_of
+from certigraph.state.beliefs import Belief, Round, Stagnation, round_of
+from certigraph.state.certified import CertifiedState
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Action, Observation
+from certigraph.state.run import Evidence
+
+ANSWER = {"answer": "Ada"}
+
+
+def judged(gate: Any, rounds: list[Round], before: Stagnation | None = None, mind: Mind | None = None) -> Stagnation:
+    world = Seeking()
+    view = {
+        "task": world.task("only"),
+        "rounds": rounds,
+        "stagnation": before or Stagnation(),
+        "belief": Belief(),
+        "turns": (),
+        "evidence": Evidence(),
+        "certified": CertifiedState(),
+    }
+    runtime = Runtime(context=Context(benchmark=world, chat=ScriptedChat(responder=mind or Mind())))
+    return asyncio.run(gate(view, runtime))["stagnation"]
+
+
+def stops(gate: Any, signals: list[tuple[float, float]]) -> list[bool]:
+    """Whether the gate stops after each round, were it not heeded."""
+    rounds = [Round(action="a", chunks=(), jaccard=j, upr=u) for j, u in signals]
+    told, stagnation = [], Stagnation()
+    for n in range(1, len(rounds) + 1):
+        stagnation = judged(gate, rounds[:n], stagnation)
+        told.append(stagnation.stop)
+    return told
+
+
+signals = st.lists(st.sampled_from([(1.0, 0.0), (0.6, 0.3), (0.59, 0.0), (1.0, 0.31), (0.0, 1.0)]), max_size=9)
+
+
+@settings(max_examples=40)
+@drawn(signals, st.integers(1, 4))
+def test_it_stops_after_exactly_so_many_stagnant_rounds_in_a_row(found: list[tuple[float, float]], patience: int):
+    stagnant = [j >= 0.6 and u <= 0.3 for j, u in found]
+    expected = [n >= patience and all(stagnant[n - patience : n]) for n in range(1, len(found) + 1)]
+    assert stops(exhaustion_gate(patience=patience), found) == expected
+
+
+@settings(max_examples=40)
+@drawn(signals)
+def test_a_smooth_gate_that_forgets_at_once_is_the_discrete_one(found: list[tuple[float, float]]):
+    assert stops(smooth_gate(jaccard=0.6, upr=0.3, decay=1), found) == stops(exhaustion_gate(), found)
+
+
+def test_a_smooth_gate_needs_the_averages_to_turn():
+    dry = [(0.0, 1.0)] + [(1.0, 0.0)] * 8
+    assert stops(exhaustion_gate(), dry).index(True) == 2
+    assert stops(smooth_gate(), dry).index(True) == 4  # novelty 1, .5, .25, .125: stagnant from the fourth round on
+
+
+@drawn(
+    st.lists(st.tuples(st.sampled_from(["", "a", "a b", "b c"]), st.sets(st.integers(0, 9), max_size=2)), max_size=6)
+)
+def test_a_search_that_brings_more_new_than_old_is_never_stopped(found: list[tuple[str, set[int]]]):
+    rounds: list[Round] = []
+    for n, (query, old) in enumerate(found):
+        ids = (f"{n} new one", f"{n} new two", *map(str, sorted(old)))
+        observation = Observation(text="\n".join(ids), sources=ids)
+        rounds.append(round_of(Action(text=query), observation, rounds))
+    assert not any(stops(exhaustion_gate(jaccard=0, patience=1), [(r.jaccard, r.upr) for r in rounds]))
+
+
+@pytest.mark.parametrize("patience", [1, 2, 4])
+@pytest.mark.parametrize("graph", [pbai, react])
+def test_a_looping_agent_is_stopped_and_answers(graph: Any, patience: int):
+    mind = Mind(tool=same, answer=ANSWER)
+    world = Seeking(looping)
+    state = sought(graph.build(memory="native", gate=exhaustion_gate(patience=patience)), mind, world)
+    assert len(state["rounds"]) == 1 + patience  # the first round repeats nothing
+    assert graph.ending(state) == "exhausted"
+    assert state["stagnation"].reason.startswith(f"{patience} rounds in a row")
+    assert (world.worlds[0].answer, state["action"].args["forced"]) == ("Ada", "gate")
+
+
+def test_an_agent_that_alternates_between_two_queries_loops_too():
+    mind = Mind(tool=lambda prompt, times: search(("Lake Osk", "Ada mapped")[times % 2]), answer=ANSWER)
+    state = sought(pbai.build(memory="native"), mind, Seeking(looping))
+    assert len(state["rounds"]) == 4
+
+
+def test_a_refused_search_is_nothing_new():
+    state = sought(pbai.build(memory="native"), Mind(tool=same, answer=ANSWER), Seeking(lambda query: ()))
+    assert [r.upr for r in state["rounds"]] == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("graph", [pbai, react])
+def test_a_productive_agent_is_never_stopped(graph: Any):
+    state = sought(graph.build(memory="native", gate=exhaustion_gate()), Mind(tool=other), Seeking(rounds=20))
+    assert len(state["rounds"]) == 20
+    assert state["action"].args["forced"] == "rounds"
+    assert graph.ending(state) == "world_ended"
+
+
+def test_the_grid_has_sixteen_labelled_settings_that_a_command_line_takes():
+    grid = gate_grid()
+    assert len(grid) == len(set(map(str, grid.values()))) == 16
+    assert sum(label.startswith("f_") for label in grid) == 7
+    assert str(grid["f_j0.6_u0.3_p2"]) == "exhaustion_gate:jaccard=0.6,upr=0.3,patience=2"
+    assert {"s_j0.6_u0.1_p2", "s_j0.6_u0.15_p2", "f_j0.6_u0.3_p3"} <= set(grid)
+    for spec in grid.values():
+        slot, parsed = parse_swap(f"gate={spec}")
+        assert (slot, spec_of(operator_from(parsed, OPERATORS))) == ("gate", spec)
+
+
+@pytest.mark.parametrize(
+    "swap",
+    [
+        "gate=shadow:gate=exhaustion_gate",
+        "gate=either:one=gap_gate,other=smooth_gate",
+        "gate=resampling:gate=exhaustion_gate,times=1",
+        "gate=judged_gate:stance=neutral,window=2",
+        "memory=structured:target=12,trigger=16,window=0",
+        "memory=grounded:memory=freeform",
+        "memory=filtered:memory=structured",
+    ],
+)
+def test_a_swap_by_name_is_found_again_in_the_graph(swap: str):
+    slot, spec = parse_swap(swap)
+    found = operators_of(build_graph("ircot", {slot: spec}))[slot]
+    again = build_graph("ircot", {slot: type(spec).model_validate(found)})
+    assert operators_of(again)[slot] == found
+    assert found["name"] == spec.name
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: exhaustion_gate(jaccard=1.5),
+        lambda: exhaustion_gate(patience=0),
+        lambda: smooth_gate(decay=0),
+        lambda: judged_gate(stance="bold"),
+        lambda: resampling(exhaustion_gate(), times=-1),
+    ],
+)
+def test_settings_out_of_range_are_refused(wrong: Any):
+    with pytest.raises(UnknownName, match=r"gate|resampling"):
+        wrong()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "stop", "streak"), [("PRODUCTIVE", False, 0), ("QUERY_STALE", False, 3), ("EXHAUSTED", True, 3)]
+)
+def test_a_judged_gate_stops_at_exhausted_alone(verdict: str, stop: bool, streak: int):
+    mind = Mind(verdict={"reason": "why", "verdict": verdict})
+    rounds = [Round(action=f"query{n}", chunks=(), glimpse=f"glimpse{n}", jaccard=0, upr=1) for n in range(5)]
+    told = judged(judged_gate(window=2), rounds, Stagnation(streak=2), mind)
+    assert (told.stop, told.streak, told.reason) == (stop, streak, "why")
+    [prompt] = mind.prompts("verdict")
+    assert [f"query{n} -> glimpse{n}" in prompt for n in range(5)] == [False, False, False, True, True]
+    assert GOAL in prompt
+
+
+def test_the_two_stances_ask_differently():
+    conservative, neutral = Mind(), Mind()
+    rounds = [Round(action="a", chunks=(), jaccard=0, upr=1)]
+    judged(judged_gate(), rounds, mind=conservative)
+    judged(judged_gate(stance="neutral"), rounds, mind=neutral)
+    assert "It goes on unless" in conservative.prompts("verdict")[0]
+    assert "It goes on unless" not in neutral.prompts("verdict")[0]
+
+
+def test_a_shadow_gate_keeps_round_and_answer_and_the_run_goes_on():
+    mind = Mind(tool=same, answer=lambda prompt, times: {"answer": f"answer {times}"})
+    state = sought(pbai.build(memory="native", gate=shadow(exhaustion_gate())), mind, Seeking(looping))
+    stopped = sought(pbai.build(memory="native"), Mind(tool=same, answer=ANSWER), Seeking(looping))
+    seen = state["stagnation"]
+    assert (seen.at, seen.answer, seen.stop) == (len(stopped["rounds"]), "answer 0", False)
+    assert len(state["rounds"]) == 10
+    assert state["action"].args == {"answer": "answer 1", "forced": "rounds"}
+
+
+def test_a_gap_gate_stops_when_nothing_is_left_and_names_the_gap_until_then():
+    gaps = [{"unresolved": ["who?"], "answerable": True}, {"unresolved": [], "answerable": False}]
+    mind = Mind(
+        tool=other,
+        unresolved=lambda prompt, times: [*gaps, {"unresolved": [], "answerable": True}][times],
+        answer=ANSWER,
+    )
+    state = sought(pbai.build(memory="native", gate=gap_gate()), mind)
+    assert len(state["rounds"]) == 3
+    assert pbai.ending(state) == "exhausted"
+    assert ["who?" in prompt for prompt in mind.prompts("tool")] == [False, True, False]
+
+
+def test_of_two_gates_either_stops():
+    gaps = {"unresolved": ["who?"], "answerable": False}
+    both = either(gap_gate(), exhaustion_gate())
+    mind = Mind(tool=same, unresolved=gaps, answer=ANSWER)
+    state = sought(pbai.build(memory="native", gate=both), mind, Seeking(looping))
+    assert len(state["rounds"]) == 3
+    assert "who?" in state["stagnation"].advice
+    resolved = Mind(tool=other, unresolved={"unresolved": [], "answerable": True}, answer=ANSWER)
+    assert len(sought(pbai.build(memory="native", gate=both), resolved)["rounds"]) == 1
+
+
+@pytest.mark.parametrize("times", [0, 1, 2])
+def test_resampling_gives_so_many_new_directions_before_it_stops(times: int):
+    mind = Mind(tool=same, hypotheses=lambda p, n: {"hypotheses": [f"direction {n}"]}, answer=ANSWER)
+    gate = either(gap_gate(), resampling(exhaustion_gate(), times=times))
+    gaps = Mind(**mind.answers, unresolved={"unresolved": [], "answerable": False})
+    for asked, operator in ((mind, resampling(exhaustion_gate(), times=times)), (gaps, gate)):
+        state = sought(pbai.build(memory="native", gate=operator), asked, Seeking(looping))
+        assert len(state["rounds"]) == 3 + 2 * times
+        assert state["stagnation"].resampled == times == len(asked.prompts("hypotheses"))
+        directions = [prompt.count("direction 0") for prompt in asked.prompts("tool")]
+        assert directions == [0, 0, 0] + ([1, 1] if times else []) + ([0, 0] if times == 2 else [])
+
+
+def test_resampling_stops_where_the_model_has_no_hypothesis():
+    mind = Mind(tool=same, hypotheses={"hypotheses": []}, answer=ANSWER)
+    state = sought(pbai.build(memory="native", gate=resampling(exhaustion_gate())), mind, Seeking(looping))
+    assert len(state["rounds"]) == 3
+
+
+def test_a_gate_ends_sdp_where_its_actions_repeat():
+    script = Script(plan=4, verdicts=[0] * 20, limits=Limits(attempts=9, replans=2, steps=60))
+
+    async def realize(state: Any, runtime: Any) -> dict[str, Any]:
+        return {"action": Action(text="the same thing again")}
+
+    async def still(state: Any, runtime: Any) -> dict[str, Any]:
+        update = await act(state, runtime)
+        observation = update["observation"].model_copy(update={"text": "nothing moves"})
+        return {**update, "observation": observation}
+
+    graph = sdp.build(realize=realize, act=still, gate=exhaustion_gate(patience=2))
+    state = graph.invoke(given(script), context=Context(benchmark=script))
+    assert len(state["history"]) == 3
+    assert sdp.ending(state) == "exhausted"
+    assert (
+        len(sdp.build(realize=realize, act=still).invoke(given(script), context=Context(benchmark=script))["history"])
+        > 3
+    )
+
+
+def test_a_gate_forces_an_answer_from_sdp_in_a_world_that_takes_one():
+    world = Seeking(looping, attempts=9)
+    mind = Mind(conditions={"conditions": ["the river is known"]}, action={"action": "search[Osk]"}, answer=ANSWER)
+    state = sought(sdp.build(gate=exhaustion_gate()), mind, world)
+    assert (sdp.ending(state), world.worlds[0].answer) == ("exhausted", "Ada")
+    assert not state["certificates"]
+
+
+def test_a_gate_ends_an_episode_of_step():
+    graph = step.build(gate=exhaustion_gate())
+    mind = Mind()  # the least instance: always the first action offered, which comes round again
+    limits = Limits(steps=30, trials=2, repeats=0, substeps=30)
+    context = Context(benchmark=BlocksWorld(), chat=ScriptedChat(responder=mind), limits=limits)
+    state = graph.invoke({"task": {"benchmark": "blocksworld", "id": "4-0"}}, context=context)
+    assert state["stagnation"].stop
+    assert [trial.steps < 30 for trial in state["trials"]] == [True, True]
+
+
+def test_ircot_is_stopped_by_its_sentences():
+    mind = Mind(sentence={"sentence": "The river is not known yet."}, answer=ANSWER)
+    state = sought(ircot.build(gate=exhaustion_gate()), mind, Seeking(looping))
+    assert len(state["rounds"]) == 4  # the question first, then the sentence three times

@@ -1,0 +1,238 @@
+"""The search harnesses as PBAI loops: their rounds, what each sees, and every memory condition with each."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from seeking import GOAL, Mind, Seeking, looping, other, same, search, sought
+
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld
+from certigraph.adapters.context import Budget, Context
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.evaluation.run import run
+from certigraph.evaluation.settings import build_graph, parse_swap
+from certigraph.evaluation.shipped import GRAPHS
+from certigraph.graphs import hypotheses, ircot, iter_retgen, memgpt, pbai, react
+from certigraph.graphs.exploring import explore
+from certigraph.nodes.aggregate import majority
+from certigraph.nodes.gate import exhaustion_gate
+from certigraph.nodes.hypothesise import hypothesise
+from certigraph.nodes.manage import remembering
+from certigraph.nodes.memory import lobotomized
+from certigraph.state.beliefs import Belief
+from certigraph.state.endings import UnknownName
+from certigraph.state.hypothesising import Branch
+from certigraph.state.reading import read_trajectory
+from certigraph.state.states import STATES
+
+ROUNDS = {pbai: 10, ircot: 10, react: 7, memgpt: 12, iter_retgen: 4}
+CONDITIONS = ("native", "lobotomized", "structured", "freeform")
+SEARCHES = ("pbai", "ircot", "memgpt", "iter_retgen", "hypotheses")
+
+ANSWERS: dict[str, Any] = {
+    "tool": other,
+    "sentence": lambda prompt, times: {"sentence": f"Then comes river {times}."},
+    "generation": lambda prompt, times: {"generation": f"It may be river {times}."},
+    "facts": {"facts": [{"fact": "Ada mapped it", "source": "Ren"}], "resolved": [], "questions": []},
+    "text": "Ada mapped it",
+    "answer": {"answer": "Ada"},
+}
+
+
+@pytest.mark.parametrize("gate", [None, exhaustion_gate()])
+@pytest.mark.parametrize("memory", CONDITIONS)
+@pytest.mark.parametrize("graph", ROUNDS, ids=lambda graph: graph.__name__.rpartition(".")[2])
+def test_every_harness_runs_its_rounds_in_every_condition(graph: Any, memory: str, gate: Any):
+    if (graph, memory) == (iter_retgen, "lobotomized"):
+        pytest.skip("refused, as another test says")
+    world = Seeking()
+    state = sought(graph.build(memory=memory, **({"gate": gate} if gate else {})), Mind(**ANSWERS), world)
+    assert len(state["rounds"]) == ROUNDS[graph]
+    assert state["belief"].form == memory
+    assert (world.worlds[0].answer, graph.ending(state)) == ("Ada", "world_ended")
+
+
+def test_iter_retgen_has_nothing_to_wipe():
+    for memory in ("lobotomized", lobotomized):
+        with pytest.raises(UnknownName, match="no memory that could be wiped"):
+            iter_retgen.build(memory=memory)
+    with pytest.raises(UnknownName, match="no memory that could be wiped"):
+        build_graph("iter_retgen", dict([parse_swap("memory=lobotomized")]))
+
+
+def test_an_unknown_condition_is_named_with_those_there_are():
+    with pytest.raises(UnknownName, match="known: native, lobotomized, structured, freeform"):
+        memgpt.build(memory="perfect")
+
+
+def test_limits_take_the_place_of_a_harness_own_rounds():
+    assert len(sought(ircot.build(), Mind(**ANSWERS), Seeking(rounds=3))["rounds"]) == 3
+
+
+def test_an_agent_that_answers_ends_its_search():
+    mind = Mind(tool=lambda prompt, times: [search("Osk"), {**search("Ada"), "tool": "finish"}][times])
+    world = Seeking()
+    state = sought(pbai.build(), mind, world)
+    assert (len(state["turns"]), world.worlds[0].answer, "forced" in state["action"].args) == (2, "Ada", False)
+
+
+def test_steps_spent_force_an_answer_too():
+    state = sought(pbai.build(), Mind(**ANSWERS), Seeking(steps=2))
+    assert (pbai.ending(state), len(state["turns"])) == ("limit:steps", 3)
+
+
+def test_a_world_that_takes_no_answer_is_left_without_one():
+    state = sought(pbai.build(), Mind(**ANSWERS), Seeking(answers=False, rounds=2))
+    assert (state["action"].kind, pbai.ending(state)) == ("search", "gave_up")
+
+
+def test_ircot_searches_for_the_question_then_for_its_sentences_until_one_answers():
+    said = ["The Ren feeds it.", "So the answer is: Ada Lov."]
+    world = Seeking()
+    sought(ircot.build(), Mind(sentence=lambda prompt, times: {"sentence": said[times]}), world)
+    queries = [action.args.get("query") for action in world.worlds[0].actions]
+    assert queries == [GOAL, "The Ren feeds it.", None]
+    assert world.worlds[0].answer == "Ada Lov"
+    assert world.worlds[0].actions[0].args["alpha"] == 0.9
+
+
+def test_ircot_reads_the_latest_fifteen_paragraphs_and_each_once():
+    world = Seeking(lambda query: tuple(f"{query[-2:]}p{n}" for n in range(4)), rounds=7)
+    mind = Mind(**ANSWERS)
+    sought(ircot.build(), mind, world)
+    last = mind.prompts("sentence")[-1]
+    assert last.count("word about") == 15
+    assert "about k?p0." not in last
+    repeating = Mind(**ANSWERS)
+    sought(ircot.build(), repeating, Seeking(looping, rounds=5))
+    assert repeating.prompts("sentence")[-1].count("about alpha.") == 1
+
+
+def test_iter_retgen_searches_for_the_question_and_its_last_generation():
+    world = Seeking()
+    mind = Mind(**ANSWERS)
+    sought(iter_retgen.build(), mind, world)
+    queries = [action.args.get("query") for action in world.worlds[0].actions[:-1]]
+    assert queries == [GOAL, *(f"{GOAL} It may be river {n}." for n in range(3))]
+    assert mind.prompts("answer")[0].count("> search[") == 1  # its answer too sees the latest passages alone
+
+
+def test_memgpt_is_warned_flushes_its_queue_and_keeps_three_turns_and_a_summary():
+    summaries = lambda prompt, times: {"summary": f"SUMMARY {times}"}  # noqa: E731
+    mind = Mind(tool=other, summary=summaries, answer={"answer": "Ada"})
+    state = sought(memgpt.build(), mind, Seeking(words=60, context=4_000))
+    prompts = mind.prompts("tool")
+    warned = [n for n, prompt in enumerate(prompts) if "nearly full" in prompt]
+    assert warned and warned[0] > 3
+    after = prompts[warned[0] + 1]
+    assert (after.count("> search["), "SUMMARY 0" in after) == (4, True)
+    assert "SUMMARY 0" in mind.prompts("summary")[1]
+    assert max(map(len, prompts)) < 6_000
+    assert state["belief"].reorganised == len(warned) == len(mind.prompts("summary"))
+
+
+def test_core_memory_is_bounded_and_the_oldest_note_goes():
+    belief = Belief()
+    for n in range(30):
+        belief = remembering(belief, f"{n:03} {'x' * 200}", n)
+    assert sum(map(len, belief.notes)) <= 2_000
+    assert belief.notes[-1].startswith("029")
+    assert remembering(belief, "  ", 30).notes == belief.notes
+
+
+def test_searches_ask_for_a_page_in_memgpt_and_by_weight_everywhere():
+    world = Seeking()
+    sought(memgpt.build(), Mind(**ANSWERS), world)
+    assert world.worlds[0].actions[0].args == {"query": "q0 r0", "alpha": 0.5, "k": 5}
+
+
+def branching(answers: list[str], **more: Any) -> tuple[dict[str, Any], Mind, Seeking]:
+    """A run of three hypotheses whose searches answer at once, in the order of their directions."""
+
+    def answered(prompt: str, times: int) -> dict[str, str]:
+        number = next(n for n in range(3) if f"direction {n}" in prompt)
+        return {**search(answers[number]), "tool": "finish"}
+
+    directions = {"hypotheses": [f"direction {n}" for n in range(3)]}
+    mind, world = Mind(tool=answered, hypotheses=directions, answer={"answer": "chosen"}), Seeking()
+    return sought(hypotheses.build(**more), mind, world), mind, world
+
+
+def test_each_hypothesis_is_searched_for_in_a_world_of_its_own_and_the_majority_is_delivered_once():
+    state, mind, world = branching(["Ada Lov", "Bob", "ada  lov."])
+    assert [b.answer for b in sorted(state["branches"], key=lambda b: b.number)] == ["Ada Lov", "Bob", "ada  lov."]
+    assert [len(library.actions) for library in world.worlds] == [1, 1, 1, 1]
+    assert world.worlds[0].answer == "Ada Lov"
+    assert mind.prompts("answer") == []
+    assert hypotheses.ending(state) == "world_ended"
+
+
+def test_where_the_searches_disagree_a_model_chooses():
+    _, mind, world = branching(["Ada", "Bob", "Eve"])
+    assert world.worlds[0].answer == "chosen"
+    [prompt] = mind.prompts("answer")
+    assert [name in prompt for name in ("Ada", "Bob", "Eve", "direction 2")] == [True] * 4
+
+
+@pytest.mark.parametrize(
+    ("answers", "winner"),
+    [(["A", "a.", "B"], "A"), (["A", "B"], ""), (["", "B", ""], "B"), (["", ""], ""), (["A", "B", "B", "A"], "")],
+)
+def test_a_majority_is_more_than_half_of_those_that_answered(answers: list[str], winner: str):
+    assert majority([Branch(number=n, hypothesis="", answer=a) for n, a in enumerate(answers, 1)]) == winner
+
+
+@pytest.mark.parametrize("harness", ["ircot", "iter_retgen", "memgpt", "pbai", "react"])
+def test_any_harness_searches_along_a_hypothesis_and_its_calls_are_counted(harness: str):
+    mind = Mind(**ANSWERS, hypotheses={"hypotheses": ["up the river", "down the river"]})
+    graph = hypotheses.build(explore=explore(harness=harness), hypothesise=hypothesise(number=2))
+    state = sought(graph, mind)
+    assert [branch.answer for branch in state["branches"]] == ["Ada", "Ada"]
+    assert state["spent"].calls == len(mind.asked)
+    told = [prompt for fields, prompt in mind.asked if fields & {"tool", "sentence", "generation"}]
+    assert all("Direction to take: up" in prompt or "Direction to take: down" in prompt for prompt in told)
+
+
+def test_searches_share_the_budget_and_one_that_has_spent_its_part_gives_no_answer():
+    mind = Mind(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
+    state = sought(hypotheses.build(), mind, budget=Budget(calls=12))
+    assert [(branch.answer, branch.ending) for branch in state["branches"]] == [("", "limit:calls")] * 2
+    assert state["spent"].calls <= 12
+    assert state["action"].args["answer"] == "Ada"
+
+
+def test_hypotheses_need_a_world_that_takes_an_answer():
+    mind = Mind()
+    state = sought(hypotheses.build(), mind, Seeking(answers=False))
+    assert (state["hypotheses"], mind.asked) == ((), [])
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_run_is_recorded_and_adds_up_to_its_state(name: str, tmp_path: Path):
+    mind = Mind(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
+    context = Context(chat=ScriptedChat(responder=mind))
+    result = run(build_graph(name), Seeking(rounds=2), "only", context=context, out=tmp_path)
+    assert result.ending == "world_ended"
+    trajectory = read_trajectory(result.folder)
+    assert trajectory.usage.calls == len(mind.asked)
+    assert len(trajectory.state()["history"]) == len(result.state["history"])
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_graph_is_known_everywhere_and_drawn_with_distinct_edges(name: str):
+    root = Path(__file__).parents[2]
+    served = json.loads((root / "langgraph.json").read_text(encoding="utf-8"))["graphs"]
+    assert served[name] == f"{GRAPHS[name]}:graph"
+    assert name in STATES
+    edges = [edge for edge in build_graph(name).get_graph().edges if edge.conditional]
+    labels = [(edge.source, edge.data) for edge in edges]
+    assert edges
+    assert len(set(labels)) == len(labels)
+    assert all(edge.data and edge.data != edge.target for edge in edges)
+
+
+def test_a_search_graph_on_another_world_ends_without_an_answer():
+    context = Context(benchmark=BlocksWorld(), chat=ScriptedChat(responder=Mind(tool=same)))
+    state = pbai.build().invoke({"task": {"benchmark": "blocksworld", "id": "4-0"}}, context=context)
+    assert state["action"].kind == "search"

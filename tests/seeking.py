@@ -1,0 +1,134 @@
+"""A scripted search world and a scripted mind: what a query finds, and what is answered, are written down."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.protocols import Limits
+from certigraph.state.records import Action, Observation, Scores, Task
+from certigraph.state.searching import FINISH, parsed
+
+GOAL = "Who mapped the river that feeds Lake Osk?"
+
+Finds = Callable[[str], Sequence[str]]
+
+
+def looping(query: str) -> Sequence[str]:
+    """The same two passages whatever is asked."""
+    return ("alpha", "beta")
+
+
+def fresh(query: str) -> Sequence[str]:
+    """Two passages that no other query finds."""
+    return (f"{query} one", f"{query} two")
+
+
+class Seeking:
+    """A benchmark of one question. `finds` gives the ids, which are titles too, of what a query finds."""
+
+    name = "seeking"
+    briefing = "You search a library by search[...] and hand in an answer by finish[...]."
+    tools = ("search", "finish")
+    instant = True
+
+    def __init__(self, finds: Finds = fresh, *, answers: bool = True, words: int = 8, **limits: Any) -> None:
+        self.finds, self.answers, self.words = finds, answers, words
+        self.limits = Limits(**{"steps": 60, **limits})
+        self.worlds: list[Library] = []
+
+    def tasks(self, split: str = "") -> list[Task]:
+        return [self.task("only")]
+
+    def task(self, task_id: str) -> Task:
+        return Task(benchmark=self.name, id=task_id, goal=GOAL)
+
+    def open(self, task: Task) -> "Library":
+        self.worlds.append(Library(self))
+        return self.worlds[-1]
+
+    def operators(self) -> dict[str, Any]:
+        return {}
+
+    def expert(self) -> None:
+        return None
+
+
+class Library:
+    """The world of a Seeking."""
+
+    concurrent = True
+
+    def __init__(self, seeking: Seeking) -> None:
+        self.seeking, self.actions, self.answer = seeking, list[Action](), ""
+
+    def reset(self) -> Observation:
+        return Observation(text="The library is open.")
+
+    def step(self, action: Action) -> Observation:
+        self.actions.append(action)
+        meant = parsed(action)
+        if meant and meant.kind == FINISH:
+            self.answer = str(meant.args["answer"])
+            return Observation(text="Handed in.", done=True)
+        found = self.seeking.finds(str(meant.args.get("query"))) if meant else ()
+        if not found:
+            return Observation(text=f"Nothing for {action.text}.", accepted=False)
+        text = "\n".join(f"{id}: {'word ' * self.seeking.words}about {id}." for id in found)
+        return Observation(text=text, sources=tuple(found))
+
+    def view(self) -> str:
+        return "VIEW"
+
+    def admissible(self) -> None:
+        return None
+
+    def score(self) -> Scores:
+        return Scores(value=0.0, answer=self.answer)
+
+    def close(self) -> None:
+        return None
+
+
+class Mind:
+    """Answers by a field of the question's form: a value, or what a function makes of (prompt, times asked before).
+
+    Prose is asked for as `text`. What is not written down gets the least instance of the form.
+    """
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+        self.asked: list[tuple[frozenset[str], str]] = []
+
+    def __call__(self, prompt: str, schema: Mapping[str, Any]) -> Any:
+        fields = frozenset(schema.get("properties", {"text"}))
+        times = sum(fields == before for before, _ in self.asked)
+        self.asked.append((fields, prompt))
+        given = next((self.answers[field] for field in self.answers if field in fields), minimal(dict(schema)))
+        return given(prompt, times) if callable(given) else given
+
+    def prompts(self, field: str) -> list[str]:
+        return [prompt for fields, prompt in self.asked if field in fields]
+
+
+def search(text: str) -> dict[str, str]:
+    """A move of the agents that use tools; MemGPT's too."""
+    return {"thought": f"thinking of {text}", "remember": "", "tool": "search", "text": text}
+
+
+def same(prompt: str, times: int) -> dict[str, str]:
+    """An agent that loops."""
+    return search("Lake Osk")
+
+
+def other(prompt: str, times: int) -> dict[str, str]:
+    """An agent that asks for something new every time."""
+    return search(f"q{times} r{times}")
+
+
+def sought(graph: Any, mind: Mind, world: Seeking | None = None, **context: Any) -> dict[str, Any]:
+    """The final state of one run."""
+    world = world or Seeking()
+    given = Context(benchmark=world, chat=ScriptedChat(responder=mind), **context)
+    return graph.invoke({"task": world.task("only")}, context=given)
