@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from certigraph.graphs.exploring import explore
+from certigraph.nodes.act import act
 from certigraph.nodes.aggregate import aggregate
 from certigraph.nodes.answer import answer
 from certigraph.nodes.decide import decide, decide_freely, execute
@@ -32,6 +33,7 @@ SEARCHES = ("pbai", "ircot", "memgpt", "iter_retgen", "hypotheses")
 GRAPHS = {name: f"certigraph.graphs.{name}" for name in METHODS + SEARCHES}
 
 OPERATORS: dict[str, Callable[..., Any]] = {
+    "act": act,
     "aggregate": aggregate,
     "always_pass": always_pass,
     "answer": answer,

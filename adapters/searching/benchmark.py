@@ -52,14 +52,10 @@ class QuestionBenchmark(ABC, Generic[Q]):
         self.folder, self.config = folder, config
         self.name = f"{self.plain}:{config}" if config else self.plain
         self.limits = PAPER_LIMITS[self.plain]
+        self.retrieves = config in self.retrieving
         self.bank = QuestionBank(self.plain, self.read)
         self._retrievers = Retrievers(self.bank, source=str(folder or self.plain))
         self._expert = Expert(self)
-
-    @property
-    def retrieves(self) -> bool:
-        """Whether passages have to be found; else all of a question's are at hand."""
-        return self.config in self.retrieving
 
     def tasks(self, split: str = "") -> Sequence[Task]:
         """The tasks of a split, dev or train. Raises UnknownName and Fault as QuestionBank does."""

@@ -36,14 +36,7 @@ def rates(scored: Sequence[Scored]) -> dict[str, float]:
 def _by_kind(scored: Sequence[Scored]) -> dict[str, float]:
     kinds = sorted({one.kind for one in scored})
     groups = {kind: [one for one in scored if one.kind == kind] for kind in kinds} if len(kinds) > 1 else {}
-    return {
-        name: value
-        for kind, group in groups.items()
-        for name, value in (
-            (f"n_{kind}", float(len(group))),
-            *((f"{part}_{kind}", fmean(_values(group, part))) for part in WITH_ERROR),
-        )
-    }
+    return {f"{part}_{kind}": fmean(_values(group, part)) for kind, group in groups.items() for part in WITH_ERROR}
 
 
 def _values(scored: Sequence[Scored], name: str) -> list[float]:

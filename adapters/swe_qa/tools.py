@@ -44,7 +44,7 @@ def read(repository: Repository, where: str) -> Lines | str:
         return f"{where[:200]!r} is no text file of this repository: find its path first."
     count = len(repository.lines(path))
     first = max(int(match["first"] or 1), 1)
-    last = min(int(match["last"] or first + MOST_READ - 1), count)
+    last = min(int(match["last"] or first + MOST_READ - 1), first + MOST_READ - 1, count)
     if first > last:
         return f"{path} has {count} lines; {where[:200]!r} is none of them."
     return Lines(path, first, last)

@@ -105,7 +105,7 @@ def test_rates_divide_by_all_questions_and_leave_out_what_nobody_predicted():
     assert figures["n"] == 3
     assert figures["em"] == figures["sp_em"] == pytest.approx(1 / 3)
     assert figures["em_stderr"] == pytest.approx(1 / 3)  # stdev of 1, 0, 0 is 1/sqrt(3)
-    assert (figures["em_bridge"], figures["em_comparison"], figures["n_bridge"]) == (0.5, 0.0, 2)
+    assert (figures["em_bridge"], figures["em_comparison"]) == (0.5, 0.0)
     assert "sp_em" not in rates([Scored("bridge", absent)])
 
 

@@ -98,7 +98,7 @@ def test_turns_that_a_small_context_dropped_are_not_seen():
 
 def test_of_more_paragraphs_than_ircot_reads_the_latest_are_seen(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(rules, "PARAGRAPHS", 2)
-    assert rules.evidence_lost(run([("WarGames", "w"), ("Lasker", "l"), ("chess", "x"), ("kings", "x")])) is True
+    assert rules.evidence_lost(run([("writer", "w"), ("son", "l"), ("chess", "x"), ("kings", "x")])) is True
 
 
 # --- G2: goal displacement
