@@ -21,8 +21,10 @@ T = TypeVar("T")
 BENCHMARKS = {
     "blocksworld": "certigraph.adapters.blocksworld.benchmark:BlocksWorld",
     "hotpotqa": "certigraph.adapters.hotpotqa.benchmark:HotpotQA",
+    "locomo": "certigraph.adapters.locomo.benchmark:LoCoMo",
     "musique": "certigraph.adapters.musique.benchmark:MuSiQue",
     "scienceworld": "certigraph.adapters.scienceworld.benchmark:ScienceWorldBenchmark",
+    "swe_qa": "certigraph.adapters.swe_qa.benchmark:SweQA",
     "travelplanner": "certigraph.adapters.travelplanner.benchmark:TravelPlanner",
 }
 

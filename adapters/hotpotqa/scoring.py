@@ -31,7 +31,7 @@ def joint_scores(answer: Mapping[str, float], support: Mapping[str, float]) -> S
     """The products of the EMs, of the precisions and of the recalls, and the F1 of those products."""
     overlap = harmonic(
         answer["precision"] * support["sp_precision"],
-        support["sp_recall"],
+        answer["recall"] * support["sp_recall"],
     )
     return named("joint_", answer["em"] * support["sp_em"], overlap)
 

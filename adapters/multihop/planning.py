@@ -83,10 +83,15 @@ def numbered_hops(texts: Sequence[str], *, first: int, most: int) -> list[str]:
     Args:
         texts: as the model wrote them, the first being number `first`.
     """
-    written = [" ".join(text.split()) for text in texts]
+    written = [_without_number(" ".join(text.split()), n) for n, text in enumerate(texts, first)]
     kept = [text for text in dict.fromkeys(written) if text][:most]
     moved = {n: first + kept.index(text) for n, text in enumerate(written, first) if text in kept}
     return [PLACEHOLDER.sub(lambda found: f"#{moved.get(int(found[1]), found[1])}", text) for text in kept]
+
+
+def _without_number(text: str, number: int) -> str:
+    """A sub-question without its own number before it; "#1" before another one is a placeholder."""
+    return re.sub(rf"^(?:#{number}[.:)]?|\d[.:)]) +", "", text)
 
 
 async def _asked_again(

@@ -37,8 +37,8 @@ def methods_of(asked: Asked) -> tuple[Method, ...]:
     ablation = ABLATIONS.get(asked.ablate)
     if asked.ablate and not ablation:
         raise UnknownName(f"unknown ablation {asked.ablate!r}; known: {', '.join(ABLATIONS)}")
-    usual = (ablation.harnesses, ablation.memories) if ablation else (HARNESSES, MEMORIES)
-    arms = arms_of(asked.harnesses or usual[0], asked.memories or usual[1], asked.gates)
+    harnesses, memories = (ablation.harnesses, ablation.memories) if ablation else ((), ())
+    arms = arms_of(asked.harnesses or harnesses or HARNESSES, asked.memories or memories or MEMORIES, asked.gates)
     _, gate = parse_swap(f"gate={asked.gate}")
     return tuple(method_of(arm, gate) for arm in (ablated(arms, ablation) if ablation else arms))
 

@@ -100,7 +100,7 @@ def _episode(seen: Seen) -> dict[str, Any]:
 
 
 def _rounds(seen: Seen) -> list[dict[str, Any]]:
-    """The rounds of search; the agent's decision to answer is the last one's where it has no search of its own."""
+    """The agent's decision to answer counts as one more round."""
     return [
         {"round": spent.number, "agent": spent.agent, "memory_node": spent.memory, "tokens": spent.tokens}
         for spent in spending_of(seen.events)

@@ -1,12 +1,11 @@
 """Everything that is written of a study, at any time: frames and tables as CSV, figures, and a page."""
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib as mpl
 
+from certigraph.adapters.caching import whole_file
 from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.comparing.drawing import STYLE, written
 from certigraph.evaluation.comparing.plan import Plan
@@ -32,27 +31,19 @@ def report(plan: Plan, folder: Path, benchmark: Benchmark) -> Study:
     """Write the report of a study as far as it has come, and return what was found.
 
     Writes `study.html`, `episodes.csv`, `rounds.csv`, `replays.csv`, a CSV for each table, and `quality` and `growth`
-    as PNG and SVG. Each file is put in its place when whole.
+    as PNG and SVG. Page and CSV files are put in their place when whole.
     """
     frames = frames_of(seen_in(plan, folder, benchmark), replayed_gates())
     study = Study(frames, tables_of(frames))
     for name, frame in {**frames._asdict(), **study.tables}.items():
-        _placed(folder / f"{name}.csv", partial(frame.to_csv, index=False))
-    page = page_of(plan, study.tables, _drawings(study.tables, folder), len(frames.episodes))
-    _placed(folder / PAGE, partial(_write, page))
+        with whole_file(folder / f"{name}.csv") as draft:
+            frame.to_csv(draft, index=False)
+    with whole_file(folder / PAGE) as draft:
+        page = page_of(plan, study.tables, _drawings(study.tables, folder), len(frames.episodes))
+        draft.write_text(page, encoding="utf-8")
     return study
 
 
 def _drawings(tables: Tables, folder: Path) -> dict[str, Markup]:
     with mpl.rc_context(STYLE):
         return {name: written(draw(tables), folder / name) for name, draw in FIGURES.items()}
-
-
-def _placed(path: Path, write: Callable[[Path], object]) -> None:
-    draft = path.with_name(f"{path.name}.tmp")
-    write(draft)
-    draft.replace(path)
-
-
-def _write(text: str, path: Path) -> None:
-    path.write_text(text, encoding="utf-8")

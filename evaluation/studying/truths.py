@@ -19,7 +19,7 @@ class Truth(NamedTuple):
 
 
 def truth_of(benchmark: Any, task: Task) -> Truth:
-    """The truth about a task, from the benchmark's gold."""
+    """The truth about a task, from the gold of a search benchmark; one without unanswerable questions says nothing."""
     gold: Any = benchmark.gold(task)
-    support = {hop.passage.id: hop.passage.title for hop in getattr(gold, "hops", ())}
+    support = {hop.passage.id: hop.passage.title for hop in gold.hops}
     return Truth(support, bool(getattr(gold, "answerable", True)))

@@ -11,12 +11,14 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.hotpotqa.benchmark import HotpotQA
 from certigraph.adapters.hotpotqa.questions import parse_questions
 from certigraph.adapters.searching.files import Row
+from certigraph.adapters.searching.outcomes import Outcome
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import run
 from certigraph.graphs import ircot, react
 from certigraph.nodes.pursue import pursue
 from certigraph.nodes.reason import reason
 from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.passages import Passage
 from certigraph.state.records import Scores
 from certigraph.state.searching import claim, finish, search, use
 from certigraph.state.trajectory import Footer, Usage
@@ -132,6 +134,13 @@ def test_evidence_that_no_search_brought_up_is_a_retrieval_failure(tmp_path: Pat
     world.step(search("Worley winger", k=1))
     assert world.score().parts["evidence_found"] == 0.5
     assert world.score().parts["answered"] == 0.0
+
+
+def test_evidence_is_known_by_its_title_in_whatever_corpus(tmp_path: Path):
+    made = benchmark(tmp_path)
+    reworded = Passage(id="wiki-17", title="Len Worley", text="An English footballer.")
+    scores = made.judged(made.gold(made.task("q1")), Outcome("x", False, (), (reworded,)))
+    assert scores.parts["evidence_found"] == 0.5
 
 
 def test_figures_count_a_run_without_scores_and_report_by_type(tmp_path: Path):

@@ -76,6 +76,14 @@ def test_repeated_sub_questions_are_dropped_and_placeholders_follow():
     assert numbered_hops(["b of #1?", "", "c of #2?"], first=2, most=4) == ["b of #1?", "c of #2?"]
 
 
+def test_a_number_before_a_sub_question_is_no_placeholder_where_it_is_its_own():
+    assert numbered_hops(["#1 Who?", "#1 >> capital", "3. Where?"], first=1, most=4) == [
+        "Who?",
+        "#1 >> capital",
+        "Where?",
+    ]
+
+
 def test_a_new_tail_is_numbered_on_from_the_certified_hops_and_sees_why_the_old_one_failed():
     plan, mind = replanned("Where is Brandt from?", "Country of #2?", attempts=[tried("Where was #1 born?")])
     assert [p.args.get("index") for p in plan] == [2, 3, None, None]

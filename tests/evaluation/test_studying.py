@@ -219,7 +219,7 @@ def test_every_table_is_a_file_and_on_the_page(whole: tuple[Study, Path]):
         assert name in ("prompts", "pareto") or f"{name}.csv" in page
     assert "a script answers for the model" in page
     assert "<script" not in page
-    assert not list(folder.glob("*.tmp"))
+    assert not list(folder.glob("*.unfinished"))
 
 
 def test_a_report_of_a_folder_with_nothing_done_says_so(tmp_path: Path):
@@ -266,15 +266,21 @@ def command(*arguments: object) -> int:
     return int(study_app(["cgdp", *map(str, arguments)], standalone_mode=False) or 0)
 
 
-def test_the_command_goes_on_with_its_folder(named: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_command_runs_a_study(named: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     arms = ("--harness", "ircot", "--memory", "native")
     assert command("--on", "riddles", *arms, "--limit", 1, "--out", tmp_path, "--json") == 0
-    first = json.loads(capsys.readouterr().out)
-    assert [line["value"] for line in first["scores"] if line["measure"] == "score"] == [100.0]
-    assert command("--out", tmp_path) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [line["value"] for line in told["scores"] if line["measure"] == "score"] == [100.0]
+    assert told["gate"][0]["saving"] == 0
+
+
+def test_the_command_goes_on_with_its_folder(
+    named: None, whole: tuple[Study, Path], capsys: pytest.CaptureFixture[str]
+):
+    assert command("--out", whole[1]) == 0
     told = capsys.readouterr()
-    assert "1 done" in told.err
-    assert str(tmp_path / "study.html") in told.out
+    assert "16 done" in told.err
+    assert str(whole[1] / "study.html") in told.out.replace("\n", "")
 
 
 @pytest.mark.slow

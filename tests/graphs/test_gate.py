@@ -228,6 +228,18 @@ def test_of_two_gates_either_stops():
     assert len(sought(pbai.build(memory="native", gate=both), resolved)["rounds"]) == 1
 
 
+def test_of_two_gates_that_disagree_the_one_that_stops_gives_the_reason():
+    async def going_on(state: Any, runtime: Any) -> dict[str, Any]:
+        return {"stagnation": Stagnation(streak=1, reason="all is well", advice="go on")}
+
+    async def stopping(state: Any, runtime: Any) -> dict[str, Any]:
+        return {"stagnation": Stagnation(streak=3, stop=True, reason="dry")}
+
+    rounds = [Round(action="a", chunks=(), jaccard=0, upr=1)]
+    expected = Stagnation(streak=3, stop=True, reason="dry", advice="go on")
+    assert judged(either(going_on, stopping), rounds) == judged(either(stopping, going_on), rounds) == expected
+
+
 @pytest.mark.parametrize("times", [0, 1, 2])
 def test_resampling_gives_so_many_new_directions_before_it_stops(times: int):
     mind = Mind(tool=same, hypotheses=lambda p, n: {"hypotheses": [f"direction {n}"]}, answer=ANSWER)

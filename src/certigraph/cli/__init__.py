@@ -8,6 +8,7 @@ from rich.console import Console
 
 from certigraph.cli.comparing import ablate_command, compare_command
 from certigraph.cli.indexing import index_command
+from certigraph.cli.judging import judge_command
 from certigraph.cli.looking import anatomy_command, export_command, figures_command, graph_command, list_command
 from certigraph.cli.measuring import bench_command, eval_command, score_command
 from certigraph.cli.running import report_command, resume_command, run_command
@@ -24,6 +25,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "ablate": ablate_command,
     "index": index_command,
     "score": score_command,
+    "judge": judge_command,
     "graph": graph_command,
     "report": report_command,
     "anatomy": anatomy_command,
