@@ -32,7 +32,8 @@ class Context(BaseModel):
         json_schema_extra={"langgraph_type": "model"},
     )
     roles: dict[str, str] = Field(
-        default_factory=dict, description="other models for some roles: planner, executor, validator, extractor, memory, judge"
+        default_factory=dict,
+        description="other models for some roles: planner, executor, validator, extractor, memory, judge",
     )
     data: str | None = Field(None, description="data folder; unset: CERTIGRAPH_DATA, else a generated world")
     budget: Budget = Budget()

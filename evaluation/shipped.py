@@ -24,6 +24,7 @@ from certigraph.nodes.reason import reason
 from certigraph.nodes.reflect import gain_insights, memorise, reflect
 from certigraph.nodes.replan import give_up, replan
 from certigraph.nodes.resample import resampling
+from certigraph.nodes.retrieving import retrieving
 from certigraph.nodes.shadow import shadow
 from certigraph.nodes.validate import always_pass, capped, validate
 
@@ -65,6 +66,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "reflect": reflect,
     "replan": replan,
     "resampling": resampling,
+    "retrieving": retrieving,
     "shadow": shadow,
     "smooth_gate": smooth_gate,
     "structured": structured,

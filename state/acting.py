@@ -66,9 +66,14 @@ def decide_view(state: ActingState) -> DecideView:
         "assignment": state["task"].goal,
         "turns": remembered_turns(state),
         "evidence": state["evidence"],
-        "advice": tuple(filter(None, [state.get("stagnation", Stagnation()).advice])),
+        "advice": advised(state),
         "belief": state.get("belief", Belief()),
     }
+
+
+def advised(state: BelievingState) -> tuple[str, ...]:
+    """A new direction, where a gate has given one."""
+    return tuple(filter(None, [state.get("stagnation", Stagnation()).advice]))
 
 
 def remembered_turns(state: ActingState) -> tuple[Turn, ...]:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from certigraph.state.acting import REFUSED, DecideView, Turn, acts
+from certigraph.state.acting import REFUSED, DecideView, Turn, acts, advised
 from certigraph.state.beliefs import Belief
 from certigraph.state.channels import Log
 from certigraph.state.lessons import TrialState
@@ -95,7 +95,7 @@ def executor_view(state: StepState) -> DecideView:
         "assignment": state["subtask"].text,
         "turns": acts(_scoped(state, state["turns"])),
         "evidence": state["evidence"],
-        "advice": (*state["subtask"].insights, *refused),
+        "advice": (*state["subtask"].insights, *advised(state), *refused),
         "belief": state.get("belief", Belief()),
     }
 

@@ -61,8 +61,8 @@ Not accepted before:
 {failed}
 
 Sub-question: {question}
-Answer it from one of the paragraphs: its title, the finding as one short sentence, and the entity (name, number, date,
-yes or no) that answers it. If no paragraph answers it, found is false.
+Answer it from one of the paragraphs. found: true where one of them answers it, else false; title: the words before its colon;
+finding: what it says, as one short sentence; entity: the answer alone, a name, number, date, yes or no.
 """
 
 VERIFY = """\

@@ -11,7 +11,7 @@ from certigraph.evaluation.anatomy.failures import CAUSES
 from certigraph.evaluation.anatomy.frames import Frames
 from certigraph.evaluation.anatomy.plots import FIGURES
 from certigraph.evaluation.comparing.drawing import STYLE, drawn
-from certigraph.evaluation.report.html import Markup, counted, joined, tag
+from certigraph.evaluation.report.html import Markup, counted, joined, table, tag
 from certigraph.state.endings import INTERRUPTED
 
 MOST_NAMED = 5
@@ -123,11 +123,10 @@ def _section(part: Part, drawing: Markup, tables: Tables) -> Markup:
     )
 
 
-def _table(table: pd.DataFrame) -> Markup:
-    columns = list(table.columns)
-    head = tag("thead", tag("tr", *(tag("th", name.replace("_", " ")) for name in columns)))
-    lines = table.head(MOST_LINES).itertuples(index=False)
-    body = tag("tbody", *(tag("tr", *(tag("td", figure_text(line, c)) for c in columns)) for line in lines))
-    left = len(table) - MOST_LINES
+def _table(frame: pd.DataFrame) -> Markup:
+    columns = list(frame.columns)
+    heads = (name.replace("_", " ") for name in columns)
+    lines = ((figure_text(line, c) for c in columns) for line in frame.head(MOST_LINES).itertuples(index=False))
+    left = len(frame) - MOST_LINES
     more = [tag("p", f"{counted(left, 'more line')}: see the CSV", class_="quiet")] if left > 0 else []
-    return tag("div", tag("table", head, body, class_="comparison"), *more, class_="wide")
+    return table(heads, lines, *more)

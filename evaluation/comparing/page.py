@@ -17,7 +17,7 @@ from certigraph.evaluation.comparing.table import (
     method_table,
     told,
 )
-from certigraph.evaluation.report.html import Markup, counted, joined, tag
+from certigraph.evaluation.report.html import Markup, counted, joined, table, tag
 from certigraph.evaluation.report.page import PAGE, STYLE
 from certigraph.evaluation.report.parts import clock
 from certigraph.evaluation.settings import swaps_of
@@ -66,12 +66,12 @@ def _compared(methods: Sequence[Method]) -> str:
 def _body(plan: Plan, findings: Findings, drawing: Markup, title: Markup) -> Markup:
     comparison = findings.comparison
     overline = tag("p", told(comparison), class_="overline")
-    methods = _table(*method_table(comparison.methods), "comparison worded")
+    methods = table(*method_table(comparison.methods), looks="comparison worded")
     differences = [difference_cells(found) for found in comparison.differences]
     return joined(
         tag("header", overline, tag("h1", title), _facts(plan)),
         _section("Methods", joined(methods, tag("p", NOTE, class_="key"))),
-        *([_section("Differences", _table(DIFFERENCES, differences, "comparison worded"))] if differences else []),
+        *([_section("Differences", table(DIFFERENCES, differences, looks="comparison worded"))] if differences else []),
         *_replayed(findings.estimates),
         _section("Score by budget", tag("div", drawing, class_="drawing wide")),
         anatomy_sections(findings.frames),
@@ -82,8 +82,8 @@ def _body(plan: Plan, findings: Findings, drawing: Markup, title: Markup) -> Mar
 def _replayed(estimates: Sequence[Estimate]) -> list[Markup]:
     if not estimates:
         return []
-    table = _table(ESTIMATES, [estimate_cells(estimate) for estimate in estimates], "comparison worded")
-    return [_section("Replayed ablations beside re-executed ones", joined(table, tag("p", REPLAY_NOTE, class_="key")))]
+    told = table(ESTIMATES, [estimate_cells(estimate) for estimate in estimates], looks="comparison worded")
+    return [_section("Replayed ablations beside re-executed ones", joined(told, tag("p", REPLAY_NOTE, class_="key")))]
 
 
 def _facts(plan: Plan) -> Markup:
@@ -117,7 +117,7 @@ def _runs(plan: Plan, rows: Sequence[Row]) -> Markup:
         for task in plan.tasks
         for trial in range(plan.trials)
     ]
-    return _table(("task", *names), lines, "comparison runs")
+    return table(("task", *names), lines, looks="comparison runs")
 
 
 def _outcome(row: Row | None) -> str:
@@ -125,12 +125,6 @@ def _outcome(row: Row | None) -> str:
         return "not finished"
     halves = f"{row.score:.4g} · {row.ending} ·", f"{counted(row.calls, 'call')} · {clock(row.seconds)}"
     return " ".join(half.replace(" ", "\N{NO-BREAK SPACE}") for half in halves)  # on two lines in a narrow column
-
-
-def _table(heads: Sequence[str], lines: Sequence[Sequence[str]], looks: str = "comparison") -> Markup:
-    head = tag("thead", tag("tr", *(tag("th", name) for name in heads)))
-    body = tag("tbody", *(tag("tr", *(tag("td", text) for text in line)) for line in lines))
-    return tag("div", tag("table", head, body, class_=looks), class_="wide")
 
 
 def _section(title: str, inside: Markup) -> Markup:

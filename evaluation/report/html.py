@@ -1,6 +1,7 @@
 """Writing HTML by function calls: what is not marked as markup is text and gets escaped."""
 
 import html
+from collections.abc import Iterable
 
 
 class Markup(str):
@@ -13,6 +14,13 @@ def tag(name: str, *inside: str, **attributes: object) -> Markup:
     """One element. `class_` and the like lose their trailing underscore, inner ones become hyphens."""
     shown = "".join(f' {_name(key)}="{escaped(str(value))}"' for key, value in attributes.items())
     return Markup(f"<{name}{shown}>{joined(*inside)}</{name}>")
+
+
+def table(heads: Iterable[str], lines: Iterable[Iterable[str]], *below: str, looks: str = "comparison") -> Markup:
+    """A table that scrolls sideways where the page is narrow, and what stands below it."""
+    head = tag("thead", tag("tr", *(tag("th", name) for name in heads)))
+    body = tag("tbody", *(tag("tr", *(tag("td", text) for text in line)) for line in lines))
+    return tag("div", tag("table", head, body, class_=looks), *below, class_="wide")
 
 
 def joined(*inside: str) -> Markup:

@@ -74,7 +74,7 @@ def method_of(arm: Arm, gate: Spec) -> Method:
         swaps["gate"] = gate if arm.gate == ON else Spec(name="shadow", args={"gate": gate})
     if retrieval := settings.get("decide"):
         decide = Spec.model_validate(operators_of(usual)["decide"])
-        swaps["decide"] = Spec(name=RETRIEVING, args={"decide": decide, **retrieval})
+        swaps["decide"] = Spec(name="retrieving", args={"decide": decide, **retrieval})
     return Method(name=arm.name, graph=arm.harness, operators=operators_of(build_graph(arm.harness, swaps)))
 
 
@@ -83,9 +83,6 @@ def arm_of(method: Method) -> Arm:
     memory, gate = (_operator(method, slot) for slot in ("memory", "gate"))
     known = {"no_gate": OFF, "shadow": SHADOW}
     return Arm(method.graph, memory, known.get(gate, ON), method.name.partition(" ")[2])
-
-
-RETRIEVING = "certigraph.evaluation.studying.retrieving:retrieving"
 
 
 def _operator(method: Method, slot: str) -> str:

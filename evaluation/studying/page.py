@@ -9,7 +9,7 @@ import pandas as pd
 from certigraph.evaluation.comparing.page import FIGURES
 from certigraph.evaluation.comparing.plan import AND, Plan
 from certigraph.evaluation.comparing.table import answering
-from certigraph.evaluation.report.html import Markup, counted, joined, tag
+from certigraph.evaluation.report.html import Markup, counted, joined, table, tag
 from certigraph.evaluation.report.page import PAGE, STYLE
 from certigraph.evaluation.studying.gap_rules import CORRECT
 from certigraph.evaluation.studying.gaps import GAPS
@@ -101,10 +101,8 @@ def _section(part: Part, tables: Tables, drawings: Mapping[str, Markup]) -> Mark
     return tag("section", tag("h2", part.title), *drawing, tag("p", part.caption, class_="key"), *shown)
 
 
-def _table(table: pd.DataFrame) -> Markup:
-    if table.empty:
+def _table(frame: pd.DataFrame) -> Markup:
+    if frame.empty:
         return tag("p", "nothing to tell yet", class_="quiet")
-    head = tag("thead", tag("tr", *(tag("th", str(name).replace("_", " ")) for name in table.columns)))
-    lines = (map(cell, line) for line in table.itertuples(index=False, name=None))
-    body = tag("tbody", *(tag("tr", *(tag("td", text) for text in line)) for line in lines))
-    return tag("div", tag("table", head, body, class_="comparison"), class_="wide")
+    heads = (str(name).replace("_", " ") for name in frame.columns)
+    return table(heads, (map(cell, line) for line in frame.itertuples(index=False, name=None)))
