@@ -6,6 +6,9 @@ from typing import Any
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+SHORT = 300
+"""Characters of an answer where a name or a sentence is asked for."""
+
 
 @dataclass(frozen=True)
 class Cut:
@@ -20,3 +23,8 @@ class Cut:
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         plain = handler(schema)
         return {**plain, "maxLength" if plain["type"] == "string" else "maxItems": self.most}
+
+
+def longest_answer(benchmark: object) -> int:
+    """Characters of the longest answer that a benchmark takes: a few words, unless it says otherwise."""
+    return getattr(benchmark, "longest_answer", SHORT)

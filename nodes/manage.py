@@ -17,7 +17,7 @@ from certigraph.adapters.prompting import prompt, quoted
 from certigraph.adapters.protocols import Limits, Operator
 from certigraph.nodes.bounded import Cut
 from certigraph.nodes.harnesses import CORE, KEPT, MEMGPT, PAGE, PRESSURE, RETURNED
-from certigraph.nodes.pursue import tool_used, tools_of, with_tools
+from certigraph.nodes.pursue import tool_used, with_tools
 from certigraph.nodes.specs import factory
 from certigraph.nodes.transcript import gathered, transcript, weight
 from certigraph.state.acting import DecideView
@@ -33,7 +33,7 @@ class ManagedMove(BaseModel):
     thought: Annotated[str, Cut(200)]
     remember: Annotated[str, Cut(300)]
     tool: str
-    text: Annotated[str, Field(min_length=1), Cut(200)]
+    text: str
 
 
 class Summary(BaseModel):
@@ -58,7 +58,7 @@ def manage(*, alpha: float = MEMGPT.alpha, page: int = PAGE, pressure: float = P
         own, most = state["belief"].form == "native", pressure * limits.context
         pressed = own and len(state["turns"]) > KEPT and weight(state["turns"], limits) > most
         order = INSTRUCTION.format(task=state["assignment"], warning=WARNING if pressed else "")
-        form = with_tools(ManagedMove, tools_of(state, runtime))
+        form = with_tools(ManagedMove, state, runtime)
         move = await ask(prompt(runtime, gathered(state, limits) + order), form, role="executor", runtime=runtime)
         belief = remembering(state["belief"], move.remember, len(state["turns"])) if own else state["belief"]
         return {

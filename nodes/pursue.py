@@ -11,7 +11,7 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.prompting import prompt
 from certigraph.adapters.protocols import Operator
-from certigraph.nodes.bounded import Cut
+from certigraph.nodes.bounded import Cut, longest_answer
 from certigraph.nodes.harnesses import PBAI
 from certigraph.nodes.specs import factory
 from certigraph.nodes.transcript import gathered
@@ -29,7 +29,7 @@ class Move(BaseModel):
 
     thought: Annotated[str, Cut(200)]
     tool: str
-    text: Annotated[str, Field(min_length=1), Cut(200)]
+    text: str
 
 
 @factory
@@ -45,22 +45,23 @@ def pursue(*, alpha: float = PBAI.alpha) -> Operator:
         instruction = gathered(state, limits_of(state["task"], runtime)) + INSTRUCTION.format(
             task=state["assignment"], next=f"\nOpen, to be settled next: {questions[0]}" if questions else ""
         )
-        form = with_tools(Move, tools_of(state, runtime))
+        form = with_tools(Move, state, runtime)
         move = await ask(prompt(runtime, instruction), form, role="executor", runtime=runtime)
         return {"thought": " ".join(move.thought.split()), "action": tool_used(move.tool, move.text, alpha=alpha)}
 
     return pursue
 
 
-def tools_of(state: DecideView, runtime: Runtime[Context]) -> tuple[str, ...]:
-    """The tools of the task's world, by name."""
-    return tuple(getattr(benchmark_of(state["task"], runtime), "tools", TOOLS))
+def with_tools(form: type[M], state: DecideView, runtime: Runtime[Context]) -> type[M]:
+    """A form whose field `tool` is one of the world's tools, and whose `text` is as long as an answer there may be."""
+    benchmark = benchmark_of(state["task"], runtime)
+    return _fitted(form, tuple(getattr(benchmark, "tools", TOOLS)), longest_answer(benchmark))
 
 
 @lru_cache(maxsize=16)
-def with_tools(form: type[M], tools: tuple[str, ...]) -> type[M]:
-    """The form of an answer whose field `tool` is one of these."""
-    return create_model(form.__name__, __base__=form, tool=(Literal[tools], ...))  # type: ignore[arg-type]
+def _fitted(form: type[M], tools: tuple[str, ...], most: int) -> type[M]:
+    text = Annotated[str, Field(min_length=1), Cut(most)]
+    return create_model(form.__name__, __base__=form, tool=(Literal[tools], ...), text=(text, ...))  # type: ignore[arg-type]
 
 
 def tool_used(tool: str, text: str, *, alpha: float, k: int | None = None) -> Action:

@@ -52,6 +52,7 @@ class SweQA(QuestionBenchmark[Asked]):
     configurations = ()
     retrieving = ("",)
     tools = TOOLS
+    longest_answer = 3_000
     briefing = BRIEFING
 
     def __init__(self, folder: Path | None = None, config: str = "", *, root: Path | None = None) -> None:
