@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, create_model
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
+from certigraph.adapters.multihop.reading import page_of
 from certigraph.adapters.prompting import listed, prompt, quoted
 from certigraph.nodes.bounded import Cut, longest_answer
 from certigraph.nodes.special import specialised
@@ -26,12 +27,24 @@ class FinalAnswer(BaseModel):
 @specialised
 async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask for the best answer that what was gathered supports (CGDP section 5.2: from the text of b_t)."""
-    actions = state["certified"].actions
-    certified = f"Certified on the way:\n{quoted(listed(a.text for a in actions))}\n" if actions else ""
-    told = gathered(state, limits_of(state["task"], runtime)) + certified + INSTRUCTION.format(task=state["task"].goal)
+    told = gathered(state, limits_of(state["task"], runtime)) + await _passages(state, runtime) + _certified(state)
+    told += INSTRUCTION.format(task=state["task"].goal)
     form = _form(longest_answer(benchmark_of(state["task"], runtime)))
     answered = await ask(prompt(runtime, told), form, role="executor", runtime=runtime)
     return {"action": finish(" ".join(answered.answer.split()))}
+
+
+async def _passages(state: AnswerView, runtime: Runtime[Context]) -> str:
+    """The passages at hand that fit the question best, for agents that keep no turns."""
+    task, ids = state["task"], state["evidence"].sources
+    if state["turns"] or not ids:
+        return ""
+    return f"Passages at hand:\n{quoted(await page_of(0, [task.goal], ids, task, runtime))}\n"
+
+
+def _certified(state: AnswerView) -> str:
+    told = [f"{a.args.get('subquestion', '')} {a.text}".strip() for a in state["certified"].actions]
+    return f"Certified on the way:\n{quoted(listed(told))}\n" if told else ""
 
 
 @lru_cache(maxsize=16)

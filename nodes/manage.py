@@ -30,8 +30,8 @@ EARLIER = "rounds no longer shown"
 class ManagedMove(BaseModel):
     """The model's answer, before the world's tools are known. An empty `remember` leaves core memory as it is."""
 
-    thought: Annotated[str, Cut(200)]
-    remember: Annotated[str, Cut(300)]
+    thought: Annotated[str, Cut(120)]
+    remember: Annotated[str, Cut(200)]
     tool: str
     text: str
 

@@ -27,7 +27,7 @@ M = TypeVar("M", bound=BaseModel)
 class Move(BaseModel):
     """The model's answer, before the world's tools are known."""
 
-    thought: Annotated[str, Cut(200)]
+    thought: Annotated[str, Cut(120)]
     tool: str
     text: str
 

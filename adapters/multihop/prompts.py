@@ -61,8 +61,8 @@ Not accepted before:
 {failed}
 
 Sub-question: {question}
-Answer it from one of the paragraphs. found: true where one of them answers it, else false; title: the words before its colon;
-finding: what it says, as one short sentence; entity: the answer alone, a name, number, date, yes or no.
+Answer it from one of the paragraphs. Found is true where one answers it. The title is that paragraph's own, the finding
+one short sentence of what it says, the entity only the name, number, date, yes or no.
 """
 
 VERIFY = """\

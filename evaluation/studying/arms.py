@@ -78,6 +78,11 @@ def method_of(arm: Arm, gate: Spec) -> Method:
     return Method(name=arm.name, graph=arm.harness, operators=operators_of(build_graph(arm.harness, swaps)))
 
 
+def is_arm(method: Method) -> bool:
+    """Whether a method is an arm, and no graph that is run beside them."""
+    return {"memory", "gate"} <= set(method.operators)
+
+
 def arm_of(method: Method) -> Arm:
     """The arm that a method is, by its operators; the variant by its name."""
     memory, gate = (_operator(method, slot) for slot in ("memory", "gate"))

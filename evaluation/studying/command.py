@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from certigraph.evaluation.comparing.cells import cells_of
-from certigraph.evaluation.comparing.command import Order, carry_out
-from certigraph.evaluation.comparing.plan import Method
+from certigraph.evaluation.comparing.cells import cells_of, left
+from certigraph.evaluation.comparing.command import Order, carry_out, print_comparison
+from certigraph.evaluation.comparing.plan import Method, methods_from
 from certigraph.evaluation.settings import parse_swap
-from certigraph.evaluation.studying.arms import GATE, HARNESSES, MEMORIES, SHADOW, ablated, arms_of, method_of
+from certigraph.evaluation.studying.arms import GATE, HARNESSES, MEMORIES, SHADOW, ablated, arms_of, is_arm, method_of
 from certigraph.evaluation.studying.printing import print_study
 from certigraph.evaluation.studying.report import PAGE, report
 from certigraph.evaluation.studying.variants import ABLATIONS
@@ -24,6 +24,8 @@ class Asked(NamedTuple):
     memories: Sequence[str] = ()
     gates: Sequence[str] = (SHADOW,)
     ablate: str = ""
+    beside: Sequence[str] = ()
+    """Other graphs to run on the same tasks, such as sdp; the comparison's page has them, the study's tables do not."""
     gate: str = GATE
     """The gate that a shadow watches or that stops runs, as `--swap` writes operators."""
 
@@ -40,7 +42,8 @@ def methods_of(asked: Asked) -> tuple[Method, ...]:
     harnesses, memories = (ablation.harnesses, ablation.memories) if ablation else ((), ())
     arms = arms_of(asked.harnesses or harnesses or HARNESSES, asked.memories or memories or MEMORIES, asked.gates)
     _, gate = parse_swap(f"gate={asked.gate}")
-    return tuple(method_of(arm, gate) for arm in (ablated(arms, ablation) if ablation else arms))
+    made = (method_of(arm, gate) for arm in (ablated(arms, ablation) if ablation else arms))
+    return (*made, *methods_from(asked.beside))
 
 
 def worked_off(given: Order, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
@@ -59,4 +62,6 @@ def worked_off(given: Order, folder: Path, *, at_once: int, report_only: bool, a
     print_study(study.tables, as_json=as_json)
     if not as_json:
         Console(highlight=False, soft_wrap=True).print(f"report: {folder / PAGE}", style="dim", markup=False)
-    return 0 if len(study.frames.episodes) == len(cells_of(given.plan, folder)) else 1
+    if any(not is_arm(method) for method in given.plan.methods):
+        print_comparison(given, folder, as_json=as_json)
+    return 1 if left(cells_of(given.plan, folder)) else 0

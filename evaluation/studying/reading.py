@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from certigraph.adapters.protocols import Benchmark, Limits
 from certigraph.evaluation.comparing.cells import done_cells
 from certigraph.evaluation.comparing.plan import Plan
-from certigraph.evaluation.studying.arms import Arm, arm_of
+from certigraph.evaluation.studying.arms import Arm, arm_of, is_arm
 from certigraph.evaluation.studying.truths import Truth, truth_of
 from certigraph.state.beliefs import Belief, Round
 from certigraph.state.searching import FINISH, parsed
@@ -76,7 +76,8 @@ class Seen(NamedTuple):
 def seen_in(plan: Plan, folder: Path, benchmark: Benchmark) -> Iterator[Seen]:
     """The study's runs that have their ending, in the order of the plan."""
     live: Any = benchmark
-    for cell, trajectory in done_cells(plan, folder):
+    arms = plan.model_copy(update={"methods": tuple(filter(is_arm, plan.methods))})
+    for cell, trajectory in done_cells(arms, folder):
         task = trajectory.header.task
         yield Seen(
             arm=arm_of(cell.method),

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from certigraph.evaluation.run import arun as arun
     from certigraph.evaluation.run import resume as resume
     from certigraph.evaluation.run import run as run
+    from certigraph.nodes.extract import freeform as freeform
+    from certigraph.nodes.extract import structured as structured
+    from certigraph.nodes.gate import exhaustion_gate as exhaustion_gate
+    from certigraph.nodes.gate import smooth_gate as smooth_gate
     from certigraph.nodes.replan import give_up as give_up
     from certigraph.nodes.specs import factory as factory
     from certigraph.nodes.validate import always_pass as always_pass
@@ -45,6 +49,8 @@ _PUBLIC = {
     "evaluation.report.report": ("write_report",),
     "evaluation.result": ("Result",),
     "evaluation.run": ("aresume", "arun", "resume", "run"),
+    "nodes.extract": ("freeform", "structured"),
+    "nodes.gate": ("exhaustion_gate", "smooth_gate"),
     "nodes.replan": ("give_up",),
     "nodes.specs": ("factory",),
     "nodes.validate": ("always_pass", "capped"),

@@ -10,8 +10,10 @@ from real_data import data_folder
 from certigraph.adapters.context import Context
 from certigraph.adapters.hotpotqa.benchmark import HotpotQA
 from certigraph.adapters.hotpotqa.questions import parse_questions
+from certigraph.adapters.models.situation import Situation, situated
 from certigraph.adapters.searching.files import Row
 from certigraph.adapters.searching.outcomes import Outcome
+from certigraph.adapters.searching.standing import standing
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import run
 from certigraph.graphs import ircot, react
@@ -19,7 +21,7 @@ from certigraph.nodes.pursue import pursue
 from certigraph.nodes.reason import reason
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.passages import Passage
-from certigraph.state.records import Scores
+from certigraph.state.records import Action, Scores, Step
 from certigraph.state.searching import claim, finish, search, use
 from certigraph.state.trajectory import Footer, Usage
 
@@ -65,6 +67,13 @@ def test_published_files_are_read_as_they_are(tmp_path: Path):
     assert [task.id for task in HotpotQA(tmp_path).tasks()] == ["q1"]
     with pytest.raises(Fault, match=r"none of train_distractor\.jsonl\.gz"):
         HotpotQA(tmp_path).tasks("train")
+
+
+def test_a_malformed_second_split_is_not_taken_for_a_missing_one(tmp_path: Path):
+    made = benchmark(tmp_path)
+    (tmp_path / "train_distractor.jsonl").write_text("{", encoding="utf-8")
+    with pytest.raises(Fault, match=r"train_distractor\.jsonl:1: not JSON"):
+        made.task("q9")
 
 
 @pytest.mark.parametrize(
@@ -207,8 +216,10 @@ def test_the_corpus_is_indexed_once_from_all_questions(tmp_path: Path, monkeypat
     assert world.sources() == ()
     assert world.step(search("harpsichord")).text == "Harpsichord: A harpsichord."
     (folder,) = (tmp_path / "cache" / "certigraph" / "indexes").iterdir()
+    written = (folder / "manifest.json").stat().st_mtime_ns
     again = benchmark(tmp_path, ROW, other, config="corpus")
     assert again.library(again.task("q1")).search("harpsichord", 1)
+    assert (folder / "manifest.json").stat().st_mtime_ns == written
     monkeypatch.setenv("CERTIGRAPH_INDEX", str(folder))
     assert HotpotQA(None, "corpus").retriever(made.task("q1"), None).search("harpsichord", 1)
     monkeypatch.setenv("CERTIGRAPH_INDEX", str(tmp_path / "nowhere"))
@@ -232,6 +243,23 @@ def test_the_expert_finds_the_evidence_and_answers(tmp_path: Path, graph: str, c
     assert (result.ending, result.scores.parts["em"]) == ("world_ended", 1.0)
     opened = (graph, config) != ("ircot", "interactive")  # its queries are sentences, which are no title
     assert result.scores.parts["evidence_found"] == float(opened)
+
+
+def test_the_expert_asks_in_other_words_for_what_a_query_did_not_bring_up(tmp_path: Path):
+    made = benchmark(tmp_path)
+    title, said = "Len Worley", ROW["context"][2][1][0]
+    tried: list[Action] = [claim("q", finding=said, title=title, entity=title)]  # claims are no queries
+    queries = []
+    for _ in range(4):
+        history = [Step(action=action, digest="") for action in tried]
+        state = {"task": made.task("q1"), "history": history, "turns": []}
+        with situated(Situation("decide", 1, state)):
+            here = standing(made)
+        queries.append(here.query(here.unseen[0]))
+        tried.append(search(queries[-1] or ""))
+    assert queries[:2] == [title, f"{title} {said}"]
+    assert len(set(queries)) == 4
+    assert queries[-1] is None
 
 
 @pytest.mark.slow

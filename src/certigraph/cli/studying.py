@@ -29,6 +29,7 @@ def cgdp_command(
     gate_operator: Annotated[
         str, typer.Option(metavar="OPERATOR", help="The gate: smooth_gate:upr=0.1, judged_gate:stance=neutral.")
     ] = "exhaustion_gate",
+    beside: Annotated[Named, typer.Option(metavar="GRAPH", help="Also run this graph, such as sdp.")] = None,
     ablate: Annotated[Literal["alpha", "k", "depth"] | None, typer.Option(help="An ablation of appendix H.")] = None,
     split: Split = "",
     task: Tasks = None,
@@ -51,7 +52,7 @@ def cgdp_command(
     from certigraph.evaluation.studying.command import Asked, methods_of, worked_off
 
     if on and not report_only:
-        asked = Asked(harness or (), memory or (), gate or ("shadow",), ablate or "", gate_operator)
+        asked = Asked(harness or (), memory or (), gate or ("shadow",), ablate or "", beside or (), gate_operator)
         methods = methods_of(asked)
         said_source(on, data)
         context = context_from(model, role, data, budget, on, cache)
