@@ -35,6 +35,11 @@ def quoted(text: str, most: int = 10_000) -> str:
     return f"<world>\n{clipped(TAG.sub('[tag]', text), most)}\n</world>"
 
 
+def unquoted(text: str) -> str:
+    """What a model wrote, on one line and without the delimiters, which small models copy."""
+    return " ".join(TAG.sub(" ", text).split())
+
+
 def clipped(text: str, most: int) -> str:
     """The text, or its beginning when it is longer than `most` characters."""
     return text if len(text) <= most else f"{text[: most - 4]} ..."

@@ -10,7 +10,7 @@ from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.multihop.reading import page_of
-from certigraph.adapters.prompting import listed, prompt, quoted
+from certigraph.adapters.prompting import listed, prompt, quoted, unquoted
 from certigraph.nodes.bounded import Cut, longest_answer
 from certigraph.nodes.special import specialised
 from certigraph.nodes.transcript import gathered
@@ -31,7 +31,7 @@ async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]
     told += INSTRUCTION.format(task=state["task"].goal)
     form = _form(longest_answer(benchmark_of(state["task"], runtime)))
     answered = await ask(prompt(runtime, told), form, role="executor", runtime=runtime)
-    return {"action": finish(" ".join(answered.answer.split()))}
+    return {"action": finish(unquoted(answered.answer))}
 
 
 async def _passages(state: AnswerView, runtime: Runtime[Context]) -> str:

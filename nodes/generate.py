@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
-from certigraph.adapters.prompting import prompt
+from certigraph.adapters.prompting import prompt, unquoted
 from certigraph.adapters.protocols import Operator
 from certigraph.nodes.bounded import Cut
 from certigraph.nodes.harnesses import ITER_RETGEN
@@ -44,7 +44,7 @@ def generate(*, alpha: float = ITER_RETGEN.alpha) -> Operator:
         told = gathered(state, limits_of(state["task"], runtime))
         question = prompt(runtime, told + INSTRUCTION.format(task=state["assignment"]))
         answer = await ask(question, Generation, role="executor", runtime=runtime)
-        text = " ".join(answer.generation.split())
+        text = unquoted(answer.generation)
         return {"thought": text, "action": search(f"{state['assignment']} {text}", alpha=alpha), "belief": belief}
 
     return generate

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
-from certigraph.adapters.prompting import prompt, quoted
+from certigraph.adapters.prompting import prompt, quoted, unquoted
 from certigraph.adapters.protocols import Limits, Operator
 from certigraph.nodes.bounded import Cut
 from certigraph.nodes.harnesses import CORE, KEPT, MEMGPT, PAGE, PRESSURE, RETURNED
@@ -62,7 +62,7 @@ def manage(*, alpha: float = MEMGPT.alpha, page: int = PAGE, pressure: float = P
         move = await ask(prompt(runtime, gathered(state, limits) + order), form, role="executor", runtime=runtime)
         belief = remembering(state["belief"], move.remember, len(state["turns"])) if own else state["belief"]
         return {
-            "thought": " ".join(move.thought.split()),
+            "thought": unquoted(move.thought),
             "action": tool_used(move.tool, move.text, alpha=alpha, k=min(page, limits.passages)),
             "belief": await _flushed(belief, state, limits, runtime) if pressed else belief,
         }
@@ -72,7 +72,7 @@ def manage(*, alpha: float = MEMGPT.alpha, page: int = PAGE, pressure: float = P
 
 def remembering(belief: Belief, note: str, turns: int) -> Belief:
     """The belief with a note more, within the bound of core memory, and room for the turn that is about to be."""
-    notes = tuple(filter(None, (*belief.notes, " ".join(note.split()))))
+    notes = tuple(filter(None, (*belief.notes, unquoted(note))))
     while _size(notes) > CORE:
         notes = notes[1:]
     return belief.model_copy(update={"notes": tuple(dict.fromkeys(notes)), "window": turns + 1})
@@ -88,7 +88,7 @@ async def _flushed(belief: Belief, state: DecideView, limits: Limits, runtime: R
     before = belief.facts[0].text if belief.facts else "(none)"
     order = SUMMARISE.format(before=quoted(before), turns=quoted(leaving, limits.context), task=state["assignment"])
     told = await ask(prompt(runtime, order), Summary, role="memory", runtime=runtime)
-    summary = Fact(text=" ".join(told.summary.split()), source=EARLIER)
+    summary = Fact(text=unquoted(told.summary), source=EARLIER)
     changes = {"facts": (summary,), "window": KEPT + 1, "reorganised": belief.reorganised + 1}
     return belief.model_copy(update=changes)
 

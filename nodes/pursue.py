@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, create_model
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
-from certigraph.adapters.prompting import prompt
+from certigraph.adapters.prompting import prompt, unquoted
 from certigraph.adapters.protocols import Operator
 from certigraph.nodes.bounded import Cut, longest_answer
 from certigraph.nodes.harnesses import PBAI
@@ -47,7 +47,7 @@ def pursue(*, alpha: float = PBAI.alpha) -> Operator:
         )
         form = with_tools(Move, state, runtime)
         move = await ask(prompt(runtime, instruction), form, role="executor", runtime=runtime)
-        return {"thought": " ".join(move.thought.split()), "action": tool_used(move.tool, move.text, alpha=alpha)}
+        return {"thought": unquoted(move.thought), "action": tool_used(move.tool, move.text, alpha=alpha)}
 
     return pursue
 
@@ -66,6 +66,7 @@ def _fitted(form: type[M], tools: tuple[str, ...], most: int) -> type[M]:
 
 def tool_used(tool: str, text: str, *, alpha: float, k: int | None = None) -> Action:
     """The action; how to retrieve concerns searches alone."""
+    text = unquoted(text)
     if tool != SEARCH:
         return use(tool, text)
     return search(text, alpha=alpha, k=k) if k else search(text, alpha=alpha)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
-from certigraph.adapters.prompting import prompt
+from certigraph.adapters.prompting import prompt, unquoted
 from certigraph.adapters.protocols import Operator
 from certigraph.nodes.bounded import Cut
 from certigraph.nodes.harnesses import IRCOT, PARAGRAPHS
@@ -43,7 +43,7 @@ def reason(*, alpha: float = IRCOT.alpha, paragraphs: int = PARAGRAPHS) -> Opera
         told = gathered(state, limits_of(state["task"], runtime), paragraphs=paragraphs)
         question = prompt(runtime, told + INSTRUCTION.format(task=state["assignment"]))
         answer = await ask(question, Sentence, role="executor", runtime=runtime)
-        sentence = " ".join(answer.sentence.split())
+        sentence = unquoted(answer.sentence)
         answered = ANSWERED.search(sentence)
         return {"thought": sentence, "action": finish(answered[1]) if answered else search(sentence, alpha=alpha)}
 

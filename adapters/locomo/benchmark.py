@@ -33,6 +33,7 @@ class LoCoMo(QuestionBenchmark[Asked]):
     """
 
     plain = "locomo"
+    longest_answer = 300
     configurations = ()
     retrieving = ("",)
     briefing = (

@@ -44,6 +44,8 @@ class QuestionBenchmark(ABC, Generic[Q]):
     retrieving: tuple[str, ...] = (CORPUS,)
     """The configurations whose passages have to be found."""
     tools: tuple[str, ...] = (SEARCH, FINISH)
+    longest_answer = 100
+    """Characters; no answer of HotpotQA or MuSiQue here has more than 70."""
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
         if config and config not in self.configurations:
