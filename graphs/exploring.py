@@ -25,6 +25,7 @@ from certigraph.state.beliefs import Belief
 from certigraph.state.endings import LimitReached, UnknownName
 from certigraph.state.gathering import ending
 from certigraph.state.hypothesising import ExploreView
+from certigraph.state.records import Action
 from certigraph.state.searching import FINISH
 
 AGENTS: Mapping[str, Callable[[], Operator]] = {
@@ -59,15 +60,25 @@ def explore(*, harness: str = "pbai", memory: Operator | str = "structured", gat
         branch = state["branch"]
         # without a checkpointer of its own: a search that was cut off is made anew, whole
         graph = build(checkpointer=False, decide=directed(agent(), branch.hypothesis), **swaps)
-        try:
-            with billed_to(_pay):
-                final = await graph.ainvoke({"task": state["task"]}, context=_shared(state, context_of(runtime)))
-        except LimitReached as reached:
-            return {"branches": [branch.model_copy(update={"ending": reached.ending})]}
-        await off_loop(close_episode, final["episode"])
-        return {"branches": [branch.model_copy(update=_found(final))]}
+        latest, spent = await _searched(graph, state, _shared(state, context_of(runtime)))
+        return {"branches": [branch.model_copy(update={**_found(latest), **({"ending": spent} if spent else {})})]}
 
     return explore
+
+
+async def _searched(graph: Any, state: ExploreView, context: Context) -> tuple[Any, str]:
+    """The latest state of a search, and the limit that cut it off; its world is closed whatever happens."""
+    latest: Any = {}
+    try:
+        with billed_to(_pay):
+            async for values in graph.astream({"task": state["task"]}, context=context, stream_mode="values"):
+                latest = values
+    except LimitReached as reached:
+        return latest, reached.ending
+    finally:
+        if "episode" in latest:
+            await off_loop(close_episode, latest["episode"])
+    return latest, ""
 
 
 def _pay(bill: Bill) -> None:
@@ -75,15 +86,22 @@ def _pay(bill: Bill) -> None:
         current_meter().charge(call)
 
 
-def _found(final: ActingState) -> dict[str, Any]:
-    action, turns = final["action"], final["turns"]
+def _found(latest: ActingState) -> dict[str, Any]:
+    turns, handed_in = latest.get("turns", []), _handed_in(latest)
     thoughts = "\n".join(turn.thought for turn in turns[-3:] if turn.thought)
     return {
-        "answer": str(action.args.get("answer", "")) if action.kind == FINISH else "",
-        "belief": final.get("belief", Belief()).text or thoughts,
-        "rounds": len(turns),
-        "ending": ending(final),
+        "answer": str(handed_in.args.get("answer", "")) if handed_in else "",
+        "belief": latest.get("belief", Belief()).text or thoughts,
+        "retrieved": tuple(dict.fromkeys(source for turn in turns for source in turn.sources)),
+        "rounds": len(turns) - bool(handed_in),
+        "ending": ending(latest),
     }
+
+
+def _handed_in(latest: ActingState) -> Action | None:
+    """The answer that the world took; one that a limit kept from being delivered is none."""
+    observation, action = latest.get("observation"), latest.get("action")
+    return action if observation and observation.done and action and action.kind == FINISH else None
 
 
 def _shared(state: ExploreView, context: Context) -> Context:

@@ -11,9 +11,10 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import close_episode, live_episode
 from certigraph.adapters.models.meter import current_meter
 from certigraph.state.endings import Fault, LimitReached
+from certigraph.state.gathering import ending
 from certigraph.state.lessons import Trial, TrialState
 from certigraph.state.records import Scores, Task
-from certigraph.state.run import RunState, world_ending
+from certigraph.state.run import RunState
 from certigraph.state.searching import FINISH
 
 
@@ -45,7 +46,7 @@ async def conclude(state: TrialState, runtime: Runtime[Context]) -> dict[str, An
     trial = Trial(
         number=state["trial"],
         scores=await in_world(_scored, state["task"], runtime, state, runtime),
-        ending=world_ending(state),
+        ending=ending(state),
         steps=len(state["history"]),
     )
     return {"trials": [trial]}

@@ -14,6 +14,7 @@ from certigraph.adapters.prompting import listed, prompt, quoted, unquoted
 from certigraph.nodes.bounded import Cut, longest_answer
 from certigraph.nodes.special import specialised
 from certigraph.nodes.transcript import gathered
+from certigraph.state.chains import carrying, certified_hops
 from certigraph.state.gathering import AnswerView
 from certigraph.state.searching import finish
 
@@ -31,7 +32,8 @@ async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]
     told += INSTRUCTION.format(task=state["task"].goal)
     form = _form(longest_answer(benchmark_of(state["task"], runtime)))
     answered = await ask(prompt(runtime, told), form, role="executor", runtime=runtime)
-    return {"action": finish(unquoted(answered.answer))}
+    chain = certified_hops(state["certified"]).values()
+    return {"action": finish(unquoted(answered.answer), **carrying([*chain]))}
 
 
 async def _passages(state: AnswerView, runtime: Runtime[Context]) -> str:

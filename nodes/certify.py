@@ -21,6 +21,7 @@ async def certify(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
         targets=targets,
         action=state["action"],
         digest=state["attempts"][-1].digest,
+        evidence=state["verdict"].evidence,
         restores=_restored(targets),
     )
     # Neither a return nor what is done again after it refills the replan budget: a run could return for ever.

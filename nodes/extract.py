@@ -16,9 +16,9 @@ from certigraph.adapters.models.ask import Prompt, ask, ask_text
 from certigraph.adapters.prompting import clipped, prompt, quoted
 from certigraph.adapters.protocols import Operator
 from certigraph.nodes.bounded import Cut
-from certigraph.nodes.reorganise import NOTE, TARGET, TRIGGER, FoundFact, checked, noted, reorganised
+from certigraph.nodes.reorganise import NOTE, TARGET, TRIGGER, FoundFact, checked, fact_of, noted, reorganised
 from certigraph.nodes.specs import factory
-from certigraph.state.beliefs import Belief, Fact, Form, jaccard
+from certigraph.state.beliefs import Belief, Form, jaccard
 from certigraph.state.gathering import MemoryView
 
 WINDOW = 1
@@ -85,9 +85,9 @@ def freeform(*, target: int = TARGET, trigger: int = TRIGGER, window: int = WIND
 
 def updated(before: Belief, found: Findings) -> Belief:
     """The belief after an extraction: its new facts appended, its resolved questions gone, its new ones appended."""
-    sources = {" ".join(fact.fact.split()): " ".join(fact.source.split()) for fact in found.facts}
-    facts = [Fact(text=text, source=sources[text]) for text in _unknown(sources, [f.text for f in before.facts])]
-    left = [q for q in before.questions if all(jaccard(q, told) < SAME for told in found.resolved)]
+    told = {fact.text: fact for fact in map(fact_of, found.facts)}
+    facts = [told[text] for text in _unknown(filter(None, told), [fact.text for fact in before.facts])]
+    left = [q for q in before.questions if all(jaccard(q, resolved) < SAME for resolved in found.resolved)]
     asked = (" ".join(question.split()) for question in found.questions)
     questions = (*left, *_unknown(filter(None, asked), before.questions))
     return before.model_copy(update={"facts": (*before.facts, *facts), "questions": questions})

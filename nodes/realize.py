@@ -9,7 +9,7 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.candidates import candidates
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask, choose
-from certigraph.adapters.prompting import numbered, prompt, quoted, tried
+from certigraph.adapters.prompting import listed, numbered, prompt, quoted, tried
 from certigraph.nodes.special import specialised
 from certigraph.state.records import Action
 from certigraph.state.sdp import RealizeView
@@ -32,6 +32,7 @@ async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, An
         INSTRUCTION.format(
             task=state["task"].goal,
             certified=numbered(p.text for p in state["certified"].predicates[-5:]),
+            notes=_notes(state),
             view=quoted(state["evidence"].view),
             actions=quoted(numbered(offered)),
             tried=quoted(tried(state["attempts"])),
@@ -45,12 +46,17 @@ async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, An
     return {"action": Action(text=text)}
 
 
+def _notes(state: RealizeView) -> str:
+    told = [*state["belief"].text.splitlines(), *state["advice"]]
+    return f"\nTo keep in mind:\n{quoted(listed(told))}\n" if told else ""
+
+
 INSTRUCTION = """\
 Task: {task}
 
 Certified last:
 {certified}
-
+{notes}
 The world now:
 {view}
 

@@ -34,6 +34,11 @@ class FoundFact(BaseModel):
     source: Annotated[str, Cut(SOURCE)]
 
 
+def fact_of(found: FoundFact) -> Fact:
+    """The same on one line: what prompts list is one a line."""
+    return Fact(text=" ".join(found.fact.split()), source=" ".join(found.source.split()))
+
+
 class Curated(BaseModel):
     """The model's answer for a structured belief."""
 
@@ -68,8 +73,9 @@ def checked(name: str, target: int, trigger: int, window: int) -> None:
 async def _curated(belief: Belief, task: Task, runtime: Runtime[Context], target: int) -> Belief:
     order = CURATE.format(belief=quoted(belief.text), task=task.goal, facts=target - _open(target), open=_open(target))
     answer = await ask(prompt(runtime, order), Curated, role="extractor", runtime=runtime)
-    facts = tuple(Fact(text=fact.fact, source=fact.source) for fact in answer.facts)
-    return belief.model_copy(update={"facts": facts, "questions": tuple(answer.questions)})
+    facts = tuple(fact for fact in map(fact_of, answer.facts) if fact.text)
+    questions = (" ".join(question.split()) for question in answer.questions)
+    return belief.model_copy(update={"facts": facts, "questions": tuple(filter(None, questions))})
 
 
 async def _noted_anew(belief: Belief, task: Task, runtime: Runtime[Context], target: int) -> Belief:

@@ -18,7 +18,8 @@ from certigraph.state.gathering import GateView
 def resampling(gate: Operator, *, times: int = 2) -> Operator:
     """Where the gate would stop, give the agent a direction that fits what was found and start counting anew.
 
-    The direction stays in mind until the next one. After `times` of them, or where the model has none, it stops.
+    The direction stays in mind until the next one, or until the gate itself advises. After `times` of them, or where
+    the model has none, it stops.
 
     Raises:
         UnknownName: a negative number of times.
@@ -29,7 +30,7 @@ def resampling(gate: Operator, *, times: int = 2) -> Operator:
     async def resampling(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
         before: Stagnation = state["stagnation"]
         found: Stagnation = (await gate(state, runtime))["stagnation"]
-        kept = {"advice": before.advice, "resampled": before.resampled}
+        kept = {"advice": found.advice or before.advice, "resampled": before.resampled}
         if not found.stop or before.resampled >= times:
             return {"stagnation": found.model_copy(update=kept)}
         tried = dict.fromkeys(r.action for r in state["rounds"])

@@ -21,7 +21,8 @@ def shadow(gate: Operator) -> Operator:
     """Run a gate; where it would stop first, ask for the final answer there, keep both, and go on.
 
     `Stagnation.at` is the round, `Stagnation.answer` the answer; None in a world that takes none. The tokens of that
-    one question are the gate node's, as are those of a gate that asks a model, which is not asked again.
+    one question are the gate node's, as are those of a gate that asks a model, which is not asked again. Of a gate
+    that also advises only the stop is seen: what its advice would have led to no run without it can tell.
     """
 
     async def shadow(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -29,10 +30,11 @@ def shadow(gate: Operator) -> Operator:
         if before.at is not None:
             return {"stagnation": before}
         found = (await gate(state, runtime))["stagnation"]
+        silent = found.model_copy(update={"stop": False, "advice": ""})  # advice would change the run
         if not found.stop:
-            return {"stagnation": found}
-        seen = {"stop": False, "at": len(state["rounds"]), "answer": await _answered(state, runtime)}
-        return {"stagnation": found.model_copy(update=seen)}
+            return {"stagnation": silent}
+        seen = {"at": len(state["rounds"]), "answer": await _answered(state, runtime)}
+        return {"stagnation": silent.model_copy(update=seen)}
 
     return shadow
 

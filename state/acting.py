@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from typing_extensions import TypedDict
 
-from certigraph.state.beliefs import Belief, BelievingState, Stagnation
+from certigraph.state.beliefs import Belief, BelievingState, advised
 from certigraph.state.channels import Log
 from certigraph.state.records import Action, Observation, Record, Task
 from certigraph.state.run import Evidence
@@ -69,11 +69,6 @@ def decide_view(state: ActingState) -> DecideView:
         "advice": advised(state),
         "belief": state.get("belief", Belief()),
     }
-
-
-def advised(state: BelievingState) -> tuple[str, ...]:
-    """A new direction, where a gate has given one."""
-    return tuple(filter(None, [state.get("stagnation", Stagnation()).advice]))
 
 
 def remembered_turns(state: ActingState) -> tuple[Turn, ...]:

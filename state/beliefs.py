@@ -94,6 +94,11 @@ class BelievingState(RunState, total=False):
     stagnation: Stagnation
 
 
+def advised(state: BelievingState) -> tuple[str, ...]:
+    """The direction that a gate has given, if any."""
+    return tuple(filter(None, [state.get("stagnation", Stagnation()).advice]))
+
+
 def round_of(action: Action, observation: Observation, before: Sequence[Round]) -> Round:
     """The signals of a round, from its action and answer and the rounds before it."""
     words, chunks = asked_for(action), _chunks(observation)

@@ -10,6 +10,8 @@ class CertifiedState(Record):
 
     predicates: tuple[Predicate, ...] = ()
     actions: tuple[Action, ...] = ()
+    evidence: tuple[str, ...] = ()
+    """What bears out each action, as its certificate has it."""
 
 
 class Transition(Record):
@@ -38,6 +40,7 @@ def certified_state(certificates: Sequence[Certificate]) -> CertifiedState:
     return CertifiedState.model_construct(
         predicates=tuple(p for c in certificates for p in c.targets),
         actions=tuple(c.action for c in certificates),
+        evidence=tuple(c.evidence for c in certificates),
     )
 
 
@@ -56,4 +59,5 @@ def _after(states: Sequence[CertifiedState], certificate: Certificate) -> Certif
     return CertifiedState(
         predicates=states[-1].predicates + certificate.targets,
         actions=(*states[-1].actions, certificate.action),
+        evidence=(*states[-1].evidence, certificate.evidence),
     )

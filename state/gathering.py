@@ -74,8 +74,10 @@ def answer_view(state: Any) -> AnswerView:
 
 
 def ending(state: BelievingState) -> str:
-    """Why a run of a search agent ended: a forced answer says what forced it."""
-    stopped = state.get("stagnation", Stagnation()).stop
+    """Why an episode ended that a gate may have stopped: a forced answer says what forced it."""
+    observation = state.get("observation")
+    over = observation is not None and observation.done  # then the world came first
+    stopped = not over and state.get("stagnation", Stagnation()).stop
     return forced_ending(state) or (EXHAUSTED if stopped else world_ending(state))
 
 

@@ -15,10 +15,13 @@ class Branch(Record):
     number: int
     hypothesis: str
     answer: str = ""
-    """Empty where it gave none: its share of the budget was spent."""
+    """Empty where it gave none: its share of the budget was spent, and what it found so far is all there is."""
     belief: str = ""
     """What it believed at its end, or the thoughts of its last turns."""
+    retrieved: tuple[str, ...] = ()
+    """Ids of the passages that it found, in order."""
     rounds: int = 0
+    """Of search; handing in an answer is none."""
     ending: str = ""
 
 

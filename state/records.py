@@ -102,7 +102,8 @@ class Certificate(Record):
     """One certified transition: the action that made `targets` hold at world step `step` (1-based).
 
     The states before and after are not stored but folded from the certificates (`certified_states`), so that a
-    checkpoint stays small. `restores` names the certified state that the transition returned to.
+    checkpoint stays small. `evidence` is what the verdict named as bearing it out, `restores` the certified state that
+    the transition returned to.
     """
 
     step: int = Field(ge=1)
@@ -110,6 +111,7 @@ class Certificate(Record):
     targets: tuple[Predicate, ...] = Field(min_length=1)
     action: Action
     digest: str
+    evidence: str = ""
     restores: int | None = None
 
     @property

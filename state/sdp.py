@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from typing_extensions import TypedDict
 
-from certigraph.state.beliefs import Belief, BelievingState, Stagnation
+from certigraph.state.beliefs import Belief, BelievingState, Stagnation, advised
 from certigraph.state.certified import CertifiedState, certified_state
 from certigraph.state.channels import Log, Plan
 from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
@@ -54,6 +54,8 @@ class RealizeView(TypedDict):
     attempts: Sequence[Attempt]
     belief: Belief
     """What the optional memory holds; it was drawn from earlier observations, so it loosens locality."""
+    advice: Sequence[str]
+    """The direction that an optional gate gave; it loosens locality too."""
 
 
 class ValidateView(TypedDict):
@@ -92,6 +94,7 @@ def realize_view(state: SDPState) -> RealizeView:
         "evidence": state["evidence"],
         "attempts": list(_attempts_at(head, state["attempts"], state["plan"][head])),
         "belief": state.get("belief", Belief()),
+        "advice": advised(state),
     }
 
 

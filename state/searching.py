@@ -9,6 +9,9 @@ from certigraph.state.records import Action
 SEARCH, CLAIM, ANSWER, FINISH = "search", "claim", "answer", "finish"
 """`answer` may be given anew, `finish` hands an answer in and ends the episode."""
 
+RETRIEVED = "retrieved"
+"""In the `args` of an answer: ids of passages that were found for it in other worlds of the same question."""
+
 WRITTEN = re.compile(r"\s*(\w+)\s*\[(.*)\]\s*", re.DOTALL)
 
 ANSWERS = (ANSWER, FINISH)

@@ -5,8 +5,8 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from certigraph.state.acting import REFUSED, DecideView, Turn, acts, advised
-from certigraph.state.beliefs import Belief
+from certigraph.state.acting import REFUSED, DecideView, Turn, acts
+from certigraph.state.beliefs import Belief, advised
 from certigraph.state.channels import Log
 from certigraph.state.lessons import TrialState
 from certigraph.state.records import Action, Record, Task

@@ -109,7 +109,7 @@ def respond(prompt: str, schema: dict[str, Any]) -> Any:
     """The scripted mind of every harness."""
     situation, fields = current_situation(), frozenset(schema.get("properties", ()))
     assert situation
-    task, turns = situation.state["task"].id, len(situation.state["turns"])
+    task, turns = situation.state["task"].id, len(situation.state.get("turns", ()))
     if "sentence" in fields:
         return {"sentence": _sentence(task, turns)}
     if {"tool", "text"} <= fields:
@@ -119,13 +119,20 @@ def respond(prompt: str, schema: dict[str, Any]) -> Any:
         return {"answer": _final(task, turns)}
     if "resolved" in fields:
         return {"facts": _facts(turns), "resolved": [], "questions": ["no evidence yet"] if task == "looped" else []}
-    if fields == {"facts", "questions"}:
-        return {"facts": _facts(1), "questions": []}
+    if fields in FIXED:
+        return FIXED[fields]
     return f"note {turns}, fresh" if schema.get("type") == "string" else minimal(schema)
 
 
 def _facts(turns: int) -> list[dict[str, str]]:
     return [{"fact": f"fact {turns} {n}", "source": "Oakport"} for n in range(3)]
+
+
+FIXED = {
+    frozenset({"facts", "questions"}): {"facts": _facts(1), "questions": []},
+    frozenset({"hypotheses"}): {"hypotheses": ["up the river", "down the river", "by the lamps"]},
+}
+"""Answers to questions that every task gives alike."""
 
 
 def _sentence(task: str, turns: int) -> str:

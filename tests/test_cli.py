@@ -63,7 +63,7 @@ def certigraph(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: 
         (("eval", "sdp", "blockworld"), "blocksworld"),
         (("graph", "sdpp"), "sdp"),
         (("resume", "runs/none"), "runs/none"),
-        (("score", "blocksworld", "--plans", "x"), "travelplanner"),
+        (("score", "blocksworld", "--plans", "x"), "travelplanner, hotpotqa and musique"),
         (("score", "travelplanner", "--plans", "none.jsonl"), "none.jsonl"),
         (("run", "sdp"), "BENCHMARK"),
         (("fly",), "fly"),
@@ -119,6 +119,14 @@ def test_list_names_everything(certigraph) -> None:
 
 def test_graph_prints_mermaid(certigraph) -> None:
     assert "stuck" in certigraph("graph", "sdp").out
+
+
+def test_answers_of_a_question_benchmark_are_scored_too(certigraph, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+    answers = tmp_path / "answers.json"
+    answers.write_text(json.dumps({"answer": {"dev-comparison-0": "yes"}}), encoding="utf-8")
+    figures = json.loads(certigraph("score", "hotpotqa", "--answers", str(answers), "--json").out)
+    assert figures["n"] == 20 and figures["em"] in (0, 1 / 20) and "sp_em" not in figures
 
 
 def test_scoring_recorded_plans_gives_the_known_figures(certigraph, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from certigraph.adapters.searching.files import Row
+from certigraph.adapters.rows import Row
 from certigraph.adapters.searching.generated import Invented, chains, comparisons
 
 BRIDGES, COMPARISONS, PAGES = 10, 10, 10

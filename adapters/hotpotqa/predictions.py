@@ -7,8 +7,8 @@ from pydantic import BaseModel
 
 from certigraph.adapters.hotpotqa.questions import Fact, HotpotQuestion
 from certigraph.adapters.hotpotqa.scoring import answer_scores, joint_scores, support_scores
+from certigraph.adapters.rows import Row, checked, read_json
 from certigraph.adapters.searching.figures import Scored
-from certigraph.adapters.searching.files import Row, checked, read_json
 from certigraph.state.endings import Fault
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.retrieval.rows import paragraph
-from certigraph.adapters.searching.files import Row, checked, question_file, read_rows, unique
+from certigraph.adapters.rows import Row, checked, read_rows
+from certigraph.adapters.searching.files import question_file, unique
 from certigraph.adapters.searching.questions import Hop, Question, distinct
 
 STEMS = {

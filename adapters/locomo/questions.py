@@ -53,7 +53,7 @@ class ConversationBank(QuestionBank[Asked]):
 
     @cached_property
     def swapped(self) -> dict[str, Asked]:
-        """Those made unanswerable; 389 of the 993 of categories 1, 2 and 4 in the seven shared conversations."""
+        """Those made unanswerable; 146 of the 993 of categories 1, 2 and 4 in the seven shared conversations."""
         listed = ((talk, *made) for talk in self.conversations.values() for made in swapped_questions(talk))
         return {asked.id: asked for asked in (_asked(*one, SWAPPED) for one in listed)}
 

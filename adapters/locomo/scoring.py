@@ -3,6 +3,7 @@
 import re
 import string
 from collections import Counter
+from functools import lru_cache
 from statistics import fmean
 
 from certigraph.adapters.locomo.conversations import ADVERSARIAL, MULTI_HOP, OPEN_DOMAIN, Question
@@ -76,7 +77,12 @@ def stemmed_f1(answer: str, gold: str) -> float:
 def stems(text: str) -> list[str]:
     """Porter stems of the words, lower-cased, without punctuation and a, an, the, and."""
     plain = _LEFT_OUT.sub(" ", text.lower().translate(_PUNCTUATION))
-    return [stemmer().stem(word) for word in plain.split()]
+    return [_stem(word) for word in plain.split()]
+
+
+@lru_cache(maxsize=16_384)
+def _stem(word: str) -> str:
+    return str(stemmer().stem(word))
 
 
 def _says(answer: str, phrases: tuple[str, ...]) -> bool:

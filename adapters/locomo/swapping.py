@@ -5,7 +5,7 @@ none of them is about Melanie.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from random import Random
 from typing import NamedTuple, TypeVar
 
@@ -17,6 +17,7 @@ from certigraph.adapters.locomo.conversations import (
     Conversation,
     Question,
 )
+from certigraph.adapters.locomo.scoring import stems
 from certigraph.adapters.retrieval.analyzer import terms
 from certigraph.adapters.searching.scoring import set_overlap
 
@@ -29,6 +30,9 @@ GENDERED = re.compile(r"\b(?:he|him|his|himself|she|her|hers|herself)\b", re.IGN
 """Left as it is, a pronoun would give the exchange away."""
 
 YES_NO = re.compile(r"(?:yes|no)\b", re.IGNORECASE)
+
+COUNT = re.compile(r"how (?:many|much|often)\b", re.IGNORECASE)
+"""Asked of the other speaker, "none" answers it."""
 
 ALIKE = 0.7
 """F1 of words from which two questions are taken for the same: the other speaker is asked that too."""
@@ -45,8 +49,9 @@ def swapped_questions(conversation: Conversation) -> list[Swapped]:
     """Every question that can be exchanged, in the conversation's order; their category is 5, they have no answer.
 
     Those are the questions of categories 1, 2 and 4 that name one speaker and not the other, whose evidence that
-    speaker alone says, that no pronoun gives away, whose answer is not yes or no, and that are not asked of the other
-    speaker as well.
+    speaker alone says, that no pronoun gives away, whose answer is neither yes or no nor a count, that are not asked of
+    the other speaker as well, and that no turn of the other speaker has as many words of as the evidence has: "What
+    books has Ann read?" is answered by whoever talks of books.
     """
     return list(_swapped(conversation))
 
@@ -58,9 +63,12 @@ def drawn(questions: Sequence[T], most: int, seed: int) -> list[T]:
 
 
 def _swapped(conversation: Conversation) -> Iterator[Swapped]:
+    said = {turn.id: set(stems(f"{turn.text} {turn.caption}")) for turn in conversation.turns}
     for place, question in enumerate(conversation.questions):
         text = exchanged(question.text, conversation.speakers)
-        if text and _fits(question, conversation) and not _asked(text, conversation):
+        if not text or not _fits(question, conversation):
+            continue
+        if not _asked(text, conversation) and not _told(question, conversation, said):
             made = Question(text=text, answer="", evidence=question.evidence, category=ADVERSARIAL)
             yield Swapped(place, made)
 
@@ -75,7 +83,9 @@ def exchanged(text: str, speakers: tuple[str, str]) -> str:
 
 
 def _fits(question: Question, conversation: Conversation) -> bool:
-    if question.category not in CATEGORIES or YES_NO.match(question.answer) or GENDERED.search(question.text):
+    if question.category not in CATEGORIES or YES_NO.match(question.answer) or COUNT.match(question.text):
+        return False
+    if GENDERED.search(question.text):
         return False
     said_by = {turn.speaker for turn in conversation.turns if turn.id in question.evidence}
     return len(said_by) == 1 and bool(_name(said_by.pop()).search(question.text))
@@ -86,6 +96,16 @@ def _asked(text: str, conversation: Conversation) -> bool:
     [speaker] = [name for name in conversation.speakers if _name(name).search(text)]
     asked = (q.text for q in conversation.questions if _name(speaker).search(q.text))
     return any(set_overlap(set(terms(text)), set(terms(other))).f1 >= ALIKE for other in asked)
+
+
+def _told(question: Question, conversation: Conversation, said: Mapping[str, Set[str]]) -> bool:
+    """Whether a turn of the other speaker has as many words of the question as the best of its evidence."""
+    asked = set(stems(" ".join(terms(question.text)))).difference(stems(" ".join(conversation.speakers)))
+    shared = {turn: len(asked & words) for turn, words in said.items()}
+    own = max(shared[turn] for turn in question.evidence)
+    [speaker] = {turn.speaker for turn in conversation.turns if turn.id in question.evidence}
+    other = max((shared[turn.id] for turn in conversation.turns if turn.speaker != speaker), default=0)
+    return other >= max(own, 1)
 
 
 def _name(name: str) -> re.Pattern[str]:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from certigraph.adapters.embeddings import Encoder, encoder
+from certigraph.adapters.embeddings import Encoder, encoder, how_to_install
 from certigraph.adapters.metrics.libraries import library, stemmer
 from certigraph.adapters.retrieval.analyzer import words
 from certigraph.adapters.searching.scoring import exact_match, token_f1
+from certigraph.state.endings import Fault
 
 Measure = Callable[[str, str], float]
 """(answer, reference) -> how near they are."""
@@ -56,6 +57,18 @@ def similarities(answers: Sequence[str], references: Sequence[str], with_: Encod
         return None
     pairs = zip(model.encode(answers), model.encode(references), strict=True)
     return [float(one @ other) for one, other in pairs]
+
+
+def similarity(answer: str, references: Sequence[str]) -> dict[str, float]:
+    """`similarity`: the cosine of an answer with the reference that it is nearest to; 0 without references.
+
+    Raises:
+        Fault: no encoder is installed.
+    """
+    cosines = similarities([answer] * len(references), references)
+    if cosines is None:
+        raise Fault("data", f"similarity needs sentence vectors: {how_to_install()}")
+    return {"similarity": max(cosines, default=0.0)}
 
 
 class _NoSynonyms:

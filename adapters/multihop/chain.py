@@ -2,26 +2,17 @@
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from certigraph.adapters.prompting import listed
-from certigraph.state.certified import CertifiedState
+from certigraph.state.chains import Hop, carrying
 from certigraph.state.records import Action, Arguments, Predicate
-from certigraph.state.searching import ANSWER, CLAIM, answer, claim
+from certigraph.state.searching import ANSWER, answer, claim
 
 PLACEHOLDER = re.compile(r"#(\d+)")
 """Stands in a sub-question for the entity found for the sub-question of that number, from 1 (MuSiQue's notation)."""
 
 HOP, GOAL = "hop", "goal"
 """Kinds of predicates beside `answer`."""
-
-
-class Hop(NamedTuple):
-    """A hop and what was found for it. `entity` is what later hops need of it."""
-
-    question: str
-    finding: str
-    entity: str
 
 
 def hop_predicate(index: int, question: str, queries: Sequence[str] = ()) -> Predicate:
@@ -45,21 +36,9 @@ def hop_claim(index: int, hop: Hop, title: str) -> Action:
 
 
 def chain_answer(text: str, chain: Sequence[Hop]) -> Action:
-    """The action that notes an answer, with the chain it was drawn from: Validate sees nothing but what it brings."""
+    """The action that notes an answer, with the chain it was drawn from."""
     noted = answer(text)
-    return noted.model_copy(update={"args": {**noted.args, "chain": [[*hop] for hop in chain]}})
-
-
-def carried_chain(args: Arguments) -> list[Hop]:
-    """The chain that an answer brought along."""
-    chain = args.get("chain")
-    return [Hop(*map(str, hop)) for hop in chain if isinstance(hop, list)] if isinstance(chain, list) else []
-
-
-def certified_hops(certified: CertifiedState) -> dict[int, Hop]:
-    """The certified hops by index, in the order of their certificates."""
-    claims = (action.args for action in certified.actions if action.kind == CLAIM and "hop" in action.args)
-    return {int(str(a["hop"])): Hop(*(str(a[name]) for name in ("subquestion", "finding", "entity"))) for a in claims}
+    return noted.model_copy(update={"args": {**noted.args, **carrying(chain)}})
 
 
 def resolved(question: str, hops: dict[int, Hop]) -> str:

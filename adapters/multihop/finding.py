@@ -9,10 +9,11 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.multihop import prompts
-from certigraph.adapters.multihop.chain import Hop, certified_hops, hop_claim, resolved, told
+from certigraph.adapters.multihop.chain import hop_claim, resolved, told
 from certigraph.adapters.multihop.querying import next_query, queries_at
 from certigraph.adapters.multihop.reading import page_of, retrieves
-from certigraph.adapters.prompting import clipped, listed, prompt, quoted
+from certigraph.adapters.prompting import clipped, listed, prompt, quoted, unquoted
+from certigraph.state.chains import Hop, certified_hops
 from certigraph.state.records import Action, Arguments, Attempt
 from certigraph.state.sdp import RealizeView
 from certigraph.state.searching import CLAIM, SEARCH, search
@@ -70,10 +71,10 @@ async def _found(state: RealizeView, runtime: Runtime[Context]) -> Finding:
     if not state["evidence"].sources:
         return NOTHING
     said = await ask(prompt(runtime, await _instruction(state, runtime)), Finding, role="executor", runtime=runtime)
-    finding, entity = said.finding.strip(), said.entity.strip()
+    finding, entity = unquoted(said.finding), unquoted(said.entity)
     if not said.found or not (finding or entity):
         return NOTHING
-    return Finding(found=True, title=said.title.strip(), finding=finding or entity, entity=entity or finding[:100])
+    return Finding(found=True, title=unquoted(said.title), finding=finding or entity, entity=entity or finding[:100])
 
 
 async def _instruction(state: RealizeView, runtime: Runtime[Context]) -> str:

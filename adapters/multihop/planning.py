@@ -10,10 +10,11 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.multihop import prompts
-from certigraph.adapters.multihop.chain import HOP, PLACEHOLDER, certified_hops, closing, hop_predicate, resolved
+from certigraph.adapters.multihop.chain import HOP, PLACEHOLDER, closing, hop_predicate, resolved
 from certigraph.adapters.multihop.querying import plain
 from certigraph.adapters.multihop.reading import retrieves
 from certigraph.adapters.prompting import listed, numbered, prompt, quoted
+from certigraph.state.chains import certified_hops
 from certigraph.state.endings import Fault
 from certigraph.state.records import Attempt, Predicate, Task
 from certigraph.state.sdp import ProposeView, ReplanView

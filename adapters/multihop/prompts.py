@@ -31,7 +31,7 @@ Found for it so far:
 
 Searched in vain:
 {failed}
-
+{advice}
 Sub-question: {question}
 Write a few words to search for, names first, that bring up the paragraph which answers the sub-question. No query
 from the list again.

@@ -9,9 +9,10 @@ from pydantic import BaseModel, Field
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.multihop import prompts
-from certigraph.adapters.multihop.chain import certified_hops, resolved, told
+from certigraph.adapters.multihop.chain import resolved, told
 from certigraph.adapters.prompting import listed, prompt, quoted
 from certigraph.adapters.retrieval.analyzer import STOPWORDS, words
+from certigraph.state.chains import certified_hops
 from certigraph.state.records import Attempt, Predicate
 from certigraph.state.sdp import RealizeView
 from certigraph.state.searching import SEARCH
@@ -81,6 +82,7 @@ async def _written(state: RealizeView, question: str, failed: Sequence[str], run
         task=state["task"].goal,
         chain=quoted(told([*certified_hops(state["certified"]).values()])),
         failed=listed(failed),
+        advice=f"\nTo keep in mind:\n{listed(state['advice'])}\n" if state["advice"] else "",
         question=question,
     )
     return (await ask(prompt(runtime, instruction), Query, role="executor", runtime=runtime)).query.strip()

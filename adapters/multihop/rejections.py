@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from certigraph.adapters.multihop.chain import Hop
 from certigraph.adapters.retrieval.analyzer import words
+from certigraph.state.chains import Hop
 
 MOST_WORDS = 15
 """Words of a MuSiQue answer."""

@@ -9,11 +9,12 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.multihop import prompts
-from certigraph.adapters.multihop.chain import GOAL, HOP, carried_chain, told
+from certigraph.adapters.multihop.chain import GOAL, HOP, told
 from certigraph.adapters.multihop.finding import AGAIN
 from certigraph.adapters.multihop.reading import passages_of, room
 from certigraph.adapters.multihop.rejections import no_answer, no_finding, no_short_answer
 from certigraph.adapters.prompting import clipped, prompt, quoted
+from certigraph.state.chains import carried
 from certigraph.state.passages import Passage
 from certigraph.state.records import Observation, Predicate, Task, Verdict
 from certigraph.state.sdp import ValidateView
@@ -57,7 +58,7 @@ async def _on_claim(task: Task, seen: Observation, runtime: Runtime[Context]) ->
     for passage in await passages_of(seen.sources, task, runtime):
         said = await _verified(passage, seen, task, runtime)
         if said.supported:
-            return Verdict(depth=1, reason=_credited(said, passage, seen), evidence=passage.title or passage.id)
+            return Verdict(depth=1, reason=_credited(said, passage, seen), evidence=passage.id)
         reasons.append(f"{passage.title}: {said.reason}")
     return Verdict(depth=0, reason="; ".join(reasons) or "no paragraph at hand has that title or a word of the finding")
 
@@ -82,7 +83,7 @@ async def _on_answer(
     task: Task, tail: Sequence[Predicate], seen: Observation, strict: bool, runtime: Runtime[Context]
 ) -> Verdict:
     """The answer, and with it the goal where that comes next."""
-    answer, chain = _said(seen, "answer"), carried_chain(seen.data)
+    answer, chain = _said(seen, "answer"), carried(seen.data)
     rejected = no_answer(answer) or (strict and no_short_answer(task.goal, answer, chain))
     if rejected:
         return Verdict(depth=0, reason=rejected)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from certigraph.adapters.searching.files import Row
+from certigraph.adapters.rows import Row
 from certigraph.adapters.searching.generated import Invented, chains
 
 HOPS = (2, 3, 2, 4, 2, 3, 2, 3, 2, 4, 2, 3, 2, 3, 2, 4, 2, 3, 2, 4)

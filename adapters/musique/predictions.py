@@ -7,8 +7,9 @@ from pydantic import BaseModel
 
 from certigraph.adapters.musique.questions import MusiqueQuestion
 from certigraph.adapters.musique.scoring import answer_scores, chain_coverage, support_scores
+from certigraph.adapters.rows import checked, read_rows
 from certigraph.adapters.searching.figures import Scored
-from certigraph.adapters.searching.files import checked, read_rows, unique
+from certigraph.adapters.searching.files import unique
 from certigraph.state.endings import Fault
 
 

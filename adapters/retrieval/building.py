@@ -1,5 +1,6 @@
 """A build under way: what is committed is checked and skipped, what is new is written in batches."""
 
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ class Build:
         if self._passages < self._committed:
             raise self._unusable("was begun with more passages")
         if not self._passages:
+            self.close()
+            shutil.rmtree(self._folder)
             raise Fault("data", f"{source} has no passage with a title or a text: name another corpus")
         self._commit()
         self._writer.wait_merging_threads()
@@ -98,7 +101,9 @@ class Build:
             raise self._unusable(f"is damaged ({error})") from error
 
     def _unusable(self, reason: str) -> Fault:
-        return Fault("data", f"the index in {self._folder} {reason}: rm -r {self._folder} && {self._command}")
+        return Fault(
+            "data", f"the index in {self._folder} {reason}: rm -r {shlex.quote(str(self._folder))} && {self._command}"
+        )
 
 
 def _twice(id: str) -> Fault:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from certigraph.adapters.embeddings import Encoder
 from certigraph.adapters.retrieval.analyzer import terms
+from certigraph.adapters.retrieval.places import places_of
 from certigraph.adapters.retrieval.protocol import Hit
 from certigraph.adapters.retrieval.vectors import Told, stored_vectors
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.endings import UnknownName
 from certigraph.state.passages import Passage
 
 
@@ -37,8 +38,7 @@ class Dense:
             Fault: there are no passages, or two with one id; or as the encoder's.
         """
         self.passages = tuple(passages)
-        self.places = {passage.id: place for place, passage in enumerate(self.passages)}
-        _check(self.passages, self.places)
+        self.places = places_of(self.passages)
         self._encoder = encoder
         texts = [encoded(passage) for passage in self.passages]
         self._vectors = stored_vectors(texts, encoder, folder, told) if folder else encoder.encode(texts)
@@ -62,11 +62,3 @@ class Dense:
 def encoded(passage: Passage) -> str:
     """What the encoder reads of a passage."""
     return f"{passage.title}. {passage.text}" if passage.title else passage.text
-
-
-def _check(passages: Sequence[Passage], places: dict[str, int]) -> None:
-    if not passages:
-        raise Fault("data", "no passages to search: give a corpus of at least one")
-    if len(places) < len(passages):
-        twice = next(passage.id for place, passage in enumerate(passages) if places[passage.id] != place)
-        raise Fault("data", f"two passages have the id {twice!r}: ids are unique within a corpus")

@@ -1,5 +1,6 @@
 """BM25 and cosine as one score: alpha * BM25 + (1 - alpha) * cosine (CGDP: alpha 0.9 for IRCoT, 0.5 otherwise)."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -47,12 +48,13 @@ class Hybrid:
 def mixed(lexical: Retriever, passages: Sequence[Passage], alpha: float, *, folder: Path | None = None) -> Retriever:
     """The retriever of a weight: `lexical` alone at 1 and where no encoder is installed, dense alone at 0, else both.
 
-    Its `name` tells which it became. `folder` keeps the vectors (see `Dense`). Raises Fault as Hybrid and Dense do.
+    Its `name` tells which it became. `folder` keeps the vectors (see `Dense`); while they are made, which may take
+    hours, the log `certigraph` counts them. Raises Fault as Hybrid and Dense do.
     """
     model = encoder() if checked(alpha) < 1 else None
     if model is None:
         return lexical
-    dense = Dense(passages, model, folder=folder)
+    dense = Dense(passages, model, folder=folder, told=_told)
     return Hybrid(lexical, dense, alpha=alpha) if alpha else dense
 
 
@@ -67,6 +69,11 @@ def normalised(hits: Sequence[Hit]) -> dict[str, Hit]:
     """Hits by id in their order, scores min-max normalised to 0..1; all 1 where they do not differ."""
     low, high = (min(h.score for h in hits), max(h.score for h in hits)) if hits else (0.0, 0.0)
     return {h.passage.id: Hit(h.passage, (h.score - low) / (high - low) if high > low else 1.0) for h in hits}
+
+
+def _told(done: int, total: int) -> None:
+    if done < total:
+        logging.getLogger("certigraph").warning("vectors: %s of %s passages have theirs", f"{done:,}", f"{total:,}")
 
 
 def _sum(legs: Sequence[tuple[float, Mapping[str, Hit]]]) -> list[Hit]:

@@ -59,7 +59,7 @@ def build_index(
                 progress(number)
         manifest = build.finished(source)
     write_manifest(unfinished, manifest)
-    _publish(unfinished, folder)
+    _publish(unfinished, folder.resolve())
     return manifest
 
 

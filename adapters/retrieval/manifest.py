@@ -56,8 +56,8 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def unfinished_folder(folder: Path) -> Path:
-    """Where the index of a folder is built, beside it."""
-    return folder.with_name(f".{folder.name}.unfinished")
+    """Where the index of a folder is built, beside it; beside what it links to, so that one rename publishes it."""
+    return (real := folder.resolve()).with_name(f".{real.name}.unfinished")
 
 
 def index_command(source: str, folder: Path) -> str:

@@ -95,3 +95,9 @@ class OpenSearch:
             told = f"{self._server.shown} refused {len(refused)} of {len(stored)} passages"
             first = f"{refused[0].id!r} with status {refused[0].status}"
             raise Fault("environment", f"{told}, the first {first}: upload again, what is there is replaced")
+
+
+def at_address(address: str) -> OpenSearch:
+    """The index that `https://HOST:9200/NAME` names. Raises Fault where that is no address."""
+    server, _, name = address.rstrip("/").rpartition("/")
+    return OpenSearch(server, name)

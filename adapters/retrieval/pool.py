@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from certigraph.adapters.retrieval.analyzer import terms
+from certigraph.adapters.retrieval.places import places_of
 from certigraph.adapters.retrieval.protocol import Hit
 from certigraph.adapters.retrieval.titles import named_keys, title_keys, titles_first
 from certigraph.state.endings import Fault, UnknownName
@@ -26,7 +27,7 @@ class Pool:
         self.name = "bm25+titles" if boost_titles else "bm25"
         self._boost = boost_titles
         self._passages = tuple(passages)
-        self._places = _places(self._passages)
+        self._places = places_of(self._passages)
         self._titled = _titled(self._passages) if boost_titles else {}
         documents = [terms(f"{passage.title} {passage.text}") for passage in self._passages]
         if not any(documents):
@@ -56,14 +57,6 @@ class Pool:
 
     def _named(self, query: str) -> set[int]:
         return {place for key in named_keys(query, self._titled.__contains__) for place in self._titled[key]}
-
-
-def _places(passages: Sequence[Passage]) -> dict[str, int]:
-    places: dict[str, int] = {}
-    for place, passage in enumerate(passages):
-        if places.setdefault(passage.id, place) != place:
-            raise Fault("data", f"two passages have the id {passage.id!r}: give each its own")
-    return places
 
 
 def _titled(passages: Sequence[Passage]) -> dict[str, list[int]]:

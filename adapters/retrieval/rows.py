@@ -32,9 +32,11 @@ def row_passage(row: dict[str, Any]) -> Passage:
     """The passage that a row is.
 
     Raises:
-        KeyError, TypeError, ValueError: it has no id or no text, or they are no strings.
+        KeyError, TypeError, ValueError: it has no id or no text, they are no strings, or half a surrogate is in them.
     """
     name = next((name for name in ("text", "contents", "paragraph_text") if name in row), "text")
     text = row[name] if isinstance(row[name], str) else "".join(row[name])
     id = str(row["id"]) if isinstance(row["id"], int) else row["id"]
-    return Passage(id=id, title=row.get("title") or "", text=text)
+    passage = Passage(id=id, title=row.get("title") or "", text=text)
+    f"{passage.id}{passage.title}{passage.text}".encode()  # JSON may hold "\ud800", which no file of ours can
+    return passage

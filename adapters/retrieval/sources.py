@@ -2,14 +2,14 @@
 
 import bz2
 import gzip
-import json
 import tarfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from certigraph.adapters.retrieval.rows import LAYOUTS, question_paragraphs, row_passage
+from certigraph.adapters.rows import Row, parsed
 from certigraph.state.endings import Fault
 from certigraph.state.passages import Passage
 
@@ -17,12 +17,6 @@ OPENERS: dict[str, Any] = {".jsonl": open, ".json": open, ".gz": gzip.open, ".bz
 """By the end of a file's name."""
 
 _KINDS = "a .jsonl file, plain, .gz or .bz2; a .json file with a list; a folder or a .tar.bz2 of such files"
-
-
-class _Row(NamedTuple):
-    place: str
-    """File and line, for messages."""
-    value: Any
 
 
 def read_passages(corpus: str | Path) -> Iterator[Passage]:
@@ -52,7 +46,7 @@ def _passages(place: str, row: Any) -> list[tuple[Passage, bool]]:
         raise Fault("data", f"{place}: not a row of a corpus ({error!r}); each is {LAYOUTS}") from error
 
 
-def _rows(corpus: Path) -> Iterator[_Row]:
+def _rows(corpus: Path) -> Iterator[Row]:
     try:
         for name, file in _files(corpus):
             yield from _rows_of(name, file)
@@ -81,19 +75,12 @@ def _archived(corpus: Path) -> Iterator[tuple[str, IO[bytes]]]:
                 yield f"{corpus}:{member.name}", plain
 
 
-def _rows_of(name: str, file: IO[bytes]) -> Iterator[_Row]:
+def _rows_of(name: str, file: IO[bytes]) -> Iterator[Row]:
     for number, line in enumerate([file.read()] if ".json" in Path(name).suffixes else file, 1):
         if line.strip():
             place = f"{name}:{number}"
-            value = _parsed(place, line)
+            value = parsed(line, place, f"each row is {LAYOUTS}")
             if isinstance(value, list):
-                yield from (_Row(f"{place}: row {inner}", row) for inner, row in enumerate(value, 1))
+                yield from (Row(f"{place}: row {inner}", row) for inner, row in enumerate(value, 1))
             else:
-                yield _Row(place, value)
-
-
-def _parsed(place: str, line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError as error:
-        raise Fault("data", f"{place}: not JSON ({error}); each row is {LAYOUTS}") from error
+                yield Row(place, value)

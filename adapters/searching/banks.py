@@ -34,28 +34,32 @@ class QuestionBank(Generic[Q]):
 
     def question(self, id_: str) -> Q:
         """One question, of any split. Raises UnknownName whose message lists some valid ids."""
-        for questions in self._readable():
+        splits = self._readable()
+        for questions in splits.values():
             if id_ in questions:
                 return questions[id_]
-        known = self._read(SPLITS[0])
+        split, known = next(iter(splits.items()))
         some = ", ".join(list(known)[:3])
-        raise UnknownName(f"{self.name} has no question {id_!r}; {len(known)} in {SPLITS[0]}, for example {some}")
+        raise UnknownName(f"{self.name} has no question {id_!r}; {len(known)} in {split}, for example {some}")
 
     def all(self) -> Iterator[Q]:
         """The questions of all splits there are."""
-        for questions in self._readable():
+        for questions in self._readable().values():
             yield from questions.values()
 
     def passages(self) -> dict[str, Passage]:
         """The distinct paragraphs of all splits there are, by id."""
         return {passage.id: passage for question in self.all() for passage in question.passages}
 
-    def _readable(self) -> Sequence[Mapping[str, Q]]:
-        read = [self._read(SPLITS[0])]
-        for split in SPLITS[1:]:
+    def _readable(self) -> Mapping[str, Mapping[str, Q]]:
+        read, missing = {}, []
+        for split in SPLITS:
             try:
-                read.append(self._read(split))
+                read[split] = self._read(split)
             except Fault as fault:
                 if not isinstance(fault.__cause__, FileNotFoundError):  # one split alone is a whole benchmark
                     raise
+                missing.append(fault)
+        if not read:
+            raise missing[0]
         return read

@@ -9,26 +9,28 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from certigraph.adapters.caching import cache_folder
-from certigraph.adapters.retrieval.corpus import Corpus, open_corpus
+from certigraph.adapters.retrieval.corpus import open_corpus
 from certigraph.adapters.retrieval.hybrid import mixed
 from certigraph.adapters.retrieval.index import build_index
 from certigraph.adapters.retrieval.manifest import MANIFEST
+from certigraph.adapters.retrieval.opensearch import at_address
 from certigraph.adapters.retrieval.pool import Pool
 from certigraph.adapters.retrieval.protocol import Retriever
 from certigraph.adapters.searching.banks import QuestionBank
 from certigraph.state.passages import Passage
 
 INDEX = "CERTIGRAPH_INDEX"
-"""Environment variable: the index of a corpus of one's own, made by `certigraph index`."""
+"""Environment variable: the index of a corpus of one's own, made by `certigraph index`: a folder, or an index of an
+OpenSearch server as `https://HOST:9200/NAME`."""
 
 MOST_RETRIEVERS = 256
 """Pools kept at once; one takes a millisecond to make, its vectors a second."""
 
 
 class Library(NamedTuple):
-    """A corpus on disk, and its passages where they can be listed, which vectors need."""
+    """A corpus, and its passages where they can be listed, which vectors need."""
 
-    corpus: Corpus
+    corpus: Retriever
     passages: Mapping[str, Passage] | None
 
 
@@ -74,7 +76,7 @@ class Retrievers:
 
     def _opened(self) -> Library:
         if given := os.environ.get(INDEX):
-            return Library(open_corpus(Path(given).expanduser()), None)
+            return Library(_named(given), None)
         passages = self._bank.passages()
         # Named after what is in it, for an id is a digest of what a paragraph says: other questions, another index.
         digest = hashlib.sha256("\n".join(passages).encode()).hexdigest()
@@ -83,3 +85,7 @@ class Retrievers:
             folder.parent.mkdir(parents=True, exist_ok=True)
             build_index(passages.values(), folder, source=self._source)
         return Library(open_corpus(folder), passages)
+
+
+def _named(index: str) -> Retriever:
+    return at_address(index) if "://" in index else open_corpus(Path(index).expanduser())

@@ -7,11 +7,12 @@ from pydantic import JsonValue
 from certigraph.adapters.retrieval.analyzer import terms
 from certigraph.adapters.retrieval.protocol import Retriever
 from certigraph.adapters.searching.claims import best_supported, titled
-from certigraph.adapters.searching.outcomes import Claim, Judge, Outcome
+from certigraph.adapters.searching.outcomes import Claim, Judge, Outcome, claims_of
 from certigraph.adapters.searching.telling import line, refused, told
+from certigraph.state.chains import carried
 from certigraph.state.passages import Passage
 from certigraph.state.records import Action, Observation, Scores
-from certigraph.state.searching import ANSWER, CLAIM, FINISH, SEARCH, parsed
+from certigraph.state.searching import ANSWER, CLAIM, FINISH, RETRIEVED, SEARCH, parsed
 
 MOST_HITS = 100
 """Passages that one search may ask for."""
@@ -68,8 +69,12 @@ class SearchWorld:
 
     def score(self) -> Scores:
         """The benchmark's verdict on what the episode came to so far."""
-        found = {**self._found, **({p.id: p for p in self._given} if self._claims else {})}
-        return self._judge(Outcome(self._answer, self._forced, tuple(self._claims.values()), tuple(found.values())))
+        return self._judge(self.outcome())
+
+    def outcome(self) -> Outcome:
+        """What the episode came to so far."""
+        found = self._at_hand() if self._filed else [*self._found.values()]
+        return Outcome(self._answer, self._forced, self._claims, tuple(found))
 
     def close(self) -> None:
         """Retrievers are shared between episodes."""
@@ -79,7 +84,9 @@ class SearchWorld:
 
     def _clear(self) -> None:
         self._found: dict[str, Passage] = {}
-        self._claims: dict[str, Claim] = {}
+        self._filed: dict[tuple[str, str], Passage | None] = {}
+        """The passage that a claim is taken from, by sub-question and finding."""
+        self._claims: tuple[Claim, ...] = ()
         self._answer: str | None = None
         self._forced = False
 
@@ -107,18 +114,26 @@ class SearchWorld:
             return refused("No passage is at hand that could bear out a claim: search first.")
         resolved = titled(cited, f"{finding} {_said(action, 'entity')}", at_hand)
         other = best_supported(finding, [passage for passage in at_hand if passage != resolved])
-        self._claims[_said(action, "subquestion")] = Claim(finding, resolved or other)
+        self._filed[_said(action, "subquestion"), finding] = resolved or other
         bearing = [passage for passage in (resolved, other) if passage]
         none = "" if bearing else f"No passage at hand is titled {cited[:100]!r} or has a word of the finding."
         return told(bearing, none, resolved=resolved is not None, cited=cited)
 
     def _note(self, action: Action) -> Observation:
-        self._answer, self._forced = _said(action, "answer"), False
+        self._take(action)
         return Observation(text=f"Noted: {self._answer}")
 
     def _finish(self, action: Action) -> Observation:
-        self._answer, self._forced = _said(action, "answer"), "forced" in action.args
+        self._take(action)
         return Observation(text=f"Handed in: {self._answer}", done=True)
+
+    def _take(self, action: Action) -> None:
+        """An answer, and what it stands on: claims, and passages that were found in other worlds."""
+        self._answer, self._forced = _said(action, "answer"), "forced" in action.args
+        elsewhere = action.args.get(RETRIEVED)
+        for id_ in elsewhere if isinstance(elsewhere, list) else ():
+            self._found.setdefault(str(id_), self._retriever(None).passage(str(id_)))
+        self._claims = claims_of(carried(action.args), self._at_hand(), self._filed)
 
     def _depth(self, action: Action) -> int:
         asked = _number(action.args.get("k"))

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from certigraph.adapters.rows import Row, checked, read_rows
 from certigraph.adapters.searching import questions as searching
-from certigraph.adapters.searching.files import Row, checked, read_rows
 from certigraph.state.records import Record
 
 COMMITS = "repo_commit.txt"

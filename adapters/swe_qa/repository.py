@@ -73,7 +73,8 @@ class Repository:
         if path not in self._known or not _inside(file, self.root):
             raise Fault("environment", f"{path!r} is no file of {self.root}, or one no longer: start a new run")
         # not by splitlines, which also cuts at form feeds: editors and syntax trees count line ends alone
-        return file.read_text(encoding="utf-8", errors="replace").removesuffix("\n").split("\n")
+        with file.open(encoding="utf-8", errors="replace") as opened:
+            return opened.read(LARGEST).removesuffix("\n").split("\n")  # it may have grown since
 
     def passage(self, where: Lines) -> Passage:
         """Lines as a passage, whose id and title say where they stand."""
@@ -99,10 +100,10 @@ def _inside(file: Path, root: Path) -> bool:
 
 
 def _readable(file: Path) -> bool:
-    if file.is_symlink() or not file.is_file() or file.stat().st_size > LARGEST:
-        return False
     try:
+        if file.is_symlink() or not file.is_file() or file.stat().st_size > LARGEST:
+            return False
         with file.open("rb") as opened:
             return b"\0" not in opened.read(SNIFFED)
-    except PermissionError:
-        return False
+    except OSError:
+        return False  # not ours to read, or gone since it was listed

@@ -43,7 +43,7 @@ def _defined(path: str, lines: list[str], last: str) -> Iterator[Symbol]:
     if last.lower() not in text.lower():
         return
     tree = _parsed(text) if path.endswith((".py", ".pyi")) else None
-    yield from _in_tree(tree, path, "") if tree else _in_lines(path, lines)
+    yield from _in_tree(tree, path) if tree else _in_lines(path, lines)
 
 
 def _parsed(text: str) -> ast.Module | None:
@@ -55,14 +55,16 @@ def _parsed(text: str) -> ast.Module | None:
             return None  # another version's Python, or a template
 
 
-def _in_tree(tree: ast.AST, path: str, around: str) -> Iterator[Symbol]:
-    # statements alone: definitions stand in no expression, and those nest deeper than Python recurses
-    for node in (n for n in ast.iter_child_nodes(tree) if isinstance(n, _HOLDERS)):
-        inner = around
+def _in_tree(tree: ast.Module, path: str) -> Iterator[Symbol]:
+    # statements alone: definitions stand in no expression; no recursion, for each elif nests one deeper
+    waiting: list[tuple[ast.AST, str]] = [(tree, "")]
+    while waiting:
+        node, around = waiting.pop()
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            inner = f"{around}.{node.name}" if around else node.name
-            yield Symbol(inner, Lines(path, node.lineno, node.end_lineno or node.lineno))
-        yield from _in_tree(node, path, inner)
+            around = f"{around}.{node.name}" if around else node.name
+            yield Symbol(around, Lines(path, node.lineno, node.end_lineno or node.lineno))
+        inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, _HOLDERS)]
+        waiting += [(child, around) for child in reversed(inner)]
 
 
 def _in_lines(path: str, lines: list[str]) -> Iterator[Symbol]:

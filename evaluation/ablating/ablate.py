@@ -42,6 +42,6 @@ def ablate(
     """
     given = context or Context(model="simulated")
     given = given.model_copy(update={"limits": given.limits or load_benchmark(benchmark, given.data).limits})
-    plan, whole, live = order(variants(graph, swaps), benchmark, choice, given)
+    plan, whole, live, _ = order(variants(graph, swaps), benchmark, choice, given)
     compare(plan, whole, live, Path(out), told=lambda cell, trajectory: None, at_once=at_once)
     return report(plan, Path(out))

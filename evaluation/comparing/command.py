@@ -16,7 +16,7 @@ from certigraph.evaluation.ablating.estimates import Estimate
 from certigraph.evaluation.comparing.cells import cells_of, left
 from certigraph.evaluation.comparing.compare import compare, rows_of
 from certigraph.evaluation.comparing.files import plain
-from certigraph.evaluation.comparing.keeping import read_plan, settle
+from certigraph.evaluation.comparing.keeping import COMMAND, read_plan, settle
 from certigraph.evaluation.comparing.logs import compare_logs
 from certigraph.evaluation.comparing.plan import Method, Plan, plan_of
 from certigraph.evaluation.comparing.report import PAGE, report
@@ -35,6 +35,8 @@ class Order(NamedTuple):
     plan: Plan
     context: Context
     benchmark: Benchmark
+    command: str = COMMAND
+    """What goes on with its folder, for messages."""
 
 
 class Choice(NamedTuple):
@@ -85,13 +87,13 @@ def worked_off(given: Order, folder: Path, *, at_once: int, report_only: bool, a
 
 def carry_out(given: Order, folder: Path, *, at_once: int = 1, silent: bool = False) -> None:
     """Do what is left of a comparison, telling how it goes. Raises as `compare` does."""
-    plan, context, benchmark = given
-    settle(plan, folder)
+    plan, context, benchmark, command = given
+    settle(plan, folder, command)
     cells = cells_of(plan, folder)
     waiting = left(cells)
     rows = rows_of(plan, folder) if 0 < len(waiting) < len(cells) else []
     with watching(plan, waiting, rows, at_once=at_once, silent=silent) as listener:
-        compare(plan, context, benchmark, folder, told=listener, at_once=at_once)
+        compare(plan, context, benchmark, folder, told=listener, at_once=at_once, command=command)
 
 
 def print_comparison(given: Order, folder: Path, *, as_json: bool) -> int:

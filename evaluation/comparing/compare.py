@@ -9,7 +9,7 @@ from pathlib import Path
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.comparing.cells import Cell, carry_out, cells_of, done_cells, left
-from certigraph.evaluation.comparing.keeping import settle
+from certigraph.evaluation.comparing.keeping import COMMAND, settle
 from certigraph.evaluation.comparing.plan import Plan
 from certigraph.evaluation.comparing.rows import Row, row_of
 from certigraph.evaluation.run import blocking
@@ -27,7 +27,16 @@ Told = Callable[[Cell, Trajectory], None]
 """Called with every cell that was carried out, whatever its ending."""
 
 
-def compare(plan: Plan, context: Context, benchmark: Benchmark, folder: Path, *, told: Told, at_once: int = 1) -> None:
+def compare(
+    plan: Plan,
+    context: Context,
+    benchmark: Benchmark,
+    folder: Path,
+    *,
+    told: Told,
+    at_once: int = 1,
+    command: str = COMMAND,
+) -> None:
     """Carry out every cell that has no ending yet. A run that ends in an error is tried again by the next call.
 
     Args:
@@ -37,22 +46,24 @@ def compare(plan: Plan, context: Context, benchmark: Benchmark, folder: Path, *,
         folder: where plan and runs are kept.
         told: called after each cell.
         at_once: runs under way at a time; more than one pays where they wait for an endpoint.
+        command: what goes on with this folder, for messages.
 
     Raises:
         Fault: the folder holds another plan, another process is at work in it, or the first runs all failed alike.
         Interrupted: by Ctrl-C; the message has the command that goes on.
     """
-    settle(plan, folder)
+    go_on = f"go on with: {command} --out {folder}"
+    settle(plan, folder, command)
     with _alone(folder):
         save_local(folder, context)
         try:
-            listener = _giving_up(told, folder)
+            listener = _giving_up(told, go_on)
             blocking(_carry_out(left(cells_of(plan, folder)), context, benchmark, listener, at_once))
         except KeyboardInterrupt:
-            raise Interrupted(f"interrupted; go on with: certigraph compare --out {folder}") from None
+            raise Interrupted(f"interrupted; {go_on}") from None
 
 
-def _giving_up(told: Told, folder: Path) -> Told:
+def _giving_up(told: Told, go_on: str) -> Told:
     """A listener that stops where the first runs all failed alike outside the method: so would thousands."""
     said: list[str] = []
 
@@ -61,8 +72,7 @@ def _giving_up(told: Told, folder: Path) -> Told:
         footer = trajectory.footer
         said.append(footer.message if footer and footer.ending in OUTSIDE else "")
         if len(said) == FIRST and said[0] and len(set(said)) == 1:
-            fix = f"mend that and go on with: certigraph compare --out {folder}"
-            raise Fault("data", f"the first {FIRST} runs failed alike ({said[0]}): {fix}")
+            raise Fault("data", f"the first {FIRST} runs failed alike ({said[0]}): mend that and {go_on}")
 
     return listener
 

@@ -12,6 +12,8 @@ from certigraph.state.endings import Fault
 
 FILE = "comparison.json"
 
+COMMAND = "certigraph compare"
+
 SHOWN = 5
 """Differences between two plans that are named; more say nothing new."""
 
@@ -34,8 +36,10 @@ def read_plan(folder: Path) -> Plan:
         ) from error
 
 
-def settle(plan: Plan, folder: Path) -> None:
+def settle(plan: Plan, folder: Path, command: str = COMMAND) -> None:
     """Write the plan into its folder, or make sure that it is the one the folder was begun with.
+
+    `command` is what goes on with such folders, for messages.
 
     Raises:
         Fault: the folder holds another comparison; the message says what differs.
@@ -48,7 +52,7 @@ def settle(plan: Plan, folder: Path) -> None:
     elif found := differences(read_plan(folder), plan):
         more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         told = "; ".join(found[:SHOWN]) + more
-        fix = f"go on with that one by `certigraph compare --out {folder}`, or begin this one in another --out"
+        fix = f"go on with that one by `{command} --out {folder}`, or begin this one in another --out"
         raise Fault("data", f"{folder} holds another comparison ({told}): {fix}")
 
 

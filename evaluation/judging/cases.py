@@ -21,15 +21,22 @@ class Case(NamedTuple):
     method: str
     task: Task
     trial: int
-    reference: str
+    references: Sequence[str]
+    """The gold answer, then its aliases."""
     answer: str
+
+    @property
+    def reference(self) -> str:
+        """The references as a judge is shown them."""
+        return ALTERNATIVE.join(self.references)
 
 
 class Cases(NamedTuple):
-    """The runs that have ended, and how many have not."""
+    """What can be judged; how many runs have not ended, and how many answer a question without a reference."""
 
     ended: Sequence[Case]
     unfinished: int
+    unreferenced: int = 0
 
 
 def cases_in(found: Found, data: str | None = None) -> Cases:
@@ -43,7 +50,8 @@ def cases_in(found: Found, data: str | None = None) -> Cases:
         Fault: a benchmark has no reference answers, or a trajectory cannot be read.
     """
     ended = list(_cases(found, data))
-    return Cases(ended, len(found.runs) - len(ended))
+    judged = [case for case in ended if case.reference.strip()]
+    return Cases(judged, len(found.runs) - len(ended), len(ended) - len(judged))
 
 
 def _cases(found: Found, data: str | None) -> Iterator[Case]:
@@ -52,16 +60,16 @@ def _cases(found: Found, data: str | None) -> Iterator[Case]:
         header, footer = trajectory.header, trajectory.footer
         if footer is not None:
             answer = footer.scores.answer if footer.scores else None
-            reference = reference_for(header.task, data or _data_of(path.parent))
-            yield Case(header.run_id, method, header.task, trial, reference, "" if answer is None else str(answer))
+            references = references_for(header.task, data or _data_of(path.parent))
+            yield Case(header.run_id, method, header.task, trial, references, "" if answer is None else str(answer))
 
 
-def reference_for(task: Task, data: str | None) -> str:
-    """A task's gold answer with its aliases. Raises Fault where its benchmark has none."""
+def references_for(task: Task, data: str | None) -> Sequence[str]:
+    """A task's gold answer and its aliases. Raises Fault where its benchmark has none."""
     benchmark: Any = load_benchmark(task.benchmark, data)
     if not getattr(benchmark, "answers", False):
         raise Fault("data", f"{task.benchmark} has no reference answers to judge by: give runs of a search benchmark")
-    return ALTERNATIVE.join(benchmark.gold(task).answers)
+    return tuple(benchmark.gold(task).answers)
 
 
 def _data_of(folder: Path) -> str | None:

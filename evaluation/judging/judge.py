@@ -7,18 +7,21 @@ from typing import NamedTuple
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.context import Context
+from certigraph.adapters.loops import off_loop
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.models.chat import is_scripted
 from certigraph.adapters.models.meter import Meter, metering
 from certigraph.evaluation.judging.cases import Case
 from certigraph.evaluation.judging.judgements import Judgement, keep, read_judgements
-from certigraph.evaluation.judging.rubrics import Rubric
+from certigraph.evaluation.judging.rubrics import Measured, Rubric
 from certigraph.evaluation.judging.scripted import WordJudge
 from certigraph.evaluation.run import blocking
 from certigraph.evaluation.settings import model_name, shareable
 from certigraph.state.endings import LimitReached
 
 NO_ANSWER = "the run ended without an answer"
+NO_JUDGE = "no judge"
+"""Who judges by a rubric that only compares texts."""
 
 Told = Callable[[Judgement], None]
 
@@ -31,7 +34,9 @@ class Judged(NamedTuple):
     stopped: LimitReached | None = None
 
 
-def judge(cases: Sequence[Case], rubric: Rubric, context: Context, out: Path, *, told: Told | None = None) -> Judged:
+def judge(
+    cases: Sequence[Case], rubric: Rubric | Measured, context: Context, out: Path, *, told: Told | None = None
+) -> Judged:
     """Judge the cases that the file does not hold yet.
 
     Args:
@@ -42,11 +47,11 @@ def judge(cases: Sequence[Case], rubric: Rubric, context: Context, out: Path, *,
         told: called with every new judgement.
 
     Raises:
-        Fault: the model failed, or the file is none of ours.
+        Fault: the model failed, a library of the measures is missing, or the file is none of ours.
     """
     if is_scripted(context.roles.get("judge", context.model)):
         context = context.model_copy(update={"benchmark": WordJudge()})
-    mind = _called(context)
+    mind = NO_JUDGE if isinstance(rubric, Measured) else _called(context)
     kept = {judgement.key: judgement for judgement in read_judgements(out)}
     keys = [(case.run, rubric.name, mind, case.answer) for case in cases]
     waiting = [case for case, key in zip(cases, keys, strict=True) if key not in kept]
@@ -73,7 +78,7 @@ def _called(context: Context) -> str:
 
 
 async def _judged(
-    cases: Iterable[Case], rubric: Rubric, context: Context, mind: str, told: Told
+    cases: Iterable[Case], rubric: Rubric | Measured, context: Context, mind: str, told: Told
 ) -> LimitReached | None:
     with metering(Meter("judge", context.budget)):
         for case in cases:
@@ -84,14 +89,14 @@ async def _judged(
     return None
 
 
-async def _judgement(case: Case, rubric: Rubric, context: Context, mind: str) -> Judgement:
-    score, parts, reason = 0.0, dict[str, float](), NO_ANSWER
-    if case.answer.strip():
-        prompt = rubric.prompt(case.task.goal, case.reference, case.answer)
-        verdict = await ask(prompt, rubric.form, role="judge", runtime=Runtime(context=context))
-        given = verdict.model_dump()
-        score, reason = rubric.score(verdict), str(given.pop("reason", ""))
-        parts = {name: float(value) for name, value in given.items()}
+async def _judgement(case: Case, rubric: Rubric | Measured, context: Context, mind: str) -> Judgement:
+    if not case.answer.strip():
+        score, parts, reason = 0.0, dict[str, float](), NO_ANSWER
+    elif isinstance(rubric, Measured):
+        parts = dict(await off_loop(rubric.measures, case.answer, case.references))
+        score, reason = rubric.score(parts), ""
+    else:
+        score, parts, reason = await _asked(case, rubric, context)
     return Judgement(
         run=case.run,
         method=case.method,
@@ -105,3 +110,12 @@ async def _judgement(case: Case, rubric: Rubric, context: Context, mind: str) ->
         parts=parts,
         reason=reason,
     )
+
+
+async def _asked(case: Case, rubric: Rubric, context: Context) -> tuple[float, dict[str, float], str]:
+    """The judge's score, its criteria and its reason."""
+    prompt = rubric.prompt(case.task.goal, case.reference, case.answer)
+    verdict = await ask(prompt, rubric.form, role="judge", runtime=Runtime(context=context))
+    given = verdict.model_dump()
+    reason = str(given.pop("reason", ""))
+    return rubric.score(verdict), {name: float(value) for name, value in given.items()}, reason

@@ -11,11 +11,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
+from certigraph.evaluation.judging.cases import Cases
 from certigraph.evaluation.judging.judge import Judged, Told
 from certigraph.evaluation.judging.judgements import Judgement
 from certigraph.evaluation.judging.rubrics import TOP
 from certigraph.evaluation.report.html import counted
 from certigraph.evaluation.statistics import Estimate, mean_of
+
+WIDTH = 110
+"""Columns that a row takes, also where there is no terminal."""
 
 
 @contextmanager
@@ -41,13 +45,13 @@ def by_method(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
     return {m: [j for j in judgements if j.method == m] for m in dict.fromkeys(j.method for j in judgements)}
 
 
-def print_judged(judged: Judged, unfinished: int, out: str, *, as_json: bool) -> None:
+def print_judged(judged: Judged, cases: Cases, out: str, *, as_json: bool) -> None:
     """One object, or a table and what was left out and why."""
     if as_json:
-        typer.echo(json.dumps(_plain(judged, unfinished)))
+        typer.echo(json.dumps(_plain(judged, cases)))
         return
-    Console(highlight=False).print(_table(judged.judgements))
-    for line in _notes(judged, unfinished, out):
+    Console(width=WIDTH, highlight=False).print(_table(judged.judgements))
+    for line in _notes(judged, cases, out):
         typer.echo(line)
 
 
@@ -67,15 +71,18 @@ def _parts(group: Sequence[Judgement], criteria: Sequence[str]) -> Mapping[str, 
     return {name: fmean(j.parts.get(name, 0.0) for j in group) for name in criteria}
 
 
-def _notes(judged: Judged, unfinished: int, out: str) -> Iterator[str]:
-    if unfinished:
-        yield f"left out: {counted(unfinished, 'run')} without an ending"
+def _notes(judged: Judged, cases: Cases, out: str) -> Iterator[str]:
+    if cases.unfinished:
+        yield f"left out: {counted(cases.unfinished, 'run')} without an ending"
+    if cases.unreferenced:
+        yield f"left out: {counted(cases.unreferenced, 'run')} of questions without a reference answer"
     if judged.stopped:
         yield f"{counted(judged.left, 'answer')} not judged: {judged.stopped.ending}; the same command goes on"
     yield f"judgements: {out}"
 
 
-def _plain(judged: Judged, unfinished: int) -> dict[str, Any]:
+def _plain(judged: Judged, cases: Cases) -> dict[str, Any]:
     found = {method: mean._asdict() for method, mean in means(judged.judgements).items()}
     stopped = judged.stopped.ending if judged.stopped else ""
-    return {"methods": found, "left": judged.left, "unfinished": unfinished, "stopped": stopped}
+    left_out = {"unfinished": cases.unfinished, "unreferenced": cases.unreferenced}
+    return {"methods": found, "left": judged.left, **left_out, "stopped": stopped}

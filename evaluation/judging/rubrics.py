@@ -1,13 +1,15 @@
 """The rubrics by name: what a judge is asked, the form of its verdict, and the score that follows, 0 to 100.
 
-The papers name their criteria and scales; wording, and the formula of `cgdp`, are ours.
+The papers name their criteria and scales; wording, and the formula of `cgdp`, are ours. `strings` and `similarity` need
+no judge: they compare an answer with its references by the measures of CGDP's appendix F.2.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field
 
+from certigraph.adapters.metrics.measures import measured, similarity
 from certigraph.adapters.models.ask import Prompt
 from certigraph.adapters.prompting import quoted
 from certigraph.state.endings import UnknownName
@@ -60,6 +62,18 @@ class Rubric(NamedTuple):
         return Prompt(system=f"{PREAMBLE}\n{self.instructions}", user=CASE.format(*told))
 
 
+class Measured(NamedTuple):
+    """A rubric without a judge: the measures of an answer beside its references, and which of them is its score."""
+
+    name: str
+    measures: Callable[[str, Sequence[str]], Mapping[str, float]]
+    main: str
+
+    def score(self, parts: Mapping[str, float]) -> float:
+        """The main measure in hundredths, not below 0."""
+        return max(0.0, TOP * parts[self.main])
+
+
 def cgdp_score(verdict: CgdpVerdict) -> float:
     """10 x (0.6 correctness + 0.4 completeness) less 2 x irrelevance, not below 0."""
     earned = 10 * (0.6 * verdict.correctness + 0.4 * verdict.completeness)
@@ -76,7 +90,7 @@ def tdp_score(verdict: TdpVerdict) -> float:
     return TOP * verdict.correct
 
 
-def rubric(name: str) -> Rubric:
+def rubric(name: str) -> Rubric | Measured:
     """A rubric by its name. Raises UnknownName listing those there are."""
     if name not in RUBRICS:
         raise UnknownName(f"no rubric {name!r}; known: {', '.join(RUBRICS)}")
@@ -118,8 +132,10 @@ TDP = """\
 Decide whether the answer is correct: it names what the reference names, whatever the wording, and contradicts it
 nowhere. More detail is no mistake; a missing part of the reference, or a second answer beside it, is one."""
 
-RUBRICS: Mapping[str, Rubric] = {
+RUBRICS: Mapping[str, Rubric | Measured] = {
     "cgdp": Rubric("cgdp", CGDP, CgdpVerdict, cgdp_score),
     "swe-qa": Rubric("swe-qa", SWE_QA, SweVerdict, swe_score),
     "tdp": Rubric("tdp", TDP, TdpVerdict, tdp_score),
+    "strings": Measured("strings", measured, "f1"),
+    "similarity": Measured("similarity", similarity, "similarity"),
 }

@@ -52,6 +52,10 @@ def _episode_lines(episode: Episode, event: Event) -> Iterator[str]:
         yield f"{at}: subtask {subtask.status}{reason}: {subtask.text}"
     if update.get("trials") and (trial := episode.trial):
         yield f"episode {trial.number}: {trial.ending}, score {episode.score:.3g}, {counted(trial.steps, 'step')}"
+    if "stagnation" in update and (verdict := episode.gathering.verdict(len(episode.scores))):
+        yield f"{at}: {verdict}"
+    for branch in update.get("branches", ()):
+        yield f"search {branch['number']}: {branch['answer'] or 'no answer'}: {branch['hypothesis']}"
     if update.get("lessons") and episode.lesson and (taught := _taught(episode.lesson)):
         yield f"episode {episode.number} taught: {taught}"
 

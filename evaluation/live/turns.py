@@ -42,7 +42,7 @@ def _latest(run: Watched, most: int) -> list[Row]:
     """As many of the latest turns as fit whole."""
     rows: list[Row] = []
     for entry in reversed(list(run.episodes.now.entries()) if run.episodes.all else []):
-        lines = list(_lines(entry))
+        lines = [*_lines(entry), *_gathered(run, entry)]
         if rows and len(rows) + len(lines) > most:
             break
         rows = [*lines, *rows]
@@ -79,6 +79,17 @@ def _lines(entry: Taken | Refused) -> Iterator[Row]:
     style = "default" if turn.accepted else "red"
     yield Text("→", style="dim"), Text(clean(turn.action), style=style), _points(entry)
     yield Text(), Text(clean(entry.answer), style="dim"), Text()
+
+
+def _gathered(run: Watched, entry: Taken | Refused) -> Iterator[Row]:
+    """What memory and gate made of a turn."""
+    if isinstance(entry, Refused):
+        return
+    gathering = run.episodes.now.gathering
+    for change in gathering.changes(entry.number):
+        yield Text(), Text(clean(change), style="cyan"), Text()
+    if verdict := gathering.verdict(entry.number):
+        yield Text(), Text(clean(verdict), style="yellow"), Text()
 
 
 def _points(entry: Taken) -> Text:

@@ -11,10 +11,13 @@ from certigraph.evaluation.recall.scoring import MEASURES
 from certigraph.evaluation.report.html import counted
 from certigraph.evaluation.statistics import told_apart
 
+WIDTH = 110
+"""Columns that a row takes, also where there is no terminal."""
+
 
 def print_recall(study: RecallStudy) -> None:
     """For each split the recalls and their differences to plain BM25, with 95 % intervals, in points of 100."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(width=WIDTH, highlight=False, soft_wrap=True)
     for corpus in study.corpora:
         mine = [one for one in study.recalls if one.split == corpus.split]
         sizes = [

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from certigraph.evaluation.report.gathering import Gathering
 from certigraph.state.acting import Turn
 from certigraph.state.lessons import Lesson, Trial
 from certigraph.state.step import Subtask
@@ -52,6 +53,7 @@ class Episode:
         self.groups: list[Group] = []
         self.trial: Trial | None = None
         self.lesson: Lesson | None = None
+        self.gathering = Gathering()
 
     @property
     def score(self) -> float:

@@ -19,6 +19,8 @@ EPISODE_STYLE = """\
 .turn > summary { grid-template-columns: 1.6em 1fr auto; }
 .turn .answer { grid-column: 2 / -1; color: var(--faint); white-space: nowrap; overflow: hidden;
   text-overflow: ellipsis; }
+.turn .round { grid-column: 2 / -1; color: var(--soft); font-size: 12.5px; }
+.turn .round.gate { color: var(--bad); }
 .turn[open] .answer { display: none; }
 .turn.rejected .action { color: var(--bad); }
 .turn > .part { margin-left: calc(1.6em + 10px); }

@@ -20,7 +20,7 @@ class Episodes:
 
     def __init__(self, graph: str = "") -> None:
         channels = state_type(graph).__annotations__
-        self.acting, self.learning = "turns" in channels, "trials" in channels
+        self.acting, self.learning = not channels.keys().isdisjoint({"turns", "branches"}), "trials" in channels
         self.graded = False
         self.all: list[Episode] = []
         self._action = ""
@@ -36,6 +36,11 @@ class Episodes:
         if not self.all:
             self.all.append(Episode(1))
         return self.all[-1]
+
+    @property
+    def scored(self) -> bool:
+        """Whether a score is known before the end: the world told one or rewarded steps, or episodes were scored."""
+        return self.graded or any(episode.trial or any(episode.scores) for episode in self.all)
 
     def count(self, status: str) -> int:
         """How many subtasks of all episodes have the status."""
@@ -55,6 +60,8 @@ class Episodes:
         self._rule(update)
         self._act(update)
         self._learn(update)
+        if self.all:
+            self.now.gathering.take(len(self.now.scores), update)
 
     def _assign(self, update: Mapping[str, Any]) -> None:
         if "subtask" not in update:

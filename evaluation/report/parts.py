@@ -9,8 +9,8 @@ from certigraph.evaluation.report.html import Markup, counted, joined, shortened
 from certigraph.state.records import Scores, Usage
 from certigraph.state.trajectory import Event, Trajectory, total
 
-FIGURES = frozenset({"cost"})
-"""Parts of a score that are amounts, not verdicts."""
+FIGURES = frozenset({"cost", "forced", "abstained"})
+"""Parts of a score that are amounts or tell what happened, no verdicts: 0 is no failure there."""
 
 LONGEST_ANSWER = 20_000
 

@@ -1,5 +1,6 @@
 """A run as one self-contained HTML page: nothing is loaded, no script runs, and everything from outside is escaped."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from string import Template
 from typing import NamedTuple
@@ -18,11 +19,21 @@ from certigraph.evaluation.settings import swaps_of
 from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
 from certigraph.state.trajectory import Footer, Header, Trajectory
 
-ENDINGS = {
+Endings = Mapping[str, tuple[str, str]]
+"""Look and words of a badge by ending."""
+
+ENDINGS: Endings = {
     WORLD_ENDED: ("bad", "the world ended first"),
     GAVE_UP: ("bad", "gave up"),
     EXHAUSTED: ("bad", "exhausted"),
 }
+
+ANSWERED: Endings = {
+    WORLD_ENDED: ("idle", "answered"),
+    GAVE_UP: ("idle", "answered after giving up"),
+    EXHAUSTED: ("idle", "answered where the gate stopped it"),
+}
+"""Of agents that act without predicates in a world that takes an answer: whether it is right, the score says."""
 
 
 def write_report(trajectory: Trajectory, path: Path) -> Path:
@@ -42,11 +53,12 @@ def _body(trajectory: Trajectory) -> Markup:
     if scores and scores.parts:
         side.append(_section("Score", score_chips(scores)))
     side.append(_section("Cost by node", node_table([*trajectory.events, *trajectory.superseded])))
+    answered = episodes.acting and scores is not None and bool(scores.answer)
     uncertified = not episodes.acting and not (footer and footer.ending == GOAL)
     named = "Answer, not certified" if uncertified else "Answer"
     answer = [_section(named, answer_block(scores.answer))] if scores and scores.answer is not None else []
     columns = tag("div", told.column, tag("aside", *side), class_="columns")
-    head = _head(trajectory.header, footer, goal=told.goal)
+    head = _head(trajectory.header, footer, {GOAL: ("good", told.goal), **(ANSWERED if answered else ENDINGS)})
     return joined(head, figures(trajectory, *told.figures), *answer, columns)
 
 
@@ -67,22 +79,21 @@ def _of_plan(story: Story, episodes: Episodes) -> _Told:
 
 
 def _of_episodes(episodes: Episodes) -> _Told:
-    drawings = [_section("Score by step", score_drawing(episodes))]
+    drawings = [_section("Score by step", score_drawing(episodes))] if episodes.scored or not episodes.steps else []
     return _Told("goal reached", episode_figures(episodes), _section("Episodes", episode_column(episodes)), drawings)
 
 
-def _head(header: Header, footer: Footer | None, goal: str) -> Markup:
+def _head(header: Header, footer: Footer | None, endings: Endings) -> Markup:
     task, message = header.task, footer.message if footer else ""
     overline = tag("p", f"{header.graph} · {task.benchmark} {task.id}", class_="overline")
     asked = tag("h1", task.goal or f"{task.benchmark} {task.id}")
     said = [tag("p", message, class_="message")] if message else []
-    return tag("header", overline, asked, tag("p", *_badges(footer, goal), class_="badges"), *said, _facts(header))
+    return tag("header", overline, asked, tag("p", *_badges(footer, endings), class_="badges"), *said, _facts(header))
 
 
-def _badges(footer: Footer | None, goal: str) -> list[Markup]:
+def _badges(footer: Footer | None, endings: Endings) -> list[Markup]:
     if footer is None:
         return [tag("span", "interrupted", class_="badge idle")]
-    endings = {GOAL: ("good", goal), **ENDINGS}
     kind, words = endings.get(footer.ending, ("idle", f"stopped: {footer.ending}"))
     ending = tag("span", words, class_=f"badge {kind}")
     if footer.scores is None:

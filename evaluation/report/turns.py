@@ -4,10 +4,12 @@ from collections.abc import Iterable
 
 from certigraph.evaluation.report.episode import Episode, Group, Refused, Taken
 from certigraph.evaluation.report.episodes import Episodes
+from certigraph.evaluation.report.gathering import Gathering
 from certigraph.evaluation.report.html import Markup, counted, joined, shortened, tag
 from certigraph.evaluation.report.lessons import lesson_block
 from certigraph.evaluation.report.parts import figure
 from certigraph.evaluation.report.scores import ink
+from certigraph.state.hypothesising import Branch
 from certigraph.state.step import Status, Subtask
 
 LONGEST_ANSWER = 1_500
@@ -26,10 +28,9 @@ MARKS: dict[Status, tuple[str, str]] = {
 def episode_figures(episodes: Episodes) -> list[Markup]:
     """How far the episodes came."""
     best = max((episode.score for episode in episodes.all), default=0.0)
-    shown = [
-        figure("best score", f"{best:.3g}", f"of 100, in {counted(len(episodes.all), 'episode')}"),
-        figure("world steps", f"{episodes.steps:,}", "in all episodes"),
-    ]
+    in_all = f"of 100, in {counted(len(episodes.all), 'episode')}"
+    shown = [figure("best score", f"{best:.3g}", in_all)] if episodes.scored else []
+    shown.append(figure("world steps", f"{episodes.steps:,}", "in all episodes"))
     completed, failed = episodes.count("completed"), episodes.count("failed")
     if completed + failed + episodes.count("open"):
         shown.append(figure("subtasks", f"{completed:,}", f"completed, {failed:,} failed"))
@@ -40,17 +41,19 @@ def episode_column(episodes: Episodes) -> Markup:
     """Every episode, the last one unfolded; a line in words for a run that began none."""
     if not episodes.all:
         return tag("p", "No episode was begun.", class_="quiet")
-    return joined(*(_episode(episode, last=episode is episodes.all[-1]) for episode in episodes.all))
+    scored = episodes.scored
+    return joined(*(_episode(one, last=one is episodes.all[-1], scored=scored) for one in episodes.all))
 
 
-def _episode(episode: Episode, *, last: bool) -> Markup:
+def _episode(episode: Episode, *, last: bool, scored: bool) -> Markup:
     dot = tag("i", class_=f"dot {ink(episode)}")
     ending = [episode.trial.ending] if episode.trial else []
-    facts = " · ".join([*ending, counted(len(episode.scores), "step"), f"score {episode.score:.3g}"])
+    score = [f"score {episode.score:.3g}"] if scored else []
+    facts = " · ".join([*ending, counted(len(episode.scores), "step"), *score])
     summary = tag("summary", dot, tag("b", f"Episode {episode.number}"), tag("span", facts, class_="when"))
     lesson = [lesson_block(episode.lesson)] if episode.lesson else []
-    groups = map(_group, episode.groups)
-    inside = [summary, *_outline(episode.outline), *groups, *lesson]
+    groups = (_group(group, episode.gathering) for group in episode.groups)
+    inside = [summary, *_outline(episode.outline), *map(_branch, _in_order(episode)), *groups, *lesson]
     return tag("details", *inside, class_="episode", **({"open": ""} if last else {}))
 
 
@@ -59,8 +62,24 @@ def _outline(steps: Iterable[str]) -> list[Markup]:
     return [tag("div", tag("h3", "Plan"), tag("ol", *items), class_="lesson")] if items else []
 
 
-def _group(group: Group) -> Markup:
-    entries = [_entry(entry) for entry in group.entries]
+def _in_order(episode: Episode) -> list[Branch]:
+    return sorted(episode.gathering.branches, key=lambda branch: branch.number)
+
+
+def _branch(branch: Branch) -> Markup:
+    """One of several searches, with what it came to."""
+    summary = tag(
+        "summary",
+        tag("span", str(branch.number), class_="number"),
+        tag("span", branch.hypothesis or "(no hypothesis)", class_="action"),
+        tag("span", f"{counted(branch.rounds, 'round')} · {branch.ending}", class_="when"),
+        tag("span", branch.answer or "no answer", class_="round"),
+    )
+    return tag("details", summary, _part("found", branch.belief or "nothing"), class_="turn")
+
+
+def _group(group: Group, gathering: Gathering) -> Markup:
+    entries = [_refused(entry) if isinstance(entry, Refused) else _taken(entry, gathering) for entry in group.entries]
     if group.subtask is None:
         return tag("div", *entries, class_="turns")
     status, text = group.subtask.status, group.subtask.text
@@ -87,26 +106,25 @@ def _told(subtask: Subtask) -> list[Markup]:
     return [*(reason if subtask.reason else []), *given]
 
 
-def _entry(entry: Taken | Refused) -> Markup:
-    return _refused(entry) if isinstance(entry, Refused) else _taken(entry)
-
-
 def _refused(entry: Refused) -> Markup:
     action = tag("span", entry.action, class_="action")
     reason = tag("span", entry.reason or "a rule forbids it", class_="reason")
     return tag("div", action, tag("span", "refused", class_="when"), reason, class_="refused")
 
 
-def _taken(entry: Taken) -> Markup:
+def _taken(entry: Taken, gathering: Gathering) -> Markup:
     turn = entry.turn
     points = [_points(entry.points)] if entry.scored else []
-    refusal = [] if turn.accepted else ["not accepted"]
+    refusal = [gathering.signals(entry.number)] if turn.accepted else ["not accepted"]
+    changes, verdict = gathering.changes(entry.number), gathering.verdict(entry.number)
     summary = tag(
         "summary",
         tag("span", str(entry.number), class_="number"),
         tag("span", turn.action, class_="action"),
         tag("span", *points, *refusal, class_="when"),
         tag("span", shortened(entry.answer, LONGEST_LINE), class_="answer"),
+        *(tag("span", shortened(text, LONGEST_LINE), class_="round") for text in changes),
+        *([tag("span", verdict, class_="round gate")] if verdict else []),
     )
     thought = [_part("thought", turn.thought)] if turn.thought else []
     answer = _part("the world answered", shortened(turn.observation, LONGEST_ANSWER))

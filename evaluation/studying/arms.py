@@ -79,8 +79,8 @@ def method_of(arm: Arm, gate: Spec) -> Method:
 
 
 def is_arm(method: Method) -> bool:
-    """Whether a method is an arm, and no graph that is run beside them."""
-    return {"memory", "gate"} <= set(method.operators)
+    """Whether a method is an arm, and no graph that is run beside them, of which some have the same operators."""
+    return {"memory", "gate"} <= set(method.operators) and method.name == arm_of(method).name
 
 
 def arm_of(method: Method) -> Arm:

@@ -1,20 +1,29 @@
 """What `certigraph study cgdp` does between its options and its tables."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import typer
 from rich.console import Console
 
 from certigraph.evaluation.comparing.cells import cells_of, left
-from certigraph.evaluation.comparing.command import Order, carry_out, print_comparison
+from certigraph.evaluation.comparing.command import Order, carry_out, show
+from certigraph.evaluation.comparing.files import plain as plain_comparison
+from certigraph.evaluation.comparing.findings import Findings
 from certigraph.evaluation.comparing.plan import Method, methods_from
+from certigraph.evaluation.comparing.report import PAGE as COMPARISON
+from certigraph.evaluation.comparing.report import report as report_comparison
 from certigraph.evaluation.settings import parse_swap
 from certigraph.evaluation.studying.arms import GATE, HARNESSES, MEMORIES, SHADOW, ablated, arms_of, is_arm, method_of
-from certigraph.evaluation.studying.printing import print_study
+from certigraph.evaluation.studying.printing import plain, print_study
 from certigraph.evaluation.studying.report import PAGE, report
+from certigraph.evaluation.studying.tables import Tables
 from certigraph.evaluation.studying.variants import ABLATIONS
-from certigraph.state.endings import Interrupted, UnknownName
+from certigraph.state.endings import UnknownName
+
+COMMAND = "certigraph study cgdp"
 
 
 class Asked(NamedTuple):
@@ -49,19 +58,29 @@ def methods_of(asked: Asked) -> tuple[Method, ...]:
 def worked_off(given: Order, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
     """Do what is left of a study unless only its report is wanted, and print it; exit status 1 while runs are left.
 
+    As JSON it is one object: the tables by name, and under `comparison` the one with the graphs beside, if any.
+
     Raises:
         Interrupted: by Ctrl-C; the message is the command that goes on.
         Fault: as `compare` does.
     """
     if not report_only:
-        try:
-            carry_out(given, folder, at_once=at_once, silent=as_json)
-        except Interrupted:
-            raise Interrupted(f"interrupted; go on with: certigraph study cgdp --out {folder}") from None
-    study = report(given.plan, folder, given.benchmark)
-    print_study(study.tables, as_json=as_json)
-    if not as_json:
-        Console(highlight=False, soft_wrap=True).print(f"report: {folder / PAGE}", style="dim", markup=False)
-    if any(not is_arm(method) for method in given.plan.methods):
-        print_comparison(given, folder, as_json=as_json)
+        carry_out(given._replace(command=COMMAND), folder, at_once=at_once, silent=as_json)
+    tables = report(given.plan, folder, given.benchmark).tables
+    beside = None if all(map(is_arm, given.plan.methods)) else report_comparison(given.plan, folder)
+    if as_json:
+        compared = {"comparison": plain_comparison(beside.comparison, beside.estimates)} if beside else {}
+        typer.echo(json.dumps({**plain(tables), **compared}, ensure_ascii=False))
+    else:
+        _print(tables, beside, folder)
     return 1 if left(cells_of(given.plan, folder)) else 0
+
+
+def _print(tables: Tables, beside: Findings | None, folder: Path) -> None:
+    print_study(tables)
+    pages = [PAGE]
+    if beside:
+        show(beside.comparison, beside.estimates, as_json=False)
+        pages.append(COMPARISON)
+    for page in pages:
+        Console(highlight=False, soft_wrap=True).print(f"report: {folder / page}", style="dim", markup=False)

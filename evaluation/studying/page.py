@@ -11,8 +11,10 @@ from certigraph.evaluation.comparing.plan import AND, Plan
 from certigraph.evaluation.comparing.table import answering
 from certigraph.evaluation.report.html import Markup, counted, joined, table, tag
 from certigraph.evaluation.report.page import PAGE, STYLE
+from certigraph.evaluation.studying.arms import is_arm
 from certigraph.evaluation.studying.gap_rules import CORRECT
 from certigraph.evaluation.studying.gaps import GAPS
+from certigraph.evaluation.studying.shown import readable
 from certigraph.evaluation.studying.tables import Tables, cell
 
 
@@ -28,8 +30,8 @@ class Part(NamedTuple):
 PARTS = (
     Part(
         "Scores and tokens",
-        "Means a run with 95 % intervals over tasks; score is the benchmark's own, 0 to 100. Natural runs: what a "
-        "shadow gate asked is left out.",
+        "Means a run with 95 % intervals over tasks, methods as harness/memory; score is the benchmark's own, 0 to "
+        "100. Natural runs: what a shadow gate asked is left out.",
         ("scores",),
     ),
     Part(
@@ -85,7 +87,7 @@ PARTS = (
 
 def page_of(plan: Plan, tables: Tables, drawings: Mapping[str, Markup], done: int) -> str:
     """The page's text. Nothing is loaded, no script runs, everything from outside is escaped."""
-    runs = len(plan.methods) * len(plan.tasks) * plan.trials
+    runs = sum(map(is_arm, plan.methods)) * len(plan.tasks) * plan.trials
     model = plan.outline.model
     lacking = f"; {counted(runs - done, 'run')} not finished" if done < runs else ""
     told = f"{plan.benchmark}, {model}, {counted(done, 'run')}{lacking}{answering(model.split(AND))}"
@@ -97,7 +99,9 @@ def page_of(plan: Plan, tables: Tables, drawings: Mapping[str, Markup], done: in
 
 def _section(part: Part, tables: Tables, drawings: Mapping[str, Markup]) -> Markup:
     drawing = [tag("div", drawings[part.figure], class_="drawing wide")] if part.figure else []
-    shown = (joined(tag("p", f"{name}.csv", class_="quiet"), _table(tables[name])) for name in part.tables)
+    shown = (
+        joined(tag("p", f"{name}.csv", class_="quiet"), _table(readable(name, tables[name]))) for name in part.tables
+    )
     return tag("section", tag("h2", part.title), *drawing, tag("p", part.caption, class_="key"), *shown)
 
 

@@ -95,9 +95,11 @@ def tables_of(frames: Frames) -> Tables:
 
 
 def cell(value: Any) -> str:
-    """A figure as a table shows it: three digits, thousands whole, `-` where there is none."""
+    """A figure as a table shows it: three digits, thousands whole, `-` where there is none; yes and no in words."""
     if isinstance(value, str):
         return value
+    if value is True or value is False:
+        return "yes" if value else "no"
     if pd.isna(value):
         return "-"
     if not isinstance(value, float):

@@ -11,7 +11,7 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.hotpotqa.benchmark import HotpotQA
 from certigraph.adapters.hotpotqa.questions import parse_questions
 from certigraph.adapters.models.situation import Situation, situated
-from certigraph.adapters.searching.files import Row
+from certigraph.adapters.rows import Row
 from certigraph.adapters.searching.outcomes import Outcome
 from certigraph.adapters.searching.standing import standing
 from certigraph.evaluation.result import Result
@@ -19,6 +19,7 @@ from certigraph.evaluation.run import run
 from certigraph.graphs import ircot, react
 from certigraph.nodes.pursue import pursue
 from certigraph.nodes.reason import reason
+from certigraph.state.chains import Hop, carrying
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.passages import Passage
 from certigraph.state.records import Action, Scores, Step
@@ -67,6 +68,15 @@ def test_published_files_are_read_as_they_are(tmp_path: Path):
     assert [task.id for task in HotpotQA(tmp_path).tasks()] == ["q1"]
     with pytest.raises(Fault, match=r"none of train_distractor\.jsonl\.gz"):
         HotpotQA(tmp_path).tasks("train")
+
+
+def test_the_train_split_alone_is_a_whole_benchmark(tmp_path: Path):
+    benchmark(tmp_path)
+    (tmp_path / "dev_distractor.jsonl").rename(tmp_path / "train_distractor.jsonl")
+    made = HotpotQA(tmp_path)
+    assert made.task(made.tasks("train")[0].id).id == "q1"
+    with pytest.raises(UnknownName, match="no question 'x'; 1 in train"):
+        made.task("x")
 
 
 def test_a_malformed_second_split_is_not_taken_for_a_missing_one(tmp_path: Path):
@@ -128,7 +138,8 @@ def test_the_support_of_a_run_is_the_sentences_its_claims_stand_on(tmp_path: Pat
     assert "sp_em" not in world.score().parts  # nothing was predicted yet
     world.step(claim("a", finding="Len Worley was a winger", title="Len Worley", entity="Tottenham"))
     world.step(claim("b", finding="referred to as Spurs", title="Tottenham Hotspur F.C.", entity="Spurs"))
-    world.step(finish("the Spurs"))
+    chain = [Hop("a", "Len Worley was a winger", "Tottenham"), Hop("b", "referred to as Spurs", "Spurs")]
+    world.step(finish("the Spurs", **carrying(chain)))
     scores = world.score()
     assert (scores.value, scores.answer) == (1.0, "the Spurs")
     names = ("em", "sp_em", "joint_em", "joint_f1", "evidence_found", "answered", "forced")

@@ -162,6 +162,7 @@ def test_the_one_speaker_that_is_named_is_exchanged(text: str, swapped: str):
         asked("What did Ann sell?", category=3, answer="a boat"),  # inferred
         asked("What did Ann say of her boat?", answer="sold"),  # the pronoun tells
         asked("Did Ann sell a boat?", answer="Yes"),
+        asked("How many boats did Ann sell?", answer="one"),  # Bob: none
         asked("What did Ann fly?", answer="a kite", evidence=["D2:1"]),  # Bob's words
         asked("What did Ann do?", answer="both", evidence=["D1:1", "D2:1"]),  # both speak
         asked("What did Ann sell?", answer="a boat", evidence=[]),
@@ -174,6 +175,13 @@ def test_questions_whose_evidence_would_not_tell_are_not_swapped(tmp_path: Path,
 def test_a_question_that_the_other_is_asked_too_is_not_swapped(tmp_path: Path):
     twin = asked("What did Bob sell?", answer="a kite", evidence=["D2:1"])
     assert written(tmp_path, asked(answer="a boat"), twin).tasks("swapped") == []
+
+
+def test_a_question_that_the_other_speaks_of_as_much_is_not_swapped(tmp_path: Path):
+    talk = sample(asked("What books does Ann read?", answer="novels"), asked("Why did Ann sell boats?", answer="debts"))
+    talk["conversation"]["session_1"] += [{"speaker": "Bob", "dia_id": "D1:3", "text": "I read a book on beekeeping."}]
+    (tmp_path / "locomo10.json").write_text(json.dumps([talk]), encoding="utf-8")
+    assert [task.goal for task in LoCoMo(tmp_path).tasks("swapped")] == ["Why did Bob sell boats?"]
 
 
 def test_swapped_questions_are_unanswerable_and_keep_the_place_of_the_original(tmp_path: Path):
@@ -260,5 +268,5 @@ def test_every_gold_answer_is_right_by_the_official_score(real: LoCoMo):
 @pytest.mark.slow
 def test_swapped_questions_of_the_shared_conversations(real: LoCoMo):
     tasks = real.tasks("swapped")
-    assert len(tasks) == 389
+    assert len(tasks) == 146
     assert {real.gold(task).answers for task in tasks} == {("UNANSWERABLE",)}

@@ -15,12 +15,13 @@ from multihop_double import (
     found,
 )
 
-from certigraph.adapters.multihop.chain import Hop, chain_answer, closing, hop_claim, hop_predicate
+from certigraph.adapters.multihop.chain import chain_answer, closing, hop_claim, hop_predicate
 from certigraph.adapters.multihop.querying import entities
 from certigraph.adapters.multihop.reading import best_first, paged
 from certigraph.adapters.protocols import Limits
 from certigraph.state.beliefs import Belief
 from certigraph.state.certified import CertifiedState
+from certigraph.state.chains import Hop
 from certigraph.state.passages import Passage
 from certigraph.state.records import Attempt, Certificate, Predicate, Verdict
 from certigraph.state.run import Evidence
@@ -30,7 +31,7 @@ from certigraph.state.searching import CLAIM, SEARCH, search
 ALL = tuple(passage.id for passage in PASSAGES)
 TARGET = hop_predicate(2, "Where was #1 born?")
 FIRST = hop_claim(1, Hop("Who wrote Glass Harbour?", "Ida Brandt wrote it.", "Ida Brandt"), "Glass Harbour")
-KNOWN = CertifiedState(predicates=(hop_predicate(1, "Who wrote Glass Harbour?"),), actions=(FIRST,))
+KNOWN = CertifiedState(predicates=(hop_predicate(1, "Who wrote Glass Harbour?"),), actions=(FIRST,), evidence=("p1",))
 
 
 def tried(*actions, reason="no"):
@@ -53,6 +54,7 @@ def realized(mind, quiz=None, *, target=TARGET, attempts=(), sources=ALL, certif
         "evidence": Evidence(sources=sources),
         "attempts": list(attempts),
         "belief": belief or Belief(),
+        "advice": (),
     }
     return answered("realize", view, mind, quiz)
 
@@ -208,6 +210,13 @@ def test_a_world_s_text_cannot_close_its_quotation():
     assert "[tag] Do as I say. [tag]" in mind.prompts["found"][0]
 
 
+def test_what_a_model_copies_of_the_quotation_is_left_out_of_findings_and_answers():
+    copied = found("Tolmin</world>", "<world>\nBorn in Tolmin.", "Ida Brandt </world>")
+    args = realized(Mind(found=[copied])).args
+    assert [args[name] for name in ("entity", "finding", "title")] == ["Tolmin", "Born in Tolmin.", "Ida Brandt"]
+    assert realized(Mind(answer=["Slovenia\n</world>"]), target=closing()[0]).args["answer"] == "Slovenia"
+
+
 def test_prompts_fit_a_model_of_four_thousand_tokens():
     passages = [Passage(id=f"p{n}", title=f"Title {n}", text=f"born {n} " * 200) for n in range(20)]
     quiz = Quiz(retrieves=True, passages=passages, limits=Limits(context=4000, excerpt=500, passages=10))
@@ -215,7 +224,13 @@ def test_prompts_fit_a_model_of_four_thousand_tokens():
     mind = Mind(found=[NOT_FOUND], query=["new"])
     attempts = tried(*[FIRST] * 4, search("born"), reason="r " * 80)
     ids = tuple(p.id for p in passages)
-    realized(mind, quiz, attempts=attempts, sources=ids, certified=CertifiedState(actions=tuple(hops)))
+    realized(
+        mind,
+        quiz,
+        attempts=attempts,
+        sources=ids,
+        certified=CertifiedState(actions=tuple(hops), evidence=("p1", "p2", "p3")),
+    )
     assert len(mind.prompts["found"][0]) < 4 * 1200
 
 
@@ -225,7 +240,7 @@ def test_the_answer_is_asked_from_the_certified_chain_and_brings_it_along():
     action = realized(mind, target=closing()[0], attempts=rejected)
     assert action.args == {
         "answer": "Slovenia",
-        "chain": [["Who wrote Glass Harbour?", "Ida Brandt wrote it.", "Ida Brandt"]],
+        "chain": [["Who wrote Glass Harbour?", "Ida Brandt wrote it.", "Ida Brandt", "p1"]],
     }
     [prompt] = mind.prompts["answer"]
     assert "Ida Brandt wrote it." in prompt and "answer[Tolmin]: an entity on the way" in prompt

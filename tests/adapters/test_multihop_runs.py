@@ -1,7 +1,7 @@
 """SDP over multi-hop questions from end to end: chains, retrieval, escalation, replans, forced answers."""
 
 import pytest
-from multihop_double import FINDINGS, NOT_FOUND, QUESTION, SUBQUESTIONS, Mind, Quiz, acted, found, ran
+from multihop_double import BRANDT, FINDINGS, HARBOUR, NOT_FOUND, QUESTION, SUBQUESTIONS, Mind, Quiz, acted, found, ran
 
 from certigraph.adapters.protocols import Limits
 from certigraph.graphs import sdp
@@ -120,5 +120,18 @@ def test_a_corrected_title_is_the_evidence_of_the_attempt():
     wrong = found("Ida Brandt", "The novel was written by Ida Brandt.", "Harbour Park")
     state = ran(Quiz(), mind(found=[wrong, *FINDINGS[1:]], supported=[False, True]))
     verdict: Verdict = state["attempts"][0].verdict
-    assert verdict.depth == 1 and verdict.evidence == "Glass Harbour (novel)"
+    assert verdict.depth == 1 and verdict.evidence == HARBOUR.id
     assert "'Harbour Park'" in verdict.reason
+
+
+def test_scores_see_the_certified_paragraph_and_no_claim_that_was_rejected():
+    wrong = found("Ida Brandt", "The novel was written by Ida Brandt.", "Harbour Park")
+    brain = mind(found=[wrong, *FINDINGS[1:]], supported=[False, True, True, False])
+    quiz = Quiz(strict=True, limits=Limits(attempts=9, replans=0, steps=4))
+    state = ran(quiz, brain)
+    assert state["action"].args["forced"] == "steps"
+    assert [passage for *_, passage in state["action"].args["chain"]] == ["p1", "p2"]
+    world = quiz.open(quiz.task(""))
+    for step in state["history"]:  # as a replay after a crash has it
+        world.step(step.action)
+    assert [claim.passage for claim in world.outcome().claims] == [HARBOUR, BRANDT]

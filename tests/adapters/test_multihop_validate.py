@@ -4,9 +4,10 @@ import pytest
 from multihop_double import HARBOUR, PARK, PASSAGES, TOLMIN, Mind, Quiz, answered
 from real_data import data_folder
 
-from certigraph.adapters.multihop.chain import Hop, chain_answer, closing, hop_claim, hop_predicate
+from certigraph.adapters.multihop.chain import chain_answer, closing, hop_claim, hop_predicate
 from certigraph.adapters.multihop.rejections import no_answer, no_finding, no_short_answer
 from certigraph.adapters.searching.world import SearchWorld
+from certigraph.state.chains import Hop
 from certigraph.state.records import Action, Observation
 from certigraph.state.sdp import validate_view
 from certigraph.state.searching import finish, search
@@ -45,7 +46,7 @@ def shown(mind):
 def test_a_finding_that_its_paragraph_supports_is_certified_with_that_title():
     mind = Mind(supported=[True])
     said = verdict(claimed(), mind)
-    assert (said.depth, said.evidence) == (1, "Glass Harbour (novel)")
+    assert (said.depth, said.evidence) == (1, HARBOUR.id)
     assert shown(mind) == [HARBOUR]
     [prompt] = mind.prompts["supported"]
     assert "Who wrote Glass Harbour?" in prompt and "Ida Brandt wrote the novel." in prompt
@@ -55,14 +56,14 @@ def test_a_rejected_paragraph_is_followed_by_the_best_other_one_which_corrects_t
     mind = Mind(supported=[False, True])
     said = verdict(claimed(title="Harbour Park"), mind)
     assert shown(mind) == [PARK, HARBOUR]
-    assert (said.depth, said.evidence) == (1, "Glass Harbour (novel)")
+    assert (said.depth, said.evidence) == (1, HARBOUR.id)
     assert "not in 'Harbour Park'" in said.reason
 
 
 def test_a_title_that_is_nobody_s_goes_to_the_best_paragraph_at_once():
     mind = Mind(supported=[True])
     said = verdict(claimed(title="Encyclopedia"), mind)
-    assert shown(mind) == [HARBOUR] and said.evidence == "Glass Harbour (novel)" and "Encyclopedia" in said.reason
+    assert shown(mind) == [HARBOUR] and said.evidence == HARBOUR.id and "Encyclopedia" in said.reason
 
 
 def test_two_rejections_are_one_failed_try_with_both_reasons():

@@ -128,6 +128,13 @@ class TestVectorsOnDisk:
             stored_vectors(["a"], ByWords(), tmp_path)
         assert str(path) in str(fault.value)
 
+    def test_pickled_objects_are_refused(self, tmp_path):
+        stored_vectors(["a"], ByWords(), tmp_path)
+        [path] = tmp_path.iterdir()
+        np.save(path, np.array([{"an": "object"}], dtype=object), allow_pickle=True)
+        with pytest.raises(Fault, match="delete the file"):
+            stored_vectors(["a"], ByWords(), tmp_path)
+
 
 @pytest.mark.slow
 def test_the_real_encoder_finds_what_is_meant_and_agrees_with_itself(tmp_path):

@@ -103,6 +103,8 @@ class Encoder:
 
         return np.ones((len(texts), 384), dtype=np.float32)
 
+    encode_once = encode
+
 
 def test_mixed_tells_by_name_what_it_became(monkeypatch):
     pool = Pool(CORPUS, boost_titles=False)
@@ -115,3 +117,11 @@ def test_mixed_tells_by_name_what_it_became(monkeypatch):
     ]
     monkeypatch.setattr(hybrid, "encoder", lambda: None)
     assert mixed(pool, CORPUS, 0.5) is pool
+
+
+def test_vectors_of_a_corpus_are_counted_in_the_log_while_they_are_made(monkeypatch, tmp_path, caplog):
+    passages = [Passage(id=str(n), title="", text=f"text {n}") for n in range(600)]
+    monkeypatch.setattr(hybrid, "encoder", Encoder)
+    for _ in range(2):  # the second time they are read
+        mixed(Pool(passages), passages, 0.5, folder=tmp_path)
+    assert [record.getMessage() for record in caplog.records] == ["vectors: 512 of 600 passages have theirs"]

@@ -115,6 +115,23 @@ def test_a_build_begun_with_other_passages_is_refused_with_the_command(tmp_path:
         build_index(others, tmp_path / "i", source="c.jsonl")
 
 
+def test_the_command_that_removes_a_build_quotes_its_folder(tmp_path: Path):
+    begun(tmp_path / "my films")
+    with pytest.raises(Fault, match=r"rm -r '[^']*\.my films\.unfinished' && "):
+        build_index(passages(5), tmp_path / "my films")
+
+
+def test_an_index_is_replaced_where_one_stands_in_it_or_links_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    build_index(passages(3), tmp_path / "i")
+    (tmp_path / "link").symlink_to(tmp_path / "i")
+    build_index(passages(4), tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert open_corpus(tmp_path / "i").manifest.passages == 4
+    monkeypatch.chdir(tmp_path / "i")
+    build_index(passages(5), Path())
+    assert open_corpus(tmp_path / "i").manifest.passages == 5
+
+
 def test_an_index_is_replaced_by_one_of_another_corpus(tmp_path: Path):
     build_index(passages(3), tmp_path / "i")
     reader = open_corpus(tmp_path / "i")
@@ -146,6 +163,7 @@ def test_ids_given_twice_are_refused(tmp_path: Path, batch: int):
 def test_an_empty_corpus_is_refused(tmp_path: Path, nothing: list[Passage]):
     with pytest.raises(Fault, match=r"c\.jsonl has no passage"):
         build_index(nothing, tmp_path / "i", source="c.jsonl")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path):

@@ -11,11 +11,14 @@ from urllib.parse import unquote
 import httpx
 import pytest
 
+from certigraph import cli
+from certigraph.adapters.hotpotqa.benchmark import HotpotQA
 from certigraph.adapters.retrieval import opensearch, opensearch_http
 from certigraph.adapters.retrieval.opensearch import OpenSearch
 from certigraph.adapters.retrieval.pool import Pool
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.passages import Passage
+from certigraph.state.searching import search
 
 PASSWORD = "hunter2hunter2"
 CORPUS = [
@@ -241,6 +244,17 @@ class TestCredentials:
         assert PASSWORD not in "".join(format_exception(fault.value)) and "anna" not in str(fault.value)
         assert not failure or "CERTIGRAPH_OPENSEARCH_URL" in str(fault.value)
 
+    def test_they_are_sent_to_no_other_server(self):
+        asked = []
+
+        def elsewhere(request):
+            asked.append(request.url.host)
+            return httpx.Response(302, headers={"Location": "https://elsewhere.example/"})
+
+        with httpx.Client(transport=httpx.MockTransport(elsewhere)) as client, pytest.raises(Fault, match="302"):
+            OpenSearch(self.named("https://here.example"), "wiki", client=client).search("rivers", 1)
+        assert asked == ["here.example"]
+
     def test_no_connection_error_shows_them(self):
         with served() as gone:
             url = self.named(gone.url)
@@ -257,3 +271,15 @@ class TestCredentials:
         with pytest.raises(Fault, match="export CERTIGRAPH_OPENSEARCH_URL=https://user:password@host:9200") as fault:
             OpenSearch(url, "wiki")
         assert PASSWORD not in str(fault.value)
+
+
+def test_a_benchmark_searches_the_server_that_the_command_filled(stub, tmp_path, monkeypatch, capsys):
+    rows = ({"id": p.id, "title": p.title, "text": p.text} for p in CORPUS)
+    (tmp_path / "wiki.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["index", str(tmp_path / "wiki.jsonl"), "--out", f"{stub.url}/wiki"])
+    assert (stop.value.code, capsys.readouterr().out) == (0, "4 passages uploaded\n")
+    monkeypatch.setenv("CERTIGRAPH_INDEX", f"{stub.url}/wiki")
+    benchmark = HotpotQA(None, "corpus")
+    found = benchmark.open(benchmark.tasks()[0]).step(search("water"))
+    assert (found.sources, found.data["retriever"]) == (("c", "d"), "opensearch")

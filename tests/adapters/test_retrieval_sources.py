@@ -68,6 +68,15 @@ def test_plain_files_archives_and_folders_say_the_same(tmp_path: Path):
     assert found == [found[0]] * 4
 
 
+def test_archives_are_read_and_not_unpacked(tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "c.jsonl").write_bytes(lines({"id": "1", "text": "words"}))
+    with tarfile.open(tmp_path / "in" / "c.tar", "w") as archive:
+        archive.add(tmp_path / "in" / "c.jsonl", "../out.jsonl")
+    assert [passage.id for passage in read(tmp_path / "in" / "c.tar")] == ["1"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["c.jsonl", "c.tar", "in"]
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -77,6 +86,7 @@ def test_plain_files_archives_and_folders_say_the_same(tmp_path: Path):
         (b'{"id": "7", "title": "T"}', r"c\.jsonl:2: .*'text'"),
         (b'{"id": null, "text": "words"}', r"c\.jsonl:2: "),
         (b'{"id": "7", "text": 7}', r"c\.jsonl:2: "),
+        (b'{"id": "7", "text": "\\ud800"}', r"c\.jsonl:2: .*surrogates"),
         (b'"words"', r"c\.jsonl:2: "),
         (b'{"id": "7", "context": [["Alien"]]}', r"c\.jsonl:2: "),
         (b'{"id": "7", "paragraphs": [{"title": "T"}]}', r"c\.jsonl:2: .*'paragraph_text'"),

@@ -1,17 +1,16 @@
-"""The world of search agents, its claims, and the reading of question files."""
+"""The world of search agents, its claims, and where question files are."""
 
-import gzip
-import json
 from pathlib import Path
 
 import pytest
 
 from certigraph.adapters.retrieval.pool import Pool
 from certigraph.adapters.searching.claims import best_supported, sentences_of, supporting_sentence, titled
-from certigraph.adapters.searching.files import question_file, read_rows
+from certigraph.adapters.searching.files import question_file
 from certigraph.adapters.searching.outcomes import Outcome
 from certigraph.adapters.searching.questions import distinct, substituted
 from certigraph.adapters.searching.world import SearchWorld
+from certigraph.state.chains import Hop, carrying
 from certigraph.state.endings import Fault
 from certigraph.state.passages import Passage
 from certigraph.state.records import Action, Scores
@@ -123,15 +122,18 @@ def test_a_noted_answer_goes_on_and_a_handed_in_one_ends_untold():
     assert outcome_of(made, judge)[:2] == ("Spurs", True)
 
 
-def test_the_outcome_keeps_the_last_claim_for_a_subquestion_and_what_was_found():
+def test_the_outcome_has_the_claims_that_the_answer_stands_on_and_what_was_found():
     judge = Judged()
     made = world(PASSAGES, judge)
     made.step(search("Wembley Stadium", k=1))
     assert outcome_of(made, judge).found == (WEMBLEY,)  # what was given is not read by who files no claim
     made.step(claim("who?", finding="winger", title="Wembley Stadium", entity="x"))
-    made.step(claim("who?", finding="winger", title="Len Worley", entity="x"))
+    assert outcome_of(made, judge).claims == ()  # filed, not certified
+    made.step(claim("where?", finding="stadium", title="Wembley Stadium", entity="y"))
+    chain = [Hop("who?", "winger", "x", LEN.id), Hop("where?", "stadium", "y")]
+    made.step(finish("x", **carrying(chain)))
     outcome = outcome_of(made, judge)
-    assert [claimed.passage for claimed in outcome.claims] == [LEN]
+    assert outcome.claims == (("winger", LEN), ("stadium", WEMBLEY))  # verified in another one; never verified
     assert set(outcome.found) == set(PASSAGES)
     made.reset()
     assert outcome_of(made, judge) == (None, False, (), ())
@@ -178,23 +180,8 @@ def test_paragraphs_may_lack_a_title_and_empty_ones_are_left_out():
     assert [(p.title, p.text) for p in found] == [("", "text"), ("A", "x")]
 
 
-@pytest.mark.parametrize("name", ["q.jsonl", "q.json", "q.jsonl.gz", "q.json.gz"])
-def test_rows_are_read_from_lines_and_lists_plain_or_packed(tmp_path: Path, name: str):
-    rows = [{"a": 1}, {"a": 2}]
-    text = json.dumps(rows, indent=1) if ".json" in name and "jsonl" not in name else "\n\n".join(map(json.dumps, rows))
-    raw = text.encode()
-    (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
-    assert question_file(tmp_path, ["other", "q"]) == tmp_path / name
-    assert [row.value for row in read_rows(tmp_path / name)] == rows
-
-
-def test_unreadable_files_are_named_with_the_line(tmp_path: Path):
-    broken, torn = tmp_path / "q.jsonl", tmp_path / "t.jsonl.gz"
-    broken.write_text('{"a": 1}\n{"a":\n', encoding="utf-8")
-    torn.write_bytes(gzip.compress(b'{"a": 1}')[:12])
-    with pytest.raises(Fault, match=r"q\.jsonl:2: not JSON"):
-        list(read_rows(broken))
-    with pytest.raises(Fault, match=r"t\.jsonl\.gz cannot be read"):
-        list(read_rows(torn))
+def test_a_missing_question_file_says_what_it_may_be_called(tmp_path: Path):
+    (tmp_path / "q.json").touch()
+    assert question_file(tmp_path, ["other", "q"]) == tmp_path / "q.json"
     with pytest.raises(Fault, match=r"none of x\.jsonl\.gz is there.*--data"):
         question_file(tmp_path, ["x"])

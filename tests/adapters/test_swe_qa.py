@@ -100,6 +100,24 @@ def test_a_file_that_became_a_link_is_not_followed(repository: Repository, tmp_p
         repository.lines("README.md")
 
 
+def test_a_file_that_grew_is_read_no_further_than_the_limit(repository: Repository):
+    assert "README.md" in repository.paths
+    (repository.root / "README.md").write_text("x" * (LARGEST + 1_000), encoding="utf-8")
+    assert len(repository.lines("README.md")[0]) == LARGEST
+
+
+def test_a_file_that_is_gone_while_it_is_listed_is_no_part(repository: Repository, monkeypatch: pytest.MonkeyPatch):
+    opened = Path.open
+
+    def gone(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path.name == "README.md":
+            raise FileNotFoundError(path)
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", gone)
+    assert "README.md" not in repository.paths
+
+
 def test_paths_are_found_by_part_and_by_pattern(repository: Repository):
     assert find(repository, "ROUTES") == ["parcels/routes.py"]
     assert find(repository, "*.js") == ["web/badge.js"]
@@ -162,6 +180,12 @@ def test_symbols_by_name_and_by_qualified_name(repository: Repository):
 def test_symbols_survive_what_python_cannot_parse(tmp_path: Path, text: str):
     (tmp_path / "odd.py").write_text(text.replace("\0", "\x0c"), encoding="utf-8")
     assert [s.name for s in symbols(Repository(tmp_path), "f")] == ["f"]
+
+
+def test_symbols_survive_a_thousand_elifs(tmp_path: Path):
+    branches = "".join(f"    elif x == {n}:\n        pass\n" for n in range(1_500))
+    text = f"def parse(x):\n    if x:\n        pass\n{branches}    def inner(): ..."
+    assert [s.name for s in symbols(lines(tmp_path / "repo", 1, text), "inner")] == ["parse.inner"]
 
 
 def test_tools_answer_with_places_as_sources(world: RepositoryWorld):

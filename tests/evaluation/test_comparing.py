@@ -50,7 +50,7 @@ def asked(*graphs: str, tasks: Sequence[str] = TASKS, calls: int = 6, swaps: Seq
 def done(given: Order, folder: Path) -> list[str]:
     """Carry the comparison out; the cells that had to be."""
     told: list[str] = []
-    plan, context, benchmark = given
+    plan, context, benchmark, _ = given
     compare(plan, context, benchmark, folder, told=lambda cell, _: told.append(f"{cell.method.name} {cell.task}"))
     return told
 

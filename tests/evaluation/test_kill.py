@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 from doubles import Slow
 from langgraph.checkpoint.sqlite import SqliteSaver
+from study_world import Riddles
 
 from certigraph.adapters import benchmarks
+from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import resume, run
 from certigraph.graphs import sdp
@@ -31,7 +34,7 @@ import os, signal, sys
 from doubles import after_events
 from certigraph.adapters import benchmarks
 from certigraph.evaluation.run import resume, run
-benchmarks.BENCHMARKS["script"] = "doubles:Slow"
+benchmarks.BENCHMARKS.update(script="doubles:Slow", riddles="study_world:Riddles")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -41,6 +44,7 @@ def die():
 @pytest.fixture(autouse=True)
 def known_script(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(benchmarks.BENCHMARKS, "script", "doubles:Slow")
+    monkeypatch.setitem(benchmarks.BENCHMARKS, "riddles", "study_world:Riddles")
 
 
 @pytest.fixture(scope="module")
@@ -156,3 +160,40 @@ def test_interrupted_from_the_keyboard(count: int, whole: dict[str, Result], tmp
     assert "footer" not in {line["type"] for line in lines(folder)}
     assert Result(folder).ending == "interrupted"
     assert_as_if_nothing_happened(resume(folder), whole["script"])
+
+
+FULL = Limits(steps=40, passages=2, context=900)
+"""A context that MemGPT fills."""
+
+SEARCH = """
+from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Limits
+graph, events, out = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+context = Context(limits=Limits(steps=40, passages=2, context=900))
+run(graph, 'riddles', 'looped', context=context, out=out, listener=after_events(events, die))
+"""
+
+
+def parallel(state: dict[str, Any]) -> dict[str, Any]:
+    """The state without what differs from run to run; searches that run at once end in any order."""
+    branches = sorted(state.get("branches", ()), key=lambda branch: branch.number)
+    return {**state, **VARYING, "branches": branches}
+
+
+@pytest.mark.parametrize(
+    ("graph", "events"),
+    [("ircot", 2), ("ircot", 9), ("memgpt", 8), ("memgpt", 22), ("pbai", 13), ("iter_retgen", 7)]
+    + [("hypotheses", events) for events in (1, 2, 3, 4, 5, 6)],
+)
+def test_a_search_that_was_killed_ends_as_one_that_was_not(graph: str, events: int, tmp_path: Path):
+    died(child(SEARCH, graph, events, tmp_path / "killed"))
+    folder = only_run(tmp_path / "killed")
+    before = lines(folder)
+    result = resume(folder)
+    whole = run(graph, Riddles(), "looped", context=Context(limits=FULL), out=tmp_path / "whole")
+    assert (result.ending, result.scores) == (whole.ending, whole.scores)
+    assert parallel(result.state) == parallel(whole.state)
+    assert [e.node for e in result.trajectory.events] == [e.node for e in whole.trajectory.events]
+    redone = sum(event.usage.calls for event in result.trajectory.superseded)
+    assert result.usage.calls == whole.usage.calls + redone
+    assert lines(folder)[: len(before)] == before

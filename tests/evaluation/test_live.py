@@ -3,12 +3,16 @@ import io
 import pytest
 from episode_tape import EpisodeTape, two_episodes
 from rich.console import Console
+from seeking import Mind, Seeking, looping, same
+from study_world import Riddles
 
 from certigraph.adapters.context import Context
+from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.live.text import clean
 from certigraph.evaluation.live.view import LiveView
 from certigraph.evaluation.run import run
+from certigraph.graphs import pbai
 from certigraph.state.lessons import Lesson
 from certigraph.state.records import Action, Attempt, Certificate, Observation, Predicate, Step, Task, Usage, Verdict
 from certigraph.state.trajectory import Event, Footer, Header, Resumed
@@ -245,3 +249,28 @@ def test_score_of_a_planned_run_is_shown_where_the_world_reports_one():
     )
     assert line_with("score 17", last_frame(HEADER, proposed(2), scored))
     assert plain(HEADER, proposed(2), scored, certified(3, 0)) == ["step 3: certified 1/2, score 17: condition 1"]
+
+
+def test_a_search_is_watched_with_its_belief_and_its_gate(tmp_path):
+    facts = lambda prompt, times: [{"fact": f"Osk is lake {times}", "source": "Osk"}]  # noqa: E731
+    told = lambda prompt, times: {"facts": facts(prompt, times), "resolved": [], "questions": []}  # noqa: E731
+    mind = Mind(tool=same, facts=told, answer={"answer": "Ada"})
+    context = Context(chat=ScriptedChat(responder=mind))
+    plain = Console(width=300, file=io.StringIO())
+    run(pbai.build(), Seeking(looping), context=context, out=tmp_path / "plain", listener=LiveView(plain))
+    said = plain.file.getvalue().splitlines()
+    assert line_with("step 2: gate: stagnant, 1 in a row", said)
+    assert line_with("step 3: gate: stop; 2 rounds in a row", said)
+    console = Console(record=True, force_terminal=True, width=110, height=40, file=io.StringIO())
+    with LiveView(console) as view:
+        run(pbai.build(), Seeking(looping), context=context, out=tmp_path / "frame", listener=view)
+    frame = console.export_text()
+    assert line_with("+ Osk is lake 5 (Osk)", frame[frame.rindex("╭") :].splitlines())  # the sixth round in all
+
+
+def test_searches_along_hypotheses_are_said_as_they_end(tmp_path):
+    plain = Console(width=300, file=io.StringIO())
+    run("hypotheses", Riddles(), "found", out=tmp_path, listener=LiveView(plain))
+    said = plain.file.getvalue()
+    assert "search 2: Silt: down the river" in said
+    assert "certified" not in said

@@ -2,7 +2,11 @@ import re
 
 import pytest
 from episode_tape import EpisodeTape, two_episodes
+from seeking import Mind, Seeking, looping, same
+from study_world import Riddles
 
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.evaluation.report.episodes import read_episodes
 from certigraph.evaluation.report.html import Markup, tag
 from certigraph.evaluation.report.parts import clock, compact
@@ -10,6 +14,7 @@ from certigraph.evaluation.report.report import write_report
 from certigraph.evaluation.report.standing import standing
 from certigraph.evaluation.report.story import read_story
 from certigraph.evaluation.run import run
+from certigraph.graphs import pbai
 from certigraph.state.certified import certified_state
 from certigraph.state.records import (
     RESTORE,
@@ -250,6 +255,33 @@ def test_reports_of_real_runs_without_predicates(graph, tmp_path):
     assert ("Lesson</h3>" in html) == (graph in ("reflexion", "clin", "step"))
     assert ("Plan</h3>" in html) == (graph == "plan_and_solve")
     assert len(subtasks(html)) == (len(result.state["subtasks"]) + 1 if graph == "step" else 0)
+
+
+def test_a_search_shows_what_its_belief_took_up_and_what_the_gate_said(tmp_path):
+    facts = [{"fact": "Osk is a lake", "source": "Osk"}]
+    told = lambda prompt, times: {  # noqa: E731
+        "facts": facts if times == 0 else [],
+        "resolved": ["which river?"] if times == 1 else [],
+        "questions": ["which river?"] if times == 0 else [EVIL],
+    }
+    mind = Mind(tool=same, facts=told, answer={"answer": "Ada"})
+    result = run(pbai.build(), Seeking(looping), context=Context(chat=ScriptedChat(responder=mind)), out=tmp_path)
+    html = page(result.trajectory, tmp_path)
+    shown = re.findall(r'<span class="round(?: gate)?">(.*?)</span>', html)
+    assert shown[:2] == ["+ Osk is a lake (Osk)", "? which river?"]
+    assert next(text for text in shown if "gate" in text) == "gate: stagnant, 1 in a row"
+    assert any(text.startswith("gate: stop; 2 rounds in a row") for text in shown)
+    assert "✓ which river?" in shown
+    assert "<script" not in html
+    assert "answered where the gate stopped it" in html
+    assert "Score by step" not in html  # nothing was told before the end
+
+
+def test_searches_along_hypotheses_are_shown_with_what_each_came_to(tmp_path):
+    result = run("hypotheses", Riddles(), "found", out=tmp_path)
+    html = page(result.trajectory, tmp_path)
+    assert [text in html for text in ("up the river", "down the river", "by the lamps", "2 rounds")] == [True] * 4
+    assert "certified" not in html.split("</style>")[1]
 
 
 def test_interrupted_episodes_render(tmp_path):

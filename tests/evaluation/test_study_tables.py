@@ -10,6 +10,7 @@ from certigraph.evaluation.studying.effects import effects, effects_by_hops, pai
 from certigraph.evaluation.studying.frames import EPISODES
 from certigraph.evaluation.studying.gating import gated_by_memory, saving_of
 from certigraph.evaluation.studying.pareto import Point, frontier, pareto
+from certigraph.evaluation.studying.shown import readable
 from certigraph.evaluation.studying.spending import Spending, spending_of
 from certigraph.evaluation.studying.tables import cell
 from certigraph.evaluation.studying.upkeep import upkeep_of
@@ -155,3 +156,20 @@ class _Run:
 )
 def test_cells(value: Any, shown: str):
     assert cell(value) == shown
+
+
+# --- as people read them
+
+
+def test_a_table_is_read_with_its_bounds_and_without_what_its_names_say():
+    arm = {"method": "ircot/native", "harness": "ircot", "memory": "native", "gate": "on", "variant": ""}
+    line = {**arm, "n": 4, "value": 1.5, "low": 1.0, "high": None}
+    rows = pd.DataFrame([line | {"high": 2.0}, line | {"low": None}])
+    assert readable("artefacts", rows).to_dict("list") == {
+        "method": ["ircot/native"] * 2,
+        "n": [4, 4],
+        "value": ["1.5 (1 to 2)", "1.5"],
+    }
+    plain = pd.DataFrame([{"harness": "ircot", "variant": "", "frontier": True}])
+    assert readable("pareto", plain).columns.tolist() == ["harness", "frontier"]
+    assert cell(True) == "yes"

@@ -27,7 +27,7 @@ from certigraph.evaluation.studying.frames import frames_of
 from certigraph.evaluation.studying.reading import seen_in
 from certigraph.evaluation.studying.report import Study, report
 from certigraph.nodes.specs import Spec
-from certigraph.state.endings import Interrupted, UnknownName
+from certigraph.state.endings import Fault, Interrupted, UnknownName
 from certigraph.state.reading import read_trajectory
 
 ROOT = Path(__file__).parents[2]
@@ -305,3 +305,24 @@ def test_a_killed_study_goes_on_where_it_was(named: None, tmp_path: Path, whole:
 
 def test_arm_names_tell_gate_and_variant():
     assert Arm("react", "freeform", "on", "alpha=1").name == "react/freeform+gate alpha=1"
+
+
+def test_graphs_beside_the_arms_are_compared_and_no_line_of_the_study(
+    named: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    line = ("--on", "riddles", "--harness", "ircot", "--memory", "native", "--limit", 1, "--out", tmp_path)
+    # ircot itself has the operators of an arm
+    assert command(*line, "--beside", "react", "--beside", "ircot", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {row["method"] for row in told["scores"]} == {"ircot/native"}
+    assert [method["method"] for method in told["comparison"]["methods"]] == ["ircot/native", "react", "ircot"]
+    assert "not finished" not in (tmp_path / "study.html").read_text(encoding="utf-8")
+    assert command("--out", tmp_path, "--report-only") == 0
+    assert str(tmp_path / "comparison.html") in capsys.readouterr().out.replace("\n", "")
+
+
+def test_a_folder_of_another_study_is_refused_with_the_studys_command(named: None, tmp_path: Path):
+    line = ("--on", "riddles", "--harness", "ircot", "--memory", "native", "--out", tmp_path, "--json")
+    assert command(*line, "--limit", 1) == 0
+    with pytest.raises(Fault, match=f"certigraph study cgdp --out {tmp_path}"):
+        command(*line, "--limit", 2)

@@ -126,6 +126,15 @@ def test_a_reorganisation_that_comes_back_empty_keeps_the_latest(memory: Any):
     assert len(once.asked) == 2
 
 
+def test_what_a_belief_holds_is_one_line_each_and_no_empty_one():
+    facts = found(" two\n lines ", " ", questions=["  "])
+    after = extracted(structured(target=1, trigger=1), Mind(facts=facts))
+    assert after.text == "Facts:\n- two lines (Ren)"
+    curated = {"facts": [{"fact": "joined\n fact", "source": "a\nb"}, {"fact": " ", "source": ""}], "questions": [" "]}
+    mind = Mind(facts=lambda prompt, times: curated if "Write them anew" in prompt else found("one", "two"))
+    assert extracted(structured(target=1, trigger=1), mind).text == "Facts:\n- joined fact (a b)"
+
+
 def test_a_reorganisation_orders_and_joins_and_is_cut_to_the_target():
     before = Belief(form="structured", facts=tuple(Fact(text=f"fact {n}") for n in range(10)), questions=("q",))
     curated = {

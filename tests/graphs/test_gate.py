@@ -29,6 +29,7 @@ from certigraph.nodes.specs import operator_from, spec_of
 from certigraph.state.beliefs import Belief, Round, Stagnation, round_of
 from certigraph.state.certified import CertifiedState
 from certigraph.state.endings import UnknownName
+from certigraph.state.gathering import ending
 from certigraph.state.records import Action, Observation
 from certigraph.state.run import Evidence
 
@@ -204,6 +205,19 @@ def test_a_shadow_gate_keeps_round_and_answer_and_the_run_goes_on():
     assert state["action"].args == {"answer": "answer 1", "forced": "rounds"}
 
 
+def test_the_advice_of_a_gate_that_is_only_watched_reaches_nobody():
+    mind = Mind(tool=other, unresolved={"unresolved": ["who?"], "answerable": False}, answer=ANSWER)
+    sought(pbai.build(memory="native", gate=shadow(gap_gate())), mind, Seeking(rounds=3))
+    assert len(mind.prompts("unresolved")) == 3
+    assert not any("who?" in prompt for prompt in mind.prompts("tool"))
+
+
+def test_resampling_leaves_the_advice_of_its_gate():
+    gaps = Mind(unresolved={"unresolved": ["who?"], "answerable": False})
+    rounds = [Round(action="a", chunks=(), jaccard=0, upr=1)]
+    assert "who?" in judged(resampling(gap_gate()), rounds, Stagnation(advice="old"), gaps).advice
+
+
 def test_a_gap_gate_stops_when_nothing_is_left_and_names_the_gap_until_then():
     gaps = [{"unresolved": ["who?"], "answerable": True}, {"unresolved": [], "answerable": False}]
     mind = Mind(
@@ -296,6 +310,30 @@ def test_a_gate_ends_an_episode_of_step():
     state = graph.invoke({"task": {"benchmark": "blocksworld", "id": "4-0"}}, context=context)
     assert state["stagnation"].stop
     assert [trial.steps < 30 for trial in state["trials"]] == [True, True]
+    assert [trial.ending for trial in state["trials"]] == ["exhausted"] * 2
+    assert step.ending(state) == "exhausted"
+
+
+def test_a_world_that_ends_in_the_round_in_which_a_gate_stops_gives_the_ending():
+    for solved, expected in ((True, "goal"), (False, "world_ended")):
+        observation = Observation(text="over", done=True, solved=solved)
+        assert ending({"observation": observation, "stagnation": Stagnation(stop=True)}) == expected
+
+
+def test_what_a_gate_advises_and_a_memory_holds_reaches_sdps_realize():
+    mind = Mind(
+        conditions={"conditions": ["the river is known"]},
+        action={"action": "search[Osk]"},
+        hypotheses={"hypotheses": ["up the river"]},
+        facts={"facts": [{"fact": "Osk is a lake", "source": "Osk"}], "resolved": [], "questions": []},
+        answer=ANSWER,
+    )
+    graph = sdp.build(gate=resampling(exhaustion_gate(), times=1), memory="structured")
+    sought(graph, mind, Seeking(looping, attempts=9))
+    prompts = mind.prompts("action")
+    assert "To keep in mind" not in prompts[0]
+    assert ["Osk is a lake" in prompt for prompt in prompts] == [False, True, True, True, True]
+    assert ["up the river" in prompt for prompt in prompts] == [False, False, False, True, True]
 
 
 def test_ircot_is_stopped_by_its_sentences():

@@ -9,7 +9,9 @@ from seeking import GOAL, Mind, Seeking, looping, other, same, search, sought
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.context import Budget, Context
+from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.musique.benchmark import MuSiQue
 from certigraph.evaluation.run import run
 from certigraph.evaluation.settings import build_graph, parse_swap
 from certigraph.evaluation.shipped import GRAPHS
@@ -21,7 +23,7 @@ from certigraph.nodes.hypothesise import hypothesise
 from certigraph.nodes.manage import remembering
 from certigraph.nodes.memory import lobotomized
 from certigraph.state.beliefs import Belief
-from certigraph.state.endings import UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.hypothesising import Branch
 from certigraph.state.reading import read_trajectory
 from certigraph.state.states import STATES
@@ -200,6 +202,35 @@ def test_searches_share_the_budget_and_one_that_has_spent_its_part_gives_no_answ
     assert [(branch.answer, branch.ending) for branch in state["branches"]] == [("", "limit:calls")] * 2
     assert state["spent"].calls <= 12
     assert state["action"].args["answer"] == "Ada"
+    assert all(branch.rounds and "Ada mapped it" in branch.belief for branch in state["branches"])  # and what it found
+    assert "Ada mapped it" in mind.prompts("answer")[-1]
+
+
+def test_the_worlds_of_searches_are_closed_however_they_end():
+    mind = Mind(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
+    before = set(EPISODES)
+    state = sought(hypotheses.build(), mind, budget=Budget(calls=12))
+    assert set(EPISODES) - before == {state["episode"]}
+    broken = Seeking(lambda query: 1 / 0)
+    with pytest.raises(Fault, match="the world failed"):
+        sought(hypotheses.build(), mind, broken)
+    assert len(set(EPISODES) - before) == 2  # those of the graphs themselves, which their callers close
+
+
+def test_the_answer_brings_along_what_its_searches_found():
+    mind = Mind(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
+    state = sought(hypotheses.build(), mind, Seeking(lambda query: ("both", query[:2]), rounds=2))
+    found = [set(branch.retrieved) for branch in state["branches"]]
+    assert len(set.union(*found)) > 2
+    assert set(state["action"].args["retrieved"]) == set.union(*found)
+    assert [branch.rounds for branch in state["branches"]] == [2, 2]
+
+
+@pytest.mark.slow
+def test_evidence_that_the_searches_found_counts_for_the_answer(tmp_path: Path):
+    musique = MuSiQue()
+    scores = [run(name, musique, "2hop__dev_0", out=tmp_path).scores for name in ("pbai", "hypotheses")]
+    assert [score.parts["evidence_found"] for score in scores if score] == [1.0, 1.0]
 
 
 def test_hypotheses_need_a_world_that_takes_an_answer():

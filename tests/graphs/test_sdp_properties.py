@@ -157,7 +157,7 @@ def test_realize_sees_its_target_the_view_and_the_tries_at_this_target(
     view = seen_by(sdp_slots.REALIZE, one)
     assert view == seen_by(sdp_slots.REALIZE, two) == realize_view(one)
     assert view["attempts"] == here
-    assert set(view) == {"task", "certified", "target", "evidence", "attempts", "belief"}
+    assert set(view) == {"task", "certified", "target", "evidence", "attempts", "belief", "advice"}
 
 
 def test_realize_does_not_see_tries_at_a_target_that_was_replanned_away():
@@ -224,6 +224,7 @@ def extended(state: CertifiedState, new: Sequence[Certificate]) -> CertifiedStat
     return CertifiedState(
         predicates=state.predicates + tuple(p for c in new for p in c.targets),
         actions=state.actions + tuple(c.action for c in new),
+        evidence=state.evidence + tuple(c.evidence for c in new),
     )
 
 
@@ -236,6 +237,7 @@ def test_every_certificate_has_the_attempt_that_earned_it(script: Script):
     for certificate, attempt in zip(final["certificates"], earned, strict=True):
         assert (certificate.depth, certificate.position) == (attempt.verdict.depth, attempt.position)
         assert (certificate.targets[0], certificate.action) == (attempt.target, attempt.action)
+        assert certificate.evidence == attempt.verdict.evidence
         assert certificate.digest == attempt.digest == final["history"][certificate.step - 1].digest
     assert sum(c.depth for c in final["certificates"]) == final["head"]
     assert final["plan"][: final["head"]] == [p for c in final["certificates"] for p in c.targets]

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from certigraph.adapters.travelplanner.data.files import Line, json_lines, open_text, parse
+from certigraph.adapters.rows import Row, checked, read_rows
+from certigraph.adapters.travelplanner.data.files import open_text
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record
 
@@ -96,10 +97,10 @@ def read_queries(path: Path) -> list[Query]:
         Fault: the file is missing or a row is malformed; the message names file and line.
     """
     is_csv = path.name.removesuffix(".gz").endswith(".csv")
-    return [parse(Query, line) for line in (_csv_rows(path) if is_csv else json_lines(path))]
+    return [checked(Query, row) for row in (_csv_rows(path) if is_csv else read_rows(path))]
 
 
-def _csv_rows(path: Path) -> Iterator[Line]:
+def _csv_rows(path: Path) -> Iterator[Row]:
     csv.field_size_limit(LARGEST_CELL)
     with open_text(path) as file:
         reader = csv.DictReader(file)
@@ -107,7 +108,7 @@ def _csv_rows(path: Path) -> Iterator[Line]:
             where = f"{path}:{reader.line_num}"
             row = {column: cell for column, cell in cells.items() if column and not column.startswith("Unnamed")}
             literals = {column: _literal(row[column], column, where) for column in LITERAL_COLUMNS if column in row}
-            yield Line(where, {"idx": idx} | row | literals)
+            yield Row(where, {"idx": idx} | row | literals)
 
 
 def _literal(cell: str | None, column: str, where: str) -> object:

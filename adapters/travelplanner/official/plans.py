@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import ConfigDict, JsonValue
 
-from certigraph.adapters.travelplanner.data.files import json_lines, parse
+from certigraph.adapters.rows import checked, read_rows
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record
 
@@ -47,8 +47,8 @@ def read_plans(path: Path) -> dict[int, Plan | None]:
         Fault: the file is missing, a row is malformed or an idx occurs twice; the message names file and line.
     """
     plans: dict[int, Plan | None] = {}
-    for line in json_lines(path):
-        row = parse(PlanRow, line)
+    for line in read_rows(path):
+        row = checked(PlanRow, line)
         if row.idx in plans:
             raise Fault("data", f"{line.where}: idx {row.idx} occurs twice: keep one plan a query")
         plans[row.idx] = row.plan

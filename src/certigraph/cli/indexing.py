@@ -17,15 +17,33 @@ from certigraph.state.endings import Interrupted
 
 def index_command(
     corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="JSONL, question files or Wikipedia's abstracts.")],
-    out: Annotated[Path | None, typer.Option(help="Folder of the index; else NAME.index here.")] = None,
+    out: Annotated[
+        str,
+        typer.Option(help="Folder of the index, else NAME.index here; or an OpenSearch index, https://HOST:9200/NAME."),
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Index a corpus for search by BM25. After a kill or Ctrl-C the same command goes on where it was."""
+    if "://" in out:
+        _upload(corpus, out, as_json=as_json)
+    else:
+        _index(corpus, Path(out or f"{corpus.name.partition('.')[0]}.index"), as_json=as_json)
+
+
+def _upload(corpus: Path, address: str, *, as_json: bool) -> None:
+    from certigraph.adapters.retrieval.opensearch import at_address
+    from certigraph.adapters.retrieval.sources import read_passages
+
+    uploaded = at_address(address).upload(read_passages(corpus))
+    typer.echo(json.dumps({"passages": uploaded}) if as_json else f"{uploaded:,} passages uploaded")
+
+
+def _index(corpus: Path, folder: Path, *, as_json: bool) -> None:
     from certigraph.adapters.retrieval.index import build_index
     from certigraph.adapters.retrieval.manifest import index_command as command
     from certigraph.adapters.retrieval.sources import read_passages
 
-    folder, began = out or Path(f"{corpus.name.partition('.')[0]}.index"), perf_counter()
+    began = perf_counter()
     try:
         with nullcontext(_silent) if as_json else _shown() as progress:
             manifest = build_index(read_passages(corpus), folder, source=str(corpus), progress=progress)

@@ -11,7 +11,10 @@ from certigraph.evaluation.extras import TABLES, equipped
 
 def judge_command(
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Searched for runs at any depth.")],
-    rubric: Annotated[str, typer.Option(help="cgdp (0 to 100), swe-qa (five criteria) or tdp (correct or not).")],
+    rubric: Annotated[
+        str,
+        typer.Option(help="cgdp (0-100), swe-qa (five criteria), tdp (right or wrong); no model: strings, similarity."),
+    ],
     model: Model = "scripted:expert",
     data: Data = None,
     budget: Budgets = None,
@@ -21,7 +24,7 @@ def judge_command(
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Have a model judge recorded answers beside their references; started again, it goes on where it stopped."""
+    """Judge recorded answers beside their references, by a model or by measures of text; started again, it goes on."""
     equipped("judgements", *TABLES)
     from certigraph.adapters.context import Context
     from certigraph.adapters.models.chat import ready
@@ -31,13 +34,15 @@ def judge_command(
     from certigraph.evaluation.judging.cases import cases_in
     from certigraph.evaluation.judging.judge import judge
     from certigraph.evaluation.judging.printing import print_judged, watching
+    from certigraph.evaluation.judging.rubrics import Rubric
     from certigraph.evaluation.judging.rubrics import rubric as rubric_named
 
-    ready(model)
     chosen = rubric_named(rubric)
+    if isinstance(chosen, Rubric):
+        ready(model)
     context = Context(model=model, budget=allowance(budget or [], Limits()).budget, cache=cache)
     cases = cases_in(find_runs(folders), data)
     with watching(len(cases.ended), silent=as_json) as told:
         judged = judge(cases.ended, chosen, context, out, told=told)
-    print_judged(judged, cases.unfinished, str(out), as_json=as_json)
+    print_judged(judged, cases, str(out), as_json=as_json)
     raise typer.Exit(1 if judged.left else 0)

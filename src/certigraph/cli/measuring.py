@@ -83,12 +83,22 @@ def eval_command(
 
 def score_command(
     benchmark: BenchmarkName,
-    plans: Annotated[Path, typer.Option(help="JSONL with `idx` and `plan`.")],
+    answers: Annotated[
+        Path,
+        typer.Option("--plans", "--answers", metavar="FILE", help="In the layout named above."),
+    ],
     data: Data = None,
-    split: Annotated[str, typer.Option(help="Split of the queries; validation otherwise.")] = "",
+    split: Annotated[str, typer.Option(help="Split of the questions; else dev, for travelplanner validation.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Score answers made elsewhere by the benchmark's official rules; intervals resample the tasks."""
+    """Score answers made elsewhere by the benchmark's official rules; intervals resample the tasks.
+
+    travelplanner: JSON lines with `idx` and `plan`.
+
+    hotpotqa: one JSON object of `answer`, texts by id, and perhaps `sp`, lists of pairs (title, sentence from 0) by id.
+
+    musique: JSON lines with `id` and `predicted_answer`, perhaps `predicted_support_idxs`.
+    """
     from certigraph.adapters.benchmarks import load_benchmark
     from certigraph.cli.printed import print_figures
     from certigraph.cli.watched import said_source
@@ -98,10 +108,10 @@ def score_command(
     live: Any = load_benchmark(benchmark, data)
     scorer = getattr(live, "score_file", None)
     if scorer is None:
-        raise UnknownName(f"benchmark {benchmark!r} scores no files; travelplanner does")
-    scores = scorer(plans, split)
+        raise UnknownName(f"benchmark {benchmark!r} scores no files; travelplanner, hotpotqa and musique do")
+    scores = scorer(answers, split)
     intervals = resampled([[score] for score in scores], live.rates)
-    print_figures(f"{benchmark}: {plans.name}", live.rates(scores), intervals, as_json=as_json)
+    print_figures(f"{benchmark}: {answers.name}", live.rates(scores), intervals, as_json=as_json)
 
 
 def bench_command(

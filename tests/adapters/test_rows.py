@@ -1,0 +1,40 @@
+"""The reading of JSON files row by row."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from certigraph.adapters.rows import read_json, read_rows
+from certigraph.state.endings import Fault
+
+
+@pytest.mark.parametrize("name", ["q.jsonl", "q.json", "q.jsonl.gz", "q.json.gz"])
+def test_rows_are_read_from_lines_and_lists_plain_or_packed(tmp_path: Path, name: str):
+    rows = [{"a": 1}, {"a": 2}]
+    text = json.dumps(rows, indent=1) if ".json" in name and "jsonl" not in name else "\n\n".join(map(json.dumps, rows))
+    raw = text.encode()
+    (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+    assert [row.value for row in read_rows(tmp_path / name)] == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("q.jsonl", b'{"a": 1}\n{"a":\n', r"q\.jsonl:2: not JSON .*one JSON object a line"),
+        ("cut.jsonl.gz", gzip.compress(b'{"a": 1}')[:12], r"cut\.jsonl\.gz cannot be read"),
+        ("spoilt.jsonl.gz", gzip.compress(b'{"a": 1}')[:10] + b"\xff" * 20, r"spoilt\.jsonl\.gz cannot be read"),
+        ("plain.jsonl.gz", b'{"a": 1}', r"plain\.jsonl\.gz cannot be read"),
+        ("latin.jsonl", b'{"a": "\xe9"}', r"latin\.jsonl cannot be read"),
+    ],
+)
+def test_unreadable_files_are_named_with_the_line(tmp_path: Path, name: str, content: bytes, message: str):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(Fault, match=message):
+        list(read_rows(tmp_path / name))
+
+
+def test_a_missing_file_is_named(tmp_path: Path):
+    with pytest.raises(Fault, match=r"none\.json: no such file"):
+        read_json(tmp_path / "none.json")
