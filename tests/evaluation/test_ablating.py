@@ -218,6 +218,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
     return int(stop.value.code or 0), out, err
 
 
+@pytest.mark.slow
 def test_one_command_ablates_and_the_same_command_goes_on(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     command = ("ablate", "sdp", "blocksworld", "--limit", "3", "--trials", "2", "--out", str(tmp_path / "a"))
     command += ("--model", "simulated:propose=0.1,act=0.3,accept=0.1,reject=0.1")

@@ -402,6 +402,7 @@ def test_methods_are_told_apart_by_what_differs(tmp_path):
     assert names == {"react, scripted:expert", "sdp, scripted:expert", "sdp, scripted:first"}
 
 
+@pytest.mark.slow
 def test_the_page_and_the_terminal_call_a_simulated_agent_so(tmp_path, capsys):
     run("sdp", "blocksworld", "3-0", context=Context(model="simulated"), out=tmp_path / "runs")
     with pytest.raises(SystemExit):

@@ -318,6 +318,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
     return int(stop.value.code or 0), out, err
 
 
+@pytest.mark.slow
 def test_the_command_runs_goes_on_and_reports(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     out = str(tmp_path / "c")
     chosen = ("--on", "blocksworld", "--task", "3-0", "--task", "4-0", "--budget", "calls=6")

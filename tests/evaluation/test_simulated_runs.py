@@ -184,6 +184,7 @@ def failed_whole(tried: list[Attempt], budget: int) -> int:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "attempts"), [(0.6, 1), (0.6, 2), (0.7, 3)])
 def test_the_share_of_exhausted_targets_is_the_error_rate_to_the_number_of_attempts(rate: float, attempts: int):
     exhausted = met = 0

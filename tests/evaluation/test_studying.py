@@ -33,6 +33,8 @@ from certigraph.state.reading import read_trajectory
 ROOT = Path(__file__).parents[2]
 TWO = ("native", "structured")
 
+pytestmark = pytest.mark.slow
+
 
 def asked(*, tasks: Sequence[str] = tuple(QUESTIONS), world: Riddles | None = None, **arms: Any) -> Order:
     given = Asked(**{"harnesses": ("ircot",), "memories": TWO, **arms})
@@ -283,7 +285,6 @@ def test_the_command_goes_on_with_its_folder(
     assert str(whole[1] / "study.html") in told.out.replace("\n", "")
 
 
-@pytest.mark.slow
 def test_a_killed_study_goes_on_where_it_was(named: None, tmp_path: Path, whole: tuple[Study, Path]):
     code = (
         "import sys; sys.path[:0] = ['tests']\n"
