@@ -40,11 +40,11 @@ def _panels(found: pd.DataFrame, draw: Callable[[Any, pd.DataFrame], None], acro
         draw(panel, rows)
         panel.set_title(f"{harness} {variant}".strip(), fontsize=9, loc="left")
         panel.set_xlabel(across)
-        panel.set_ylim(bottom=0)
         panel.spines[["top", "right"]].set_visible(False)
     for spare in panels[len(groups) :]:
         spare.remove()
     if groups:
+        panels[0].set_ylim(bottom=0)  # after all are drawn: the panels share it, and a limit ends its adapting
         panels[0].set_ylabel(up)
         figure.legend(handles=_key(panels[0]), loc="outside upper left", ncols=len(COLOURS), frameon=False)
     return figure

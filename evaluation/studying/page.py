@@ -85,6 +85,10 @@ PARTS = (
 )
 
 
+LONG = 16
+"""Lines of a table beyond which it is folded."""
+
+
 def page_of(plan: Plan, tables: Tables, drawings: Mapping[str, Markup], done: int) -> str:
     """The page's text. Nothing is loaded, no script runs, everything from outside is escaped."""
     runs = sum(map(is_arm, plan.methods)) * len(plan.tasks) * plan.trials
@@ -93,7 +97,8 @@ def page_of(plan: Plan, tables: Tables, drawings: Mapping[str, Markup], done: in
     told = f"{plan.benchmark}, {model}, {counted(done, 'run')}{lacking}{answering(model.split(AND))}"
     title = joined(f"CGDP's study on {plan.benchmark}")
     header = tag("header", tag("p", told, class_="overline"), tag("h1", title))
-    body = joined(header, *(_section(part, tables, drawings) for part in PARTS))
+    parts = (part for part in PARTS if any(not tables[name].empty for name in part.tables))
+    body = joined(header, *(_section(part, tables, drawings) for part in parts))
     return Template(PAGE).substitute(title=title, style=STYLE + FIGURES, body=body)
 
 
@@ -109,4 +114,5 @@ def _table(frame: pd.DataFrame) -> Markup:
     if frame.empty:
         return tag("p", "nothing to tell yet", class_="quiet")
     heads = (str(name).replace("_", " ") for name in frame.columns)
-    return table(heads, (map(cell, line) for line in frame.itertuples(index=False, name=None)))
+    shown = table(heads, (map(cell, line) for line in frame.itertuples(index=False, name=None)))
+    return tag("details", tag("summary", counted(len(frame), "line")), shown) if len(frame) > LONG else shown
