@@ -50,7 +50,8 @@ def _operator(slot: str, spec: Spec) -> Any:
     try:
         return operator_from(spec, OPERATORS)
     except TypeError as error:
-        raise UnknownName(f"{slot}={spec} cannot be made: {error}; write SLOT=FACTORY:key=value,...") from error
+        form = "write SLOT=FACTORY:key=value,...; a value may be an operator: gate=either:one=gap_gate,other=no_gate"
+        raise UnknownName(f"{slot}={spec} cannot be made: {error}; {form}") from error
 
 
 def rebuilt_graph(name: str, operators: Mapping[str, JsonValue]) -> AnyGraph:

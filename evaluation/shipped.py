@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from certigraph.adapters.protocols import Benchmark
 from certigraph.graphs.exploring import explore
 from certigraph.nodes.act import act
 from certigraph.nodes.aggregate import aggregate
@@ -27,6 +28,7 @@ from certigraph.nodes.resample import resampling
 from certigraph.nodes.retrieving import retrieving
 from certigraph.nodes.shadow import shadow
 from certigraph.nodes.validate import always_pass, capped, validate
+from certigraph.state.endings import UnknownName
 
 METHODS = ("sdp", "step", "react", "reflexion", "clin", "plan_and_solve")
 SEARCHES = ("pbai", "ircot", "memgpt", "iter_retgen", "hypotheses")
@@ -73,3 +75,10 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "validate": validate,
 }
 """Shipped operators that a command line may name."""
+
+
+def must_take_answers(what: str, benchmark: Benchmark) -> None:
+    """Raises UnknownName where a benchmark has no questions: what searches for answers has nothing to do there."""
+    if not getattr(benchmark, "answers", False):
+        told = "hotpotqa, locomo, musique and swe_qa do"
+        raise UnknownName(f"{what} searches for an answer, and {benchmark.name} takes none; {told}")

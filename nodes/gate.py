@@ -87,9 +87,13 @@ def _counted(state: GateView, stagnant: Sequence[bool], patience: int) -> Stagna
 
 
 def _checked(name: str, patience: int, **shares: float) -> None:
-    wrong = {key: value for key, value in shares.items() if not 0 <= value <= 1}
-    wrong |= {"patience": patience} if patience < 1 else {}
+    wrong: dict[str, object] = {key: value for key, value in shares.items() if not _within(value, 0, 1)}
+    wrong |= {"patience": patience} if not (isinstance(patience, int) and patience >= 1) else {}
     wrong |= {"decay": 0} if shares.get("decay") == 0 else {}
     if wrong:
         told = ", ".join(f"{key}={value}" for key, value in wrong.items())
         raise UnknownName(f"{name}({told}): thresholds lie in [0, 1], decay in (0, 1], and patience is at least 1")
+
+
+def _within(value: object, least: float, most: float) -> bool:
+    return isinstance(value, int | float) and least <= value <= most

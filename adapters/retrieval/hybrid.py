@@ -73,7 +73,9 @@ def normalised(hits: Sequence[Hit]) -> dict[str, Hit]:
 
 def _told(done: int, total: int) -> None:
     if done < total:
-        logging.getLogger("certigraph").warning("vectors: %s of %s passages have theirs", f"{done:,}", f"{total:,}")
+        instead = "without them: --swap decide=pursue:alpha=1, in ircot reason:alpha=1"
+        told = f"vectors, made once and kept: {done:,} of {total:,} passages ({instead})"
+        logging.getLogger("certigraph").warning(told)
 
 
 def _sum(legs: Sequence[tuple[float, Mapping[str, Hit]]]) -> list[Hit]:

@@ -35,7 +35,9 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST
     if not path.is_file():
-        raise Fault("data", f"{_what_is(folder)}: {index_command('CORPUS', folder)}")
+        own = unfinished_folder(folder).is_dir() or not folder.exists()
+        other = folder if own else folder.with_name(f"{folder.name}.index")
+        raise Fault("data", f"{_what_is(folder)}: {index_command('CORPUS', other)}")
     try:
         manifest = Manifest.model_validate_json(path.read_bytes())
     except ValidationError:

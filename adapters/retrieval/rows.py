@@ -29,14 +29,16 @@ def question_paragraphs(row: dict[str, Any]) -> list[Passage]:
 
 
 def row_passage(row: dict[str, Any]) -> Passage:
-    """The passage that a row is.
+    """The passage that a row is; without an id of its own it gets one as `paragraph` gives it.
 
     Raises:
-        KeyError, TypeError, ValueError: it has no id or no text, they are no strings, or half a surrogate is in them.
+        KeyError, TypeError, ValueError: it has no text, id and text are no strings, or half a surrogate is in them.
     """
     name = next((name for name in ("text", "contents", "paragraph_text") if name in row), "text")
     text = row[name] if isinstance(row[name], str) else "".join(row[name])
-    id = str(row["id"]) if isinstance(row["id"], int) else row["id"]
-    passage = Passage(id=id, title=row.get("title") or "", text=text)
+    passage = paragraph(row.get("title") or "", text)
+    if "id" in row:
+        id = str(row["id"]) if isinstance(row["id"], int) else row["id"]
+        passage = Passage(id=id, title=passage.title, text=text)
     f"{passage.id}{passage.title}{passage.text}".encode()  # JSON may hold "\ud800", which no file of ours can
     return passage

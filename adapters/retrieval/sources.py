@@ -22,8 +22,8 @@ _KINDS = "a .jsonl file, plain, .gz or .bz2; a .json file with a list; a folder 
 def read_passages(corpus: str | Path) -> Iterator[Passage]:
     """The passages of a corpus on disk, file by file in the order of names, read as they are asked for.
 
-    Rows are `{"id", "title", "text"}` (the title may be missing), or questions of HotpotQA or MuSiQue in their official
-    layouts, whose paragraphs are taken once each, however many questions have them.
+    Rows are `{"id", "title", "text"}` (id and title may be missing), or questions of HotpotQA or MuSiQue in their
+    official layouts, whose paragraphs are taken once each, however many questions have them.
 
     Raises:
         Fault: there is no such corpus, it cannot be read, or a row is malformed; with its file and line.
@@ -41,7 +41,7 @@ def read_passages(corpus: str | Path) -> Iterator[Passage]:
 def _passages(place: str, row: Any) -> list[tuple[Passage, bool]]:
     try:
         paragraphs = question_paragraphs(row)
-        return [(passage, True) for passage in paragraphs] if paragraphs else [(row_passage(row), False)]
+        return [(passage, True) for passage in paragraphs] if paragraphs else [(row_passage(row), "id" not in row)]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Fault("data", f"{place}: not a row of a corpus ({error!r}); each is {LAYOUTS}") from error
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.evaluation.anatomy.reading import Found, recorded_runs
 from certigraph.evaluation.settings import load_local
-from certigraph.state.endings import Fault
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
 
 ALTERNATIVE = "\nor: "
@@ -37,6 +37,8 @@ class Cases(NamedTuple):
     ended: Sequence[Case]
     unfinished: int
     unreferenced: int = 0
+    unknown: Sequence[str] = ()
+    """Runs whose question is not to be had here, and why."""
 
 
 def cases_in(found: Found, data: str | None = None) -> Cases:
@@ -47,20 +49,25 @@ def cases_in(found: Found, data: str | None = None) -> Cases:
         data: the benchmarks' data folder; else each run's own.
 
     Raises:
-        Fault: a benchmark has no reference answers, or a trajectory cannot be read.
+        Fault: a trajectory cannot be read.
     """
-    ended = list(_cases(found, data))
+    unknown: list[str] = []
+    ended = list(_cases(found, data, unknown))
     judged = [case for case in ended if case.reference.strip()]
-    return Cases(judged, len(found.runs) - len(ended), len(ended) - len(judged))
+    return Cases(judged, len(found.runs) - len(ended) - len(unknown), len(ended) - len(judged), tuple(unknown))
 
 
-def _cases(found: Found, data: str | None) -> Iterator[Case]:
+def _cases(found: Found, data: str | None, unknown: list[str]) -> Iterator[Case]:
     paths = (path for path, _ in found.runs)
     for path, (method, _, trial, trajectory) in zip(paths, recorded_runs(found), strict=True):
         header, footer = trajectory.header, trajectory.footer
         if footer is not None:
             answer = footer.scores.answer if footer.scores else None
-            references = references_for(header.task, data or _data_of(path.parent))
+            try:
+                references = references_for(header.task, data or _data_of(path.parent))
+            except (Fault, UnknownName) as error:
+                unknown.append(f"{header.run_id}: {error}")
+                continue
             yield Case(header.run_id, method, header.task, trial, references, "" if answer is None else str(answer))
 
 

@@ -76,6 +76,8 @@ def _notes(judged: Judged, cases: Cases, out: str) -> Iterator[str]:
         yield f"left out: {counted(cases.unfinished, 'run')} without an ending"
     if cases.unreferenced:
         yield f"left out: {counted(cases.unreferenced, 'run')} of questions without a reference answer"
+    if cases.unknown:
+        yield f"left out: {counted(len(cases.unknown), 'run')} without a question here, the first {cases.unknown[0]}"
     if judged.stopped:
         yield f"{counted(judged.left, 'answer')} not judged: {judged.stopped.ending}; the same command goes on"
     yield f"judgements: {out}"

@@ -16,6 +16,7 @@ from certigraph.evaluation.comparing.plan import Method, methods_from
 from certigraph.evaluation.comparing.report import PAGE as COMPARISON
 from certigraph.evaluation.comparing.report import report as report_comparison
 from certigraph.evaluation.settings import parse_swap
+from certigraph.evaluation.shipped import must_take_answers
 from certigraph.evaluation.studying.arms import GATE, HARNESSES, MEMORIES, SHADOW, ablated, arms_of, is_arm, method_of
 from certigraph.evaluation.studying.printing import plain, print_study
 from certigraph.evaluation.studying.report import PAGE, report
@@ -61,9 +62,11 @@ def worked_off(given: Order, folder: Path, *, at_once: int, report_only: bool, a
     As JSON it is one object: the tables by name, and under `comparison` the one with the graphs beside, if any.
 
     Raises:
+        UnknownName: the benchmark takes no answers.
         Interrupted: by Ctrl-C; the message is the command that goes on.
         Fault: as `compare` does.
     """
+    must_take_answers("study cgdp", given.benchmark)
     if not report_only:
         carry_out(given._replace(command=COMMAND), folder, at_once=at_once, silent=as_json)
     tables = report(given.plan, folder, given.benchmark).tables

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
+from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from certigraph.evaluation.comparing.drawing import GREY, INKS
 from certigraph.evaluation.studying.arms import MEMORIES, ON
@@ -46,7 +46,8 @@ def _panels(found: pd.DataFrame, draw: Callable[[Any, pd.DataFrame], None], acro
     if groups:
         panels[0].set_ylim(bottom=0)  # after all are drawn: the panels share it, and a limit ends its adapting
         panels[0].set_ylabel(up)
-        figure.legend(handles=_key(panels[0]), loc="outside upper left", ncols=len(COLOURS), frameon=False)
+        handles = _key(panels[0], found["memory"])
+        figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), frameon=False)
     return figure
 
 
@@ -62,13 +63,16 @@ def _frontier(panel: Any, rows: pd.DataFrame) -> None:
 
 
 def _growth(panel: Any, rows: pd.DataFrame) -> None:
-    for (memory, _gate), line in rows.groupby(["memory", "gate"], sort=False):
+    asked = rows[rows["value"] > 0]  # a first query that is the question itself asks no model
+    for (memory, _gate), line in asked.groupby(["memory", "gate"], sort=False):
         colour, at = COLOURS[str(memory)], line["round"].astype(int).tolist()
         panel.plot(at, line["value"].tolist(), color=colour, marker=".", linewidth=1.4)
         panel.fill_between(at, line["low"].tolist(), line["high"].tolist(), color=colour, alpha=0.14, linewidth=0)
     panel.yaxis.set_major_formatter(EngFormatter(sep=""))
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _key(panel: Any) -> Sequence[Any]:
-    """A sign for each condition, belonging to no data."""
-    return [panel.plot([], [], "o", color=colour, label=memory)[0] for memory, colour in COLOURS.items()]
+def _key(panel: Any, memories: pd.Series) -> Sequence[Any]:
+    """A sign for each condition that was run, belonging to no data."""
+    shown = {memory: colour for memory, colour in COLOURS.items() if memory in set(memories)}
+    return [panel.plot([], [], "o", color=colour, label=memory)[0] for memory, colour in shown.items()]

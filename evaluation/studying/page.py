@@ -112,7 +112,7 @@ def _section(part: Part, tables: Tables, drawings: Mapping[str, Markup]) -> Mark
 
 def _table(frame: pd.DataFrame) -> Markup:
     if frame.empty:
-        return tag("p", "nothing to tell yet", class_="quiet")
+        return tag("p", "nothing to tell", class_="quiet")
     heads = (str(name).replace("_", " ") for name in frame.columns)
     shown = table(heads, (map(cell, line) for line in frame.itertuples(index=False, name=None)))
     return tag("details", tag("summary", counted(len(frame), "line")), shown) if len(frame) > LONG else shown

@@ -182,23 +182,26 @@ def test_recorded_runs_are_judged_beside_their_references(tmp_path: Path):
     assert found.unfinished == 0
 
 
-def test_a_benchmark_without_references_is_named(tmp_path: Path):
+def test_a_run_without_references_does_not_keep_others_from_being_judged(tmp_path: Path):
     run("sdp", "blocksworld", "3-0", out=tmp_path)
-    with pytest.raises(Fault, match="blocksworld has no reference answers"):
-        cases_in(find_runs([tmp_path]))
+    run("react", LoCoMo(), "made-0/0", out=tmp_path)
+    found = cases_in(find_runs([tmp_path]))
+    assert [case.task.benchmark for case in found.ended] == ["locomo"]
+    assert "blocksworld has no reference answers" in found.unknown[0]
+    assert (found.unfinished, found.unreferenced) == (0, 0)
 
 
 def test_a_question_without_a_reference_is_left_out(tmp_path: Path):
     run("react", LoCoMo(), "made-0/0", out=tmp_path)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("certigraph.evaluation.judging.cases.references_for", lambda task, data: ("",))
-        assert cases_in(find_runs([tmp_path])) == ([], 0, 1)
+        assert cases_in(find_runs([tmp_path])) == ([], 0, 1, ())
 
 
 def test_a_run_without_an_ending_is_left_out(tmp_path: Path):
     path = run("react", LoCoMo(), "made-0/0", out=tmp_path).folder / "trajectory.jsonl"
     path.write_text("\n".join(path.read_text(encoding="utf-8").splitlines()[:-1]) + "\n", encoding="utf-8")
-    assert cases_in(find_runs([tmp_path])) == ([], 1, 0)
+    assert cases_in(find_runs([tmp_path])) == ([], 1, 0, ())
 
 
 def test_measures_of_text_ask_no_model_and_count_the_nearest_reference(tmp_path: Path):

@@ -1,4 +1,7 @@
-"""The command line. Exit status: 0 the goal was certified, 1 another ending, 2 unusable arguments, 130 interrupted."""
+"""The command line.
+
+Exit status: 0 the goal was certified or an answer handed in, 1 another ending, 2 unusable arguments, 130 interrupted.
+"""
 
 import sys
 from collections.abc import Callable
@@ -37,7 +40,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
 """In the order of the help."""
 
 app = typer.Typer(
-    help="Long-horizon language agents whose progress is certified.",
+    help="Long-horizon language agents whose progress is certified.\n\nExit status of a run: 0 the goal was certified "
+    "or an answer handed in, 1 another ending, 2 unusable arguments, 130 interrupted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

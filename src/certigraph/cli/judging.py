@@ -27,7 +27,7 @@ def judge_command(
     """Judge recorded answers beside their references, by a model or by measures of text; started again, it goes on."""
     equipped("judgements", *TABLES)
     from certigraph.adapters.context import Context
-    from certigraph.adapters.models.chat import ready
+    from certigraph.adapters.models.chat import is_scripted, ready
     from certigraph.adapters.protocols import Limits
     from certigraph.evaluation.anatomy.reading import find_runs
     from certigraph.evaluation.budgets import allowance
@@ -40,6 +40,8 @@ def judge_command(
     chosen = rubric_named(rubric)
     if isinstance(chosen, Rubric):
         ready(model)
+        if is_scripted(model):
+            typer.echo("a script answers for the judge: its grades are no judgement; name one by --model", err=True)
     context = Context(model=model, budget=allowance(budget or [], Limits()).budget, cache=cache)
     cases = cases_in(find_runs(folders), data)
     with watching(len(cases.ended), silent=as_json) as told:

@@ -22,14 +22,18 @@ def run_command(
     as_json: AsJson = False,
 ) -> None:
     """Run a graph on one task and watch predicates turn certified."""
+    from certigraph.adapters.benchmarks import load_benchmark
     from certigraph.cli.asked import context_from
     from certigraph.cli.printed import finish
     from certigraph.cli.watched import said_source, watching
     from certigraph.evaluation.run import run
     from certigraph.evaluation.settings import build_graph, parse_swap
+    from certigraph.evaluation.shipped import SEARCHES, must_take_answers
 
     compiled = build_graph(graph, dict(map(parse_swap, swap or [])))
     context = context_from(model, role, data, budget, benchmark, cache)
+    if graph in SEARCHES:
+        must_take_answers(graph, load_benchmark(benchmark, data))
     said_source(benchmark, data)
     with watching(out, context.limits, silent=as_json) as listener:
         result = run(compiled, benchmark, task, context=context, out=out, listener=listener)
