@@ -97,8 +97,9 @@ def page_of(plan: Plan, tables: Tables, drawings: Mapping[str, Markup], done: in
     told = f"{plan.benchmark}, {model}, {counted(done, 'run')}{lacking}{answering(model.split(AND))}"
     title = joined(f"CGDP's study on {plan.benchmark}")
     header = tag("header", tag("p", told, class_="overline"), tag("h1", title))
-    parts = (part for part in PARTS if any(not tables[name].empty for name in part.tables))
-    body = joined(header, *(_section(part, tables, drawings) for part in parts))
+    parts = [part for part in PARTS if any(not tables[name].empty for name in part.tables)]
+    sections = [_section(part, tables, drawings) for part in parts] or [tag("section", tag("p", "nothing to tell yet"))]
+    body = joined(header, *sections)
     return Template(PAGE).substitute(title=title, style=STYLE + FIGURES, body=body)
 
 
