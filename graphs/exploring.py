@@ -21,7 +21,7 @@ from certigraph.nodes.pursue import pursue
 from certigraph.nodes.reason import reason
 from certigraph.nodes.specs import factory
 from certigraph.state.acting import ActingState
-from certigraph.state.beliefs import Belief
+from certigraph.state.beliefs import belief_of
 from certigraph.state.endings import LimitReached, UnknownName
 from certigraph.state.gathering import ending
 from certigraph.state.hypothesising import ExploreView
@@ -91,7 +91,7 @@ def _found(latest: ActingState) -> dict[str, Any]:
     thoughts = "\n".join(turn.thought for turn in turns[-3:] if turn.thought)
     return {
         "answer": str(handed_in.args.get("answer", "")) if handed_in else "",
-        "belief": latest.get("belief", Belief()).text or thoughts,
+        "belief": belief_of(latest).text or thoughts,
         "retrieved": tuple(dict.fromkeys(source for turn in turns for source in turn.sources)),
         "rounds": len(turns) - bool(handed_in),
         "ending": ending(latest),

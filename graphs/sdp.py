@@ -25,6 +25,7 @@ from certigraph.nodes.propose import propose
 from certigraph.nodes.realize import realize
 from certigraph.nodes.replan import replan
 from certigraph.nodes.validate import validate
+from certigraph.state.beliefs import stopped
 from certigraph.state.run import RunInput
 from certigraph.state.sdp import SDPState as State
 from certigraph.state.sdp import ending
@@ -63,7 +64,7 @@ def after_validate(state: State, runtime: Runtime[Context]) -> str:
     refused_for_good = state["observation"].done and not state["observation"].accepted
     if state["verdict"].depth > 0 and not refused_for_good:
         return "certified"
-    if state["verdict"].exhausted or state["observation"].done or gathering.stopped(state):
+    if state["verdict"].exhausted or state["observation"].done or stopped(state):
         return gathering.forced_from("exhausted", state, runtime)
     tries_left = state["tried"] < limits_of(state["task"], runtime).attempts
     return gathering.unless_spent("retry" if tries_left else "stuck", state, runtime)

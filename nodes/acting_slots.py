@@ -7,7 +7,7 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.nodes.slots import ACTED, OPENED, Slot, Update, forgotten
 from certigraph.state.acting import ActingState, decide_view, outline_view, outlined_view, turn_of
-from certigraph.state.beliefs import Stagnation
+from certigraph.state.beliefs import stopped
 from certigraph.state.lessons import TrialState, advised_view, recall_view, reflect_view
 from certigraph.state.records import Action
 from certigraph.state.searching import SEARCH
@@ -37,7 +37,7 @@ def _to_depth(state: ActingState, update: Update, runtime: Runtime[Context]) -> 
 def over(state: ActingState, runtime: Runtime[Context]) -> bool:
     """Whether the episode is over: the world or a gate ended it, its steps are used up, or it goes round in circles."""
     limits = limits_of(state["task"], runtime)
-    if state.get("stagnation", Stagnation()).stop:
+    if stopped(state):
         return True
     return state["observation"].done or len(state["history"]) >= limits.steps or _repeats(state, limits.repeats)
 

@@ -9,8 +9,8 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
-from certigraph.adapters.prompting import prompt, quoted
-from certigraph.nodes.answer import FinalAnswer
+from certigraph.adapters.prompting import prompt, quoted, unquoted
+from certigraph.nodes.answer import answer_form
 from certigraph.nodes.special import specialised
 from certigraph.state.hypothesising import AggregateView, Branch
 from certigraph.state.searching import finish
@@ -38,8 +38,8 @@ def _folded(answer: str) -> str:
 async def _chosen(state: AggregateView, runtime: Runtime[Context]) -> str:
     told = "\n\n".join(map(_report, state["branches"]))
     order = ORDER.format(branches=quoted(told), task=state["task"].goal)
-    answered = await ask(prompt(runtime, order), FinalAnswer, role="planner", runtime=runtime)
-    return " ".join(answered.answer.split())
+    form = answer_form(state["task"], runtime)
+    return unquoted((await ask(prompt(runtime, order), form, role="planner", runtime=runtime)).answer)
 
 
 def _report(branch: Branch) -> str:

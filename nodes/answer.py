@@ -16,6 +16,7 @@ from certigraph.nodes.special import specialised
 from certigraph.nodes.transcript import gathered
 from certigraph.state.chains import carrying, certified_hops
 from certigraph.state.gathering import AnswerView
+from certigraph.state.records import Task
 from certigraph.state.searching import finish
 
 
@@ -30,7 +31,7 @@ async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]
     """Ask for the best answer that what was gathered supports (CGDP section 5.2: from the text of b_t)."""
     told = gathered(state, limits_of(state["task"], runtime)) + await _passages(state, runtime) + _certified(state)
     told += INSTRUCTION.format(task=state["task"].goal)
-    form = _form(longest_answer(benchmark_of(state["task"], runtime)))
+    form = answer_form(state["task"], runtime)
     answered = await ask(prompt(runtime, told), form, role="executor", runtime=runtime)
     chain = certified_hops(state["certified"]).values()
     return {"action": finish(unquoted(answered.answer), **carrying([*chain]))}
@@ -47,6 +48,11 @@ async def _passages(state: AnswerView, runtime: Runtime[Context]) -> str:
 def _certified(state: AnswerView) -> str:
     told = [f"{a.args.get('subquestion', '')} {a.text}".strip() for a in state["certified"].actions]
     return f"Certified on the way:\n{quoted(listed(told))}\n" if told else ""
+
+
+def answer_form(task: Task, runtime: Runtime[Context]) -> type[FinalAnswer]:
+    """The form of a final answer, as long as one of the task's benchmark may be."""
+    return _form(longest_answer(benchmark_of(task, runtime)))
 
 
 @lru_cache(maxsize=16)

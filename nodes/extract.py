@@ -20,6 +20,7 @@ from certigraph.nodes.reorganise import NOTE, TARGET, TRIGGER, FoundFact, checke
 from certigraph.nodes.specs import factory
 from certigraph.state.beliefs import Belief, Form, jaccard
 from certigraph.state.gathering import MemoryView
+from certigraph.state.passages import listed_lines
 
 WINDOW = 1
 """Latest turns that stay visible. Section 5.1 discards the raw o_t once it is extracted (0); the experiments inject
@@ -104,9 +105,9 @@ def _unknown(texts: Iterable[str], known: Sequence[str]) -> list[str]:
 
 def _question(state: MemoryView, runtime: Runtime[Context], told: str) -> Prompt:
     limits, observation = limits_of(state["task"], runtime), state["observation"]
-    lines = observation.text.splitlines()
-    listing = len(lines) == len(observation.sources)
-    seen = "\n".join(clipped(line, limits.excerpt) for line in lines) if listing else observation.text
+    listed = listed_lines(observation.text, observation.sources)
+    lines = [clipped(line, limits.excerpt) for _, line in listed] if listed is not None else [observation.text]
+    seen = "\n".join(lines)
     return prompt(runtime, f"Just found:\n{quoted(seen, limits.context)}\n\n{told}")
 
 

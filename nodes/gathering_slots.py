@@ -9,8 +9,17 @@ from certigraph.adapters.context import Context
 from certigraph.nodes.acting_slots import ACT, DECIDE
 from certigraph.nodes.slots import Slot, Update
 from certigraph.state.acting import turn_of
-from certigraph.state.beliefs import BelievingState, Stagnation
-from certigraph.state.gathering import BY_GATE, BY_METHOD, BY_ROUNDS, BY_STEPS, answer_view, gate_view, memory_view
+from certigraph.state.beliefs import BelievingState, Stagnation, stopped
+from certigraph.state.gathering import (
+    BY_GATE,
+    BY_METHOD,
+    BY_ROUNDS,
+    BY_STEPS,
+    answer_view,
+    gate_view,
+    latest_round,
+    memory_view,
+)
 from certigraph.state.records import Action
 from certigraph.state.run import RunState
 from certigraph.state.searching import FINISH
@@ -19,11 +28,6 @@ from certigraph.state.searching import FINISH
 def answering(state: RunState, runtime: Runtime[Context]) -> bool:
     """Whether the task's benchmark takes an answer, so that one can be forced at the end."""
     return getattr(benchmark_of(state["task"], runtime), "answers", False)
-
-
-def stopped(state: BelievingState) -> bool:
-    """Whether a gate has ended the search."""
-    return state.get("stagnation", Stagnation()).stop
 
 
 def steps_spent(state: BelievingState, runtime: Runtime[Context]) -> bool:
@@ -42,7 +46,7 @@ def unless_spent(edge: str, state: BelievingState, runtime: Runtime[Context]) ->
 
 
 def _round_kept(state: BelievingState, update: Update, runtime: Runtime[Context]) -> Update:
-    return {**update, "rounds": gate_view(state)["rounds"][len(state["rounds"]) :]}
+    return {**update, "rounds": latest_round(state)}
 
 
 def _nothing_yet(state: BelievingState, runtime: Runtime[Context]) -> Update | None:

@@ -14,6 +14,7 @@ from certigraph.nodes.bounded import Cut
 from certigraph.nodes.memory import as_memory
 from certigraph.nodes.specs import factory
 from certigraph.state.gathering import MemoryView
+from certigraph.state.passages import listed_lines
 from certigraph.state.records import Observation
 
 GLIMPSE = 240
@@ -50,8 +51,8 @@ def filtered(memory: Operator | str) -> Operator:
 
 def _only(observation: Observation, lines: list[str], keep: set[int]) -> Observation:
     kept = [number for number in range(len(lines)) if number + 1 in keep]
-    listing = len(lines) == len(observation.sources)
-    sources = tuple(observation.sources[n] for n in kept) if listing else observation.sources
+    listed = listed_lines(observation.text, observation.sources)
+    sources = observation.sources if listed is None else tuple(listed[n][0] for n in kept)
     return observation.model_copy(update={"text": "\n".join(lines[n] for n in kept), "sources": sources})
 
 

@@ -8,6 +8,7 @@ from certigraph.adapters.prompting import BLOCK, clipped, listed, quoted
 from certigraph.adapters.protocols import Limits
 from certigraph.state.acting import DecideView, Turn
 from certigraph.state.gathering import AnswerView, GateView
+from certigraph.state.passages import listed_lines
 
 ELIDED = "(shown above, or no longer)"
 
@@ -62,9 +63,9 @@ def _turn(turn: Turn, excerpt: int, seen: set[str]) -> str:
 
 
 def _lines(turn: Turn, excerpt: int, seen: set[str]) -> list[str]:
-    lines = turn.observation.splitlines()
-    if len(lines) != len(turn.sources):  # no list of passages
-        return [clipped(" ".join(lines), excerpt)]
-    new = [line for line, source in zip(lines, turn.sources, strict=True) if source not in seen]
+    listed = listed_lines(turn.observation, turn.sources)
+    if listed is None:
+        return [clipped(" ".join(turn.observation.splitlines()), excerpt)]
+    new = [line for source, line in listed if source not in seen]
     seen.update(turn.sources)
     return [clipped(line, excerpt) for line in new] or [ELIDED]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from typing_extensions import TypedDict
 
-from certigraph.state.beliefs import Belief, BelievingState, advised
+from certigraph.state.beliefs import Belief, BelievingState, advised, belief_of
 from certigraph.state.channels import Log
 from certigraph.state.records import Action, Observation, Record, Task
 from certigraph.state.run import Evidence
@@ -67,13 +67,13 @@ def decide_view(state: ActingState) -> DecideView:
         "turns": remembered_turns(state),
         "evidence": state["evidence"],
         "advice": advised(state),
-        "belief": state.get("belief", Belief()),
+        "belief": belief_of(state),
     }
 
 
 def remembered_turns(state: ActingState) -> tuple[Turn, ...]:
     """The turns that the agent's memory leaves it."""
-    turns, window = tuple(state["turns"]), state.get("belief", Belief()).window
+    turns, window = tuple(state["turns"]), belief_of(state).window
     return turns if window is None else turns[len(turns) - min(window, len(turns)) :]
 
 

@@ -94,9 +94,24 @@ class BelievingState(RunState, total=False):
     stagnation: Stagnation
 
 
+def belief_of(state: BelievingState) -> Belief:
+    """What is believed; nothing where no memory has written yet."""
+    return state.get("belief", Belief())
+
+
+def stagnation_of(state: BelievingState) -> Stagnation:
+    """What the gate made of the latest round; nothing where there is no gate, or no round."""
+    return state.get("stagnation", Stagnation())
+
+
+def stopped(state: BelievingState) -> bool:
+    """Whether a gate has ended the search."""
+    return stagnation_of(state).stop
+
+
 def advised(state: BelievingState) -> tuple[str, ...]:
     """The direction that a gate has given, if any."""
-    return tuple(filter(None, [state.get("stagnation", Stagnation()).advice]))
+    return tuple(filter(None, [stagnation_of(state).advice]))
 
 
 def round_of(action: Action, observation: Observation, before: Sequence[Round]) -> Round:

@@ -6,7 +6,16 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from certigraph.state.acting import Turn, remembered_turns
-from certigraph.state.beliefs import Belief, BelievingState, Round, Stagnation, round_of
+from certigraph.state.beliefs import (
+    Belief,
+    BelievingState,
+    Round,
+    Stagnation,
+    belief_of,
+    round_of,
+    stagnation_of,
+    stopped,
+)
 from certigraph.state.certified import CertifiedState, certified_state
 from certigraph.state.endings import EXHAUSTED, GAVE_UP, WORLD_ENDED
 from certigraph.state.records import Observation, Task
@@ -49,24 +58,28 @@ class AnswerView(TypedDict):
 
 def memory_view(state: Any) -> MemoryView:
     """The part of the state that the extractor may read."""
-    return {"task": state["task"], "belief": state.get("belief", Belief()), "observation": state["observation"]}
+    return {"task": state["task"], "belief": belief_of(state), "observation": state["observation"]}
 
 
 def gate_view(state: Any) -> GateView:
     """The part of the state that a gate may read; the round that has just ended is the last of `rounds`."""
-    latest = [round_of(state["action"], state["observation"], state["rounds"])] if state.get("action") else []
     return {
         **answer_view(state),
-        "rounds": [*state["rounds"], *latest],
-        "stagnation": state.get("stagnation", Stagnation()),
+        "rounds": [*state["rounds"], *latest_round(state)],
+        "stagnation": stagnation_of(state),
     }
+
+
+def latest_round(state: Any) -> list[Round]:
+    """The round that has just ended and is not among `rounds` yet; none before the first action."""
+    return [round_of(state["action"], state["observation"], state["rounds"])] if state.get("action") else []
 
 
 def answer_view(state: Any) -> AnswerView:
     """The part of the state that the author of the final answer may read."""
     return {
         "task": state["task"],
-        "belief": state.get("belief", Belief()),
+        "belief": belief_of(state),
         "turns": remembered_turns(state) if "turns" in state else (),
         "evidence": state["evidence"],
         "certified": certified_state(state.get("certificates", ())),
@@ -77,8 +90,7 @@ def ending(state: BelievingState) -> str:
     """Why an episode ended that a gate may have stopped: a forced answer says what forced it."""
     observation = state.get("observation")
     over = observation is not None and observation.done  # then the world came first
-    stopped = not over and state.get("stagnation", Stagnation()).stop
-    return forced_ending(state) or (EXHAUSTED if stopped else world_ending(state))
+    return forced_ending(state) or (EXHAUSTED if stopped(state) and not over else world_ending(state))
 
 
 def forced_ending(state: RunState) -> str:

@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from typing_extensions import TypedDict
 
-from certigraph.state.beliefs import Belief, BelievingState, Stagnation, advised
+from certigraph.state.beliefs import Belief, BelievingState, advised, belief_of, stopped
 from certigraph.state.certified import CertifiedState, certified_state
 from certigraph.state.channels import Log, Plan
 from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
@@ -93,7 +93,7 @@ def realize_view(state: SDPState) -> RealizeView:
         "target": state["plan"][head],
         "evidence": state["evidence"],
         "attempts": list(_attempts_at(head, state["attempts"], state["plan"][head])),
-        "belief": state.get("belief", Belief()),
+        "belief": belief_of(state),
         "advice": advised(state),
     }
 
@@ -124,7 +124,7 @@ def ending(state: SDPState) -> str:
         return GOAL
     if forced := forced_ending(state):
         return forced
-    if (verdict and verdict.exhausted) or state.get("stagnation", Stagnation()).stop:
+    if (verdict and verdict.exhausted) or stopped(state):
         return EXHAUSTED
     observation = state.get("observation")
     return WORLD_ENDED if observation and observation.done else GAVE_UP

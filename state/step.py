@@ -6,7 +6,7 @@ from typing import Literal
 from typing_extensions import TypedDict
 
 from certigraph.state.acting import REFUSED, DecideView, Turn, acts
-from certigraph.state.beliefs import Belief, advised
+from certigraph.state.beliefs import advised, belief_of
 from certigraph.state.channels import Log
 from certigraph.state.lessons import TrialState
 from certigraph.state.records import Action, Record, Task
@@ -96,7 +96,7 @@ def executor_view(state: StepState) -> DecideView:
         "turns": acts(_scoped(state, state["turns"])),
         "evidence": state["evidence"],
         "advice": (*state["subtask"].insights, *advised(state), *refused),
-        "belief": state.get("belief", Belief()),
+        "belief": belief_of(state),
     }
 
 

@@ -10,7 +10,6 @@ from certigraph.adapters.hotpotqa.pages import Pages
 from certigraph.adapters.hotpotqa.predictions import score_predictions, scores
 from certigraph.adapters.hotpotqa.questions import Fact, HotpotQuestion, parse_questions, read_questions
 from certigraph.adapters.hotpotqa.scoring import answer_scores
-from certigraph.adapters.protocols import Operator
 from certigraph.adapters.retrieval.protocol import Retriever
 from certigraph.adapters.searching.benchmark import CORPUS, Parts, QuestionBenchmark
 from certigraph.adapters.searching.claims import sentences_of, supporting_sentence
@@ -55,10 +54,6 @@ class HotpotQA(QuestionBenchmark[HotpotQuestion]):
         question = self.gold(task)
         return InteractiveWorld(self._pages, lambda outcome: self.judged(question, outcome))
 
-    def operators(self) -> Mapping[str, Operator]:
-        """SDP's own of appendix A.5."""
-        return self._operators
-
     def retriever(self, task: Task, alpha: float | None) -> Retriever:
         """As in every question benchmark; in the interactive world the pages by their titles."""
         return self._pages if self.config == INTERACTIVE else super().retriever(task, alpha)
@@ -87,12 +82,6 @@ class HotpotQA(QuestionBenchmark[HotpotQuestion]):
         """The official scores; the supporting facts are the sentences that its claims stand on."""
         facts = [_fact(question, claim) for claim in outcome.claims]
         return scores(question, outcome.answer, frozenset(fact for fact in facts if fact) if facts else None)
-
-    @cached_property
-    def _operators(self) -> Mapping[str, Operator]:
-        from certigraph.adapters.multihop.operators import operators
-
-        return operators(self)
 
     @cached_property
     def _pages(self) -> Pages:

@@ -9,8 +9,6 @@ from certigraph.adapters.locomo.conversations import Conversation, read_conversa
 from certigraph.adapters.locomo.generated import generated_conversations
 from certigraph.adapters.locomo.questions import Asked, ConversationBank
 from certigraph.adapters.locomo.scoring import UNANSWERABLE, abstains, official, stems
-from certigraph.adapters.multihop.operators import operators
-from certigraph.adapters.protocols import Operator
 from certigraph.adapters.retrieval.hybrid import mixed
 from certigraph.adapters.retrieval.pool import Pool
 from certigraph.adapters.retrieval.protocol import Retriever
@@ -51,10 +49,6 @@ class LoCoMo(QuestionBenchmark[Asked]):
     def read(self, split: str) -> Mapping[str, Asked]:
         """The questions of a split by id."""
         return {asked.id: asked for asked in self.bank.split(split)}
-
-    def operators(self) -> Mapping[str, Operator]:
-        """SDP's for multi-hop questions."""
-        return operators(self)
 
     def retriever(self, task: Task, alpha: float | None) -> Retriever:
         """BM25 over the turns of the conversation, mixed with vectors where `alpha` is below 1; those are kept."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
+from certigraph.adapters.multihop.operators import operators
 from certigraph.adapters.musique.generated import generated_rows
 from certigraph.adapters.musique.predictions import score_predictions, scores
 from certigraph.adapters.musique.questions import MusiqueQuestion, parse_questions, read_questions
@@ -35,10 +36,6 @@ class MuSiQue(QuestionBenchmark[MusiqueQuestion]):
         super().__init__(folder, config)
         self.briefing = BRIEFING
 
-    def operators(self) -> Mapping[str, Operator]:
-        """SDP's own of appendix A.6."""
-        return self._operators
-
     def score_file(self, path: Path, split: str = "") -> list[Scored]:
         """The official scores of predictions made elsewhere, in the official layout; `rates` adds them up.
 
@@ -64,8 +61,6 @@ class MuSiQue(QuestionBenchmark[MusiqueQuestion]):
 
     @cached_property
     def _operators(self) -> Mapping[str, Operator]:
-        from certigraph.adapters.multihop.operators import operators
-
         return operators(self, strict=True, hops=self.config in (HOPS, CORPUS_HOPS))
 
 

@@ -2,10 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from certigraph.adapters.limits import PAPER_LIMITS
+from certigraph.adapters.multihop.operators import operators
 from certigraph.adapters.protocols import Operator, Responder
 from certigraph.adapters.retrieval.protocol import Retriever
 from certigraph.adapters.searching.banks import QuestionBank
@@ -80,9 +82,9 @@ class QuestionBenchmark(ABC, Generic[Q]):
             given=() if self.retrieves else question.passages,
         )
 
-    @abstractmethod
     def operators(self) -> Mapping[str, Operator]:
-        """Operators that replace the generic, prompted ones."""
+        """SDP's own for multi-hop questions (appendices A.5 and A.6)."""
+        return self._operators
 
     def expert(self) -> Responder | None:
         """Knows the gold answers and paragraphs."""
@@ -135,6 +137,10 @@ class QuestionBenchmark(ABC, Generic[Q]):
     @abstractmethod
     def parts(self, question: Q, outcome: Outcome) -> Parts:
         """The official scores of an answer and of the support predicted with it; None where none was."""
+
+    @cached_property
+    def _operators(self) -> Mapping[str, Operator]:
+        return operators(self)
 
     def _task(self, question: Q) -> Task:
         return Task(benchmark=self.name, id=question.id, goal=question.text)

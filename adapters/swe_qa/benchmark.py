@@ -6,8 +6,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, Self
 
-from certigraph.adapters.multihop.operators import operators
-from certigraph.adapters.protocols import Operator
 from certigraph.adapters.searching.benchmark import Parts, QuestionBenchmark
 from certigraph.adapters.searching.outcomes import Outcome
 from certigraph.adapters.searching.scoring import exact_match, token_f1
@@ -81,10 +79,6 @@ class SweQA(QuestionBenchmark[Asked]):
         repository, library = self._repository(task)
         question = self.gold(task)
         return RepositoryWorld(repository, library, lambda o: self.judged(question, o), k=self.limits.passages)
-
-    def operators(self) -> Mapping[str, Operator]:
-        """SDP's for multi-hop questions."""
-        return operators(self)
 
     def retriever(self, task: Task, alpha: float | None) -> RepositoryLibrary:
         """BM25 over pieces of files; `alpha` changes nothing, for vectors of a large repository would take an hour."""

@@ -85,13 +85,7 @@ def _family_wise(episodes: pd.DataFrame, pairs: Sequence[Pair], measure: str) ->
         found = adjusted([difference(rows[pair.left.name], rows[pair.right.name]) for pair in mine])
         for pair, one in zip(mine, found, strict=True):
             named = one.model_copy(update={"method": pair.left.name, "against": pair.right.name})
-            yield {
-                "family": family,
-                "measure": measure,
-                "left": pair.left.name,
-                "right": pair.right.name,
-                **_told(named),
-            }
+            yield {"family": family, "measure": measure, **_told(named)}
 
 
 def _told(found: Difference) -> dict[str, object]:

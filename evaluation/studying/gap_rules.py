@@ -16,6 +16,7 @@ from certigraph.nodes.harnesses import PARAGRAPHS
 from certigraph.nodes.transcript import transcript
 from certigraph.state.acting import Turn, remembered_turns
 from certigraph.state.beliefs import jaccard
+from certigraph.state.passages import listed_lines
 
 CORRECT = 0.5
 """Score from which an answer counts as right."""
@@ -123,7 +124,5 @@ def _on_goal(seen: Seen, place: int) -> float:
 
 
 def _gold_lines(turn: Turn, seen: Seen) -> list[str]:
-    lines = turn.observation.splitlines()
-    if len(lines) != len(turn.sources):
-        return []
-    return [line for line, source in zip(lines, turn.sources, strict=True) if source in seen.truth.support]
+    listed = listed_lines(turn.observation, turn.sources) or ()
+    return [line for source, line in listed if source in seen.truth.support]

@@ -9,7 +9,7 @@ from certigraph.evaluation.comparing.cells import done_cells
 from certigraph.evaluation.comparing.plan import Plan
 from certigraph.evaluation.studying.arms import Arm, arm_of, is_arm
 from certigraph.evaluation.studying.truths import Truth, truth_of
-from certigraph.state.beliefs import Belief, Round
+from certigraph.state.beliefs import Belief, Round, belief_of
 from certigraph.state.searching import FINISH, parsed
 from certigraph.state.trajectory import Event, Trajectory
 
@@ -44,8 +44,7 @@ class Seen(NamedTuple):
     @property
     def belief(self) -> Belief:
         """What was believed at the end."""
-        found: Belief = self.state.get("belief", Belief())
-        return found
+        return belief_of(self.state)
 
     @property
     def score(self) -> float:
