@@ -92,6 +92,12 @@ def live_episode(key: str, task: Task, history: Sequence[Step], runtime: Runtime
     return episode
 
 
+def steps_in_parallel(key: str) -> bool:
+    """Whether copies of a live episode's world may be stepped at the same time; not of one that a caller handed in."""
+    episode = EPISODES[key]
+    return episode.owned and episode.environment.concurrent
+
+
 def _opened(task: Task, history: Sequence[Step], runtime: Runtime[Context]) -> Episode:
     given = context_of(runtime).environment
     environment = given or _guarded(benchmark_of(task, runtime).open, task)

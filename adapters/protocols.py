@@ -29,6 +29,8 @@ class Limits(Record):
     substeps: int = Field(8, ge=1, description="actions for one of STEP's subtasks before it is refined")
     subtasks: int = Field(16, ge=1, description="completed subtasks after which STEP's episode is a loop")
     failures: int = Field(8, ge=1, description="failed subtasks after which STEP's episode is a loop")
+    nodes: int = Field(8, ge=1, description="sub-tasks of TDP's task graph")
+    revisions: int = Field(8, ge=0, description="Self-Revisions of TDP's task graph")
     rounds: int = Field(0, ge=0, description="rounds of a search agent; 0: its own number (IRCoT 10, ReAct 7, ...)")
     context: int = Field(24_000, ge=500, description="characters of earlier rounds in a search agent's prompt")
     excerpt: int = Field(1_000, ge=50, description="characters of one passage in a prompt")

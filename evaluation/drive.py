@@ -93,13 +93,15 @@ async def _stream(graph: AnyGraph, given: Any, config: Any, context: Context, re
             await rebuild((await graph.aget_state(config)).values, context)
         with billed_to(recorder.bill):
             modes: Any = ["updates", "values"]
-            chunks: Any = graph.astream(given, config, context=context, stream_mode=modes, durability="async")
-            async for mode, chunk in chunks:
-                waits = waits or INTERRUPT in chunk
-                if mode == "values":
+            chunks: Any = graph.astream(
+                given, config, context=context, stream_mode=modes, durability="async", subgraphs=True
+            )
+            async for place, mode, chunk in chunks:
+                waits = waits or (INTERRUPT in chunk and not place)
+                if mode == "updates":
+                    recorder.take(chunk, "|".join(place))
+                elif not place:
                     state = chunk
-                else:
-                    recorder.take(chunk)
     except Stopped as stopped:
         return _Outcome(None, stopped.ending, str(stopped))
     except Exception as error:  # noqa: BLE001 - an operator is anybody's code: its failure is an ending, not a crash
@@ -119,5 +121,6 @@ async def _checkpointed(graph: AnyGraph, config: Any, given: Any, recorder: Reco
     """What to hand the graph to go on: nothing when there is a checkpoint, else the task again."""
     snapshot = await graph.aget_state(config)
     step = (snapshot.metadata or {}).get("step", -1)
-    recorder.write(Resumed(superstep=step))
+    saver: Any = graph.checkpointer
+    recorder.write(Resumed(superstep=step, scopes=saver.inner_steps(config["configurable"]["thread_id"])))
     return None if snapshot.values else given

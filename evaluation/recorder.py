@@ -37,7 +37,8 @@ class Recorder:
         self._listener = listener
         self._lines = list(read_lines(path))
         self._began = time.monotonic()
-        self._bills: defaultdict[str, list[Bill]] = defaultdict(list)
+        self._bills: defaultdict[tuple[str, str], list[Bill]] = defaultdict(list)
+        """What nodes sent whose updates are to follow, by scope and node."""
 
     def __enter__(self) -> Self:
         return self
@@ -53,13 +54,13 @@ class Recorder:
 
     def bill(self, bill: Bill) -> None:
         """What a node spent, whose update follows unless it failed."""
-        self._bills[bill.usage.node].append(bill)
+        self._bills[bill.place.scope, bill.usage.node].append(bill)
 
-    def take(self, updates: Mapping[str, Any]) -> None:
-        """One chunk of `astream(stream_mode="updates")`."""
+    def take(self, updates: Mapping[str, Any], scope: str = "") -> None:
+        """One chunk of `astream(stream_mode="updates")`, of the graph itself or of an inner one."""
         for node, update in updates.items():
-            if self._bills[node]:
-                self._event(self._bills[node].pop(0), update)
+            if waiting := self._bills.get((scope, node)):
+                self._event(waiting.pop(0), update)
 
     def write(self, line: Line) -> None:
         """Append one line."""
@@ -92,6 +93,7 @@ class Recorder:
                 calls=[call.as_json() for call in bill.calls],
                 update=plain,
                 replaced=sorted(k for k, v in kept.items() if isinstance(v, Overwrite)),
+                **bill.place._asdict(),
             )
         )
 

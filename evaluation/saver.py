@@ -20,6 +20,9 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from certigraph.state.endings import resumable
 from certigraph.state.serializing import serializer
 
+LATEST = "SELECT checkpoint_ns, max(checkpoint_id) FROM checkpoints WHERE thread_id = ? GROUP BY checkpoint_ns"
+"""SQL: the latest checkpoint of a thread's graph and of every graph inside a node of it."""
+
 
 class Saver(SqliteSaver):
     """Checkpoints in SQLite, written on the event loop: a write takes less time than the way to a thread and back.
@@ -102,10 +105,16 @@ class Saver(SqliteSaver):
         LangGraph would take it up instead, in two cases wrongly: a node cancelled before its router has written no
         next node, so that the run would end there; and a line may be missing in the trajectory for what it wrote.
         """
-        latest = "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = ?"
         with self.cursor() as cursor:
-            statement = f"DELETE FROM writes WHERE thread_id = ? AND checkpoint_id = ({latest})"
+            statement = f"DELETE FROM writes WHERE thread_id = ? AND (checkpoint_ns, checkpoint_id) IN ({LATEST})"
             cursor.execute(statement, (thread, thread))
+
+    def inner_steps(self, thread: str) -> dict[str, int]:
+        """The superstep of the latest checkpoint of every graph that ran inside a node, by its namespace."""
+        asked = "SELECT checkpoint_ns, json_extract(metadata, '$.step') FROM checkpoints"
+        asked += f" WHERE thread_id = ? AND checkpoint_ns != '' AND (checkpoint_ns, checkpoint_id) IN ({LATEST})"
+        with self.cursor(transaction=False) as cursor:
+            return dict(cursor.execute(asked, (thread, thread)).fetchall())
 
 
 def drop_checkpoints(folder: Path, ending: str) -> None:

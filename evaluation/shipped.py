@@ -30,10 +30,13 @@ from certigraph.nodes.shadow import shadow
 from certigraph.nodes.validate import always_pass, capped, validate
 from certigraph.state.endings import UnknownName
 
-METHODS = ("sdp", "step", "react", "reflexion", "clin", "plan_and_solve")
+METHODS = ("sdp", "tdp", "step", "react", "reflexion", "clin", "plan_and_solve", "plan_and_act", "cot")
+PARTS = ("subtask",)
+"""Graphs that solve a part of a task inside another one."""
+
 SEARCHES = ("pbai", "ircot", "memgpt", "iter_retgen", "hypotheses")
 
-GRAPHS = {name: f"certigraph.graphs.{name}" for name in METHODS + SEARCHES}
+GRAPHS = {name: f"certigraph.graphs.{name}" for name in METHODS + SEARCHES + PARTS}
 
 OPERATORS: dict[str, Callable[..., Any]] = {
     "act": act,

@@ -19,6 +19,7 @@ from certigraph.nodes.hypothesise import directed
 from certigraph.nodes.manage import manage
 from certigraph.nodes.pursue import pursue
 from certigraph.nodes.reason import reason
+from certigraph.nodes.sharing import shared
 from certigraph.nodes.specs import factory
 from certigraph.state.acting import ActingState
 from certigraph.state.beliefs import belief_of
@@ -105,11 +106,5 @@ def _handed_in(latest: ActingState) -> Action | None:
 
 
 def _shared(state: ExploreView, context: Context) -> Context:
-    """The context of one search: a world of its own, and an equal share of what is left to spend."""
-    spent, budget = state["spent"] + context.lost, context.budget
-    changes = {
-        name: getattr(spent, name) + (getattr(budget, name) - getattr(spent, name)) / state["share"]
-        for name in ("calls", "tokens", "usd")
-    }
-    whole = {"calls": int(changes["calls"]), "tokens": int(changes["tokens"]), "usd": changes["usd"]}
-    return context.model_copy(update={"budget": budget.model_copy(update=whole), "lost": spent, "environment": None})
+    """The context of one search: a world of its own, and its part of the budget."""
+    return shared(context, state["spent"], state["share"]).model_copy(update={"environment": None})

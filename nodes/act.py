@@ -14,13 +14,18 @@ from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.gathering import ending
 from certigraph.state.lessons import Trial, TrialState
 from certigraph.state.records import Scores, Task
-from certigraph.state.run import RunState
+from certigraph.state.run import Entry, RunState
 from certigraph.state.searching import FINISH
 
 
 async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Open a new episode of the task, also on a thread that ran before, whose last world is closed."""
+    """Open a new episode of the task, also on a thread that ran before, whose last world is closed.
+
+    A run that is a part of another goes on in the world of that (`Entry`).
+    """
     task = _whole(Task.model_validate(state["task"]), runtime)
+    if entry := state.get("entry"):
+        return {"task": task, "episode": entry.episode, **await in_world(_entered, task, runtime, entry, task, runtime)}
     thread = runtime.execution_info.thread_id if runtime.execution_info else None
     key = f"{thread or 'run'}:{uuid.uuid4().hex[:8]}"
     opened = await in_world(_opened, task, runtime, key, state.get("episode"), task, runtime)
@@ -61,6 +66,16 @@ def _opened(key: str, last: str | None, task: Task, runtime: Runtime[Context]) -
         close_episode(last)
     episode = live_episode(key, task, [], runtime)
     return {"observation": episode.first, "evidence": episode.evidence()}
+
+
+def _entered(entry: Entry, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
+    if entry.apart:
+        close_episode(entry.episode)  # a copy is made anew, also where the run is begun again
+    episode = live_episode(entry.episode, task, [] if entry.apart else list(entry.steps), runtime)
+    observation = episode.first if entry.apart else entry.observation
+    for step in entry.steps if entry.apart else ():
+        observation = episode.step(step.action)
+    return {"observation": observation, "evidence": episode.evidence(), "history": Overwrite([*episode.log])}
 
 
 def _stepped(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ state update with its bookkeeping. `as_node` makes a LangGraph node of a slot an
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from certigraph.adapters.benchmarks import context_of, load_benchmark
 from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import live_episode
 from certigraph.adapters.loops import wait_for
-from certigraph.adapters.models.billing import Bill, billed_to, send_bill
+from certigraph.adapters.models.billing import Bill, Place, billed_to, send_bill
 from certigraph.adapters.models.meter import Meter, metering
 from certigraph.adapters.models.situation import Situation, situated
 from certigraph.adapters.protocols import Operator
@@ -46,6 +47,10 @@ def forgotten(state: Mapping[str, Any]) -> Update:
     return {channel: empty for channel, empty in FRESH.items() if state.get(channel)}
 
 
+SUBTASK = "subtask"
+"""Key of the metadata that tell the nodes of an inner graph which node it solves."""
+
+
 def _unchanged(state: Mapping[str, Any], update: Update, runtime: Runtime[Context]) -> Update:
     return update
 
@@ -67,27 +72,31 @@ class Slot(NamedTuple):
     """An answer that makes asking the operator pointless (its budget is spent), else None."""
     opens_books: bool = False
     """Whether a run begins here: what the thread spent before is another run's."""
+    nests: bool = False
+    """Whether the operator runs a graph, whose nodes send bills of their own; it returns `usage` and `spent` of all."""
 
 
 def as_node(slot: Slot, operator: Operator) -> RunnableCallable:
     """A node that narrows, meters, checks and records, and serves `invoke` and `ainvoke` alike."""
+    nested = getattr(operator, "graph", None)
 
     async def node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update:
         context = context_of(runtime)
         before = Spent() if slot.opens_books else state.get("spent", Spent()) + context.lost
         meter = Meter(slot.name, context.budget, before)
-        step = config.get("metadata", {}).get("langgraph_step", 0)
+        step, place = _where(config)
         started = time.perf_counter()
         try:
             # a graph that an operator runs hands its nodes' bills to nobody: they are no lines of this run
-            with metering(meter), situated(Situation(slot.name, step, state)), billed_to(None):
+            with metering(meter), situated(Situation(slot.name, step, state)), _billing(slot):
                 update = await _answer(slot, operator, state, at_home(state, runtime))
         finally:
-            usage = meter.usage(time.perf_counter() - started)
-            send_bill(Bill(step, usage, meter.records))
-        return {**update, **_booked(slot, usage)}
+            usage = meter.usage(0 if slot.nests else time.perf_counter() - started)
+            send_bill(Bill(step, usage, meter.records, place))
+        return update if slot.nests else {**update, **_booked(slot, usage)}
 
     def blocking_node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update:
+        _ = nested  # LangGraph draws the graph inside a node where the node's function closes over it
         return wait_for(node(state, config, runtime))
 
     return RunnableCallable(blocking_node, node, name=slot.name, trace=False)
@@ -100,6 +109,17 @@ def at_home(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
     home = replace(runtime, context=context.model_copy(update={"benchmark": benchmark}))
     home.context.admissible = partial(_admissible, state, home) if state.get("episode") else None
     return home
+
+
+def _where(config: RunnableConfig) -> tuple[int, Place]:
+    """The superstep of a node and its place, as LangGraph's metadata tells them."""
+    told = config.get("metadata", {})
+    scope = str(told.get("langgraph_checkpoint_ns", "")).rpartition("|")[0]
+    return told.get("langgraph_step", 0), Place(scope, told.get(SUBTASK, "") if scope else "")
+
+
+def _billing(slot: Slot) -> AbstractContextManager[None]:
+    return nullcontext() if slot.nests else billed_to(None)
 
 
 def _admissible(state: Any, runtime: Runtime[Context]) -> list[str] | None:

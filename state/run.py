@@ -1,7 +1,7 @@
 """What the state of every graph has: the task, the live episode's log, what the world shows, and what was spent."""
 
 from operator import add
-from typing import Annotated
+from typing import Annotated, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -18,16 +18,31 @@ class Evidence(Record):
     """Ids of the passages at hand, where the world finds passages."""
 
 
+class Entry(Record):
+    """Where a run begins that goes on in the world of another: TDP's sub-tasks do."""
+
+    episode: str
+    """Key of the live episode."""
+    steps: tuple[Step, ...] = ()
+    """What was done in the world before."""
+    observation: Observation
+    """What it answered last."""
+    apart: bool = False
+    """Whether the run gets a copy of the world, where those steps are repeated first."""
+
+
 class RunInput(TypedDict):
-    """What a caller gives: a task, or just its benchmark and id."""
+    """What a caller gives: a task, or just its benchmark and id; `entry` where the run is a part of another."""
 
     task: Task
+    entry: NotRequired[Entry]
 
 
 class RunState(TypedDict, total=False):
     """The channels that the nodes `reset` and `act` and the meter write; every graph's state extends them."""
 
     task: Task
+    entry: Entry
     episode: str
     """Key of the live episode in the episode table."""
     history: Log[Step]

@@ -8,6 +8,8 @@ from certigraph.state.lessons import TrialState
 from certigraph.state.run import RunState
 from certigraph.state.sdp import SDPState
 from certigraph.state.step import StepState
+from certigraph.state.subtask import SubtaskState
+from certigraph.state.tdp import TDPState
 
 STATES: dict[str, Any] = {
     "sdp": SDPState,
@@ -21,6 +23,10 @@ STATES: dict[str, Any] = {
     "memgpt": ActingState,
     "iter_retgen": ActingState,
     "hypotheses": HypothesesState,
+    "tdp": TDPState,
+    "subtask": SubtaskState,
+    "plan_and_act": SubtaskState,
+    "cot": SubtaskState,
 }
 
 

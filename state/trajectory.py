@@ -45,6 +45,10 @@ class Event(Record):
     """None when the node raised: it changed nothing but what it spent."""
     replaced: list[str] = Field(default_factory=list)
     """Logs that the update begins anew instead of adding to: a new episode's."""
+    scope: str = ""
+    """Namespace of the inner graph that the node is of; empty for those of the run's own graph."""
+    subtask: str = ""
+    """Id of the node of a task graph that the inner graph solved."""
 
 
 class Resumed(Record):
@@ -52,6 +56,13 @@ class Resumed(Record):
 
     type: Literal["resumed"] = "resumed"
     superstep: int
+    scopes: dict[str, int] = Field(default_factory=dict)
+    """The same of inner graphs, by namespace."""
+
+    def keeps(self, event: Event) -> bool:
+        """Whether an event before this line is in the checkpoints that the run went on from."""
+        latest = self.scopes.get(event.scope, -1) if event.scope else self.superstep
+        return event.superstep <= latest and event.update is not None
 
 
 class Footer(Record):
@@ -91,7 +102,7 @@ class Trajectory(Record):
         growth = growth_of(kind)
         folded: dict[str, Any] = {"task": self.header.task.as_json(), **{name: [] for name in growth.lists}}
         certain = [event for event in self.events if event.update is not None]
-        for event in certain:
+        for event in (event for event in certain if not event.scope):
             _apply(folded, event, growth.logs)
         usage = [event.usage for event in certain]
         state = _validator(kind).validate_python({**folded, "usage": usage})
@@ -111,8 +122,8 @@ def assembled(lines: Iterable[Line]) -> Trajectory:
         elif isinstance(line, Footer):
             footer = line
         else:
-            superseded += [e for e in events if e.superstep > line.superstep or e.update is None]
-            events = [e for e in events if e.superstep <= line.superstep and e.update is not None]
+            superseded += [e for e in events if not line.keeps(e)]
+            events = [e for e in events if line.keeps(e)]
             footer = None
     if header is None:
         raise Fault("data", "the trajectory has no header line: its run stopped before it began; start it again")

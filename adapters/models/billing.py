@@ -12,12 +12,22 @@ from certigraph.adapters.models.meter import Call
 from certigraph.state.records import Usage
 
 
+class Place(NamedTuple):
+    """Where a node ran: in the graph itself, or in one that solved a node of it."""
+
+    scope: str = ""
+    """LangGraph's namespace of the inner graph; empty in the outer one."""
+    subtask: str = ""
+    """Id of the node that the inner graph solved; of nested ones the ids on the way, with slashes."""
+
+
 class Bill(NamedTuple):
     """What one execution of a node cost, and the model calls that it made."""
 
     superstep: int
     usage: Usage
     calls: list[Call]
+    place: Place = Place()
 
 
 Payer = Callable[[Bill], None]

@@ -1,0 +1,55 @@
+"""CoT, a plan written once and carried out without replanning (TDP paper, section 4.1), by TDP's own operators.
+
+The plan is for the whole task, and every action is decided with everything done before in sight.
+"""
+
+from typing import TypedDict, Unpack
+
+from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Checkpointer
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Operator
+from certigraph.graphs.assembly import add_path, assemble
+from certigraph.graphs.react import after_act
+from certigraph.nodes import acting_slots
+from certigraph.nodes import subtask_slots as slots
+from certigraph.nodes.act import act, reset
+from certigraph.nodes.decide import decide
+from certigraph.nodes.plan import plan
+from certigraph.state.run import RunInput
+from certigraph.state.run import world_ending as ending
+from certigraph.state.subtask import SubtaskState as State
+
+__all__ = ["State", "build", "ending", "graph"]
+
+CotGraph = CompiledStateGraph[State, Context, RunInput, State]
+
+SLOTS = (slots.RESET, slots.PLAN, slots.EXECUTE, acting_slots.ACT)
+
+
+class Operators(TypedDict, total=False):
+    """The keywords of `build`."""
+
+    reset: Operator
+    plan: Operator
+    execute: Operator
+    act: Operator
+
+
+def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> CotGraph:
+    """The graph of a plan made once, with operators of your own where a keyword names a slot.
+
+    Raises:
+        TypeError: a keyword names no slot.
+    """
+    defaults = Operators(reset=reset, plan=plan, execute=decide, act=act)
+    builder = assemble(State, RunInput, SLOTS, defaults, operators)
+    builder.add_edge(START, "reset")
+    add_path(builder, "reset", "plan", "execute", "act")
+    builder.add_conditional_edges("act", after_act, {"continue": "execute", "over": END})
+    return builder.compile(checkpointer=checkpointer, name="cot")
+
+
+graph = build()

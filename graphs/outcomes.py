@@ -1,0 +1,60 @@
+"""What became of a sub-task, read off the last state of whatever graph worked on it."""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any, Literal
+
+from certigraph.adapters.prompting import clipped, unquoted
+from certigraph.state.beliefs import belief_of
+from certigraph.state.certified import certified_state
+from certigraph.state.endings import GOAL, WORLD_ENDED
+from certigraph.state.searching import FINISH
+from certigraph.state.tdp import Outcome, SolveView
+
+MOST_RESULT = 1_000
+"""Characters of a result: a node that needs several of them still fits into a small model's context."""
+
+LATEST = 3
+"""Certified predicates that a result tells, the latest ones."""
+
+
+def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, stopped: str = "") -> Outcome:
+    """The outcome of a node.
+
+    Args:
+        graph: name of the graph that worked on it.
+        latest: its last state.
+        view: what the node was given.
+        stopped: what cut it off, if anything did.
+    """
+    reached = import_module(f"certigraph.graphs.{graph}").ending(latest)
+    handed_in = latest["observation"].done and latest.get("action") and latest["action"].kind == FINISH
+    status: Literal["completed", "failed"] = "completed" if reached == GOAL or handed_in else "failed"
+    steps = latest["history"][len(view["entry"].steps) :]
+    ended_copy = latest["observation"].done and view["entry"].apart and not view["last"]
+    return Outcome(
+        node=view["node"].id,
+        status="failed" if stopped else status,
+        result=clipped(unquoted(stopped or next(_told(latest), "")), MOST_RESULT),
+        ending=f"{WORLD_ENDED if ended_copy else reached}",
+        certified=tuple(p.text for p in certified_state(latest.get("certificates", ())).predicates),
+        steps=tuple(steps[:-1] if ended_copy and steps else steps),
+        taken=len(steps),
+        observation=latest["observation"],
+    )
+
+
+def _told(latest: Mapping[str, Any]) -> Iterator[str]:
+    """What tells the outcome best, and what tells it where that is missing."""
+    action, progress = latest.get("action"), latest.get("progress")
+    if action and action.kind == FINISH:
+        yield f"answer: {action.args.get('answer', '')}"
+    if progress and (progress.result or progress.reason):
+        yield progress.result or progress.reason
+    certified = certified_state(latest.get("certificates", ()))
+    if certified.predicates:
+        evidence = filter(None, certified.evidence[-LATEST:])
+        yield "; ".join([*(predicate.text for predicate in certified.predicates[-LATEST:]), *evidence])
+    if belief := belief_of(latest).text:  # type: ignore[arg-type]
+        yield belief
+    yield latest["observation"].text

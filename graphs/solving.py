@@ -1,0 +1,110 @@
+"""Solve: one node of TDP's task graph, worked on by a whole graph that runs inside the node.
+
+TDP's own is `subtask`. Any other will do that can tell that it reached its task: with SDP every sub-task is certified.
+"""
+
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+
+from certigraph.adapters.benchmarks import context_of, limits_of
+from certigraph.adapters.context import Context
+from certigraph.adapters.episodes import close_episode
+from certigraph.adapters.loops import off_loop
+from certigraph.adapters.prompting import listed, quoted
+from certigraph.adapters.protocols import Operator
+from certigraph.graphs.outcomes import outcome_of
+from certigraph.nodes.sharing import shared
+from certigraph.nodes.slots import SUBTASK
+from certigraph.nodes.specs import Spec, factory
+from certigraph.state.endings import LimitReached
+from certigraph.state.records import Task
+from certigraph.state.tdp import SolveView
+
+SUBTASK_GRAPH = "subtask"
+
+Graph = CompiledStateGraph[Any, Context, Any, Any]
+
+
+@factory
+def solve(*, graph: str = SUBTASK_GRAPH, **operators: Operator) -> Operator:
+    """Solve each node by the graph of that name, with operators of your own where a keyword names a slot of it.
+
+    Raises:
+        TypeError: a keyword names no slot of that graph.
+    """
+    return _solving(import_module(f"certigraph.graphs.{graph}").build(**operators))
+
+
+def as_solver(given: Any) -> Operator:
+    """The operator of what `tdp.build(solve=...)` takes: an operator, a graph's name or module, or a compiled graph."""
+    if isinstance(given, ModuleType):
+        given = given.__name__.rpartition(".")[2]
+    if isinstance(given, str):
+        return solve(graph=given)
+    return _remembered(given) if isinstance(given, CompiledStateGraph) else given
+
+
+def _remembered(graph: Graph) -> Operator:
+    """A graph that was built already, under a spec by which it can be built again."""
+    operators = {name: node.metadata["operator"] for name, node in graph.builder.nodes.items() if node.metadata}
+    usual = import_module(f"certigraph.graphs.{graph.name}").graph.builder.nodes
+    own = {
+        k: Spec.model_validate(v) for k, v in operators.items() if k not in usual or v != usual[k].metadata["operator"]
+    }
+    operator = _solving(graph)
+    operator.spec = Spec(name="solve", args={"graph": graph.name, **own})  # type: ignore[attr-defined]
+    return operator
+
+
+def _solving(graph: Graph) -> Operator:
+    takes_known = "known" in graph.channels
+
+    async def solve(state: SolveView, runtime: Runtime[Context]) -> dict[str, Any]:
+        known = tuple(f"{outcome.node}: {outcome.result}" for outcome in state["needed"])
+        given = {"entry": state["entry"], "last": state["last"], "known": known}
+        task = _task(state, () if takes_known else known)
+        latest, stopped = await _latest(graph, {**given, "task": task}, state, _context(state, runtime))
+        outcome = outcome_of(graph.name, latest, state, stopped)
+        return {"outcomes": [outcome], "usage": latest.get("usage", []), "spent": latest["spent"]}
+
+    solve.graph = graph  # type: ignore[attr-defined]
+    return solve
+
+
+async def _latest(graph: Graph, given: Any, state: SolveView, context: Context) -> tuple[Any, str]:
+    """The latest state of the inner graph, and what cut it off where that is no concern of the other nodes."""
+    latest: Any = {}
+    told: Any = {"metadata": {SUBTASK: state["node"].id}}
+    try:
+        async for values in graph.astream(given, told, context=context, stream_mode="values"):
+            latest = values
+    except LimitReached as reached:
+        if "spent" not in latest or (reached.kind != "steps" and state["share"] == 1):
+            raise
+        return latest, str(reached)
+    finally:
+        if state["entry"].apart:
+            await off_loop(close_episode, state["entry"].episode)
+    return latest, ""
+
+
+def _task(state: SolveView, known: tuple[str, ...]) -> Task:
+    """The sub-task as a task of its own: whoever works on it sees no other goal."""
+    goal = state["node"].task
+    if state["last"]:
+        goal += f"\nIt settles the whole task: {state['task'].goal}"
+    if known:
+        goal += f"\nKnown from before:\n{quoted(listed(known))}"
+    return state["task"].model_copy(update={"goal": goal, "condition": ""})
+
+
+def _context(state: SolveView, runtime: Runtime[Context]) -> Context:
+    context, entry = context_of(runtime), state["entry"]
+    most = {"steps": len(entry.steps) + state["steps"], "trials": 1}
+    limits = limits_of(state["task"], runtime).model_copy(update=most)
+    apart = {"environment": None} if entry.apart else {}
+    return shared(context, state["spent"], state["share"]).model_copy(update={"limits": limits, **apart})

@@ -1,0 +1,82 @@
+"""One sub-task of TDP (section 3.3): plan it, act along the plan, let the Supervisor judge after every action.
+
+What goes against the plan has it made anew, for this sub-task alone. Everything here sees the sub-task's specification,
+the outcomes of those that it needs, and its own trace.
+"""
+
+from typing import TypedDict, Unpack
+
+from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Checkpointer
+
+from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Operator
+from certigraph.graphs.assembly import add_path, assemble
+from certigraph.nodes import acting_slots, gathering_slots
+from certigraph.nodes import subtask_slots as slots
+from certigraph.nodes.act import act, reset
+from certigraph.nodes.decide import execute
+from certigraph.nodes.memory import with_memory
+from certigraph.nodes.plan import plan, replan
+from certigraph.nodes.supervise import supervise
+from certigraph.state.subtask import SubtaskInput, ending
+from certigraph.state.subtask import SubtaskState as State
+
+__all__ = ["Operators", "State", "build", "ending", "graph"]
+
+SubtaskGraph = CompiledStateGraph[State, Context, SubtaskInput, State]
+
+SLOTS = (
+    slots.RESET,
+    slots.PLAN,
+    slots.EXECUTE,
+    acting_slots.ACT,
+    gathering_slots.MEMORY,
+    gathering_slots.GATE,
+    slots.SUPERVISE,
+    slots.REPLAN,
+)
+
+
+def after_supervise(state: State, runtime: Runtime[Context]) -> str:
+    """`more` along the plan, `off_plan` when it is to be made anew, `done` when completed, failed or out of steps."""
+    progress = state["progress"]
+    if progress.status != "needs_more_steps" or acting_slots.over(state, runtime):
+        return "done"
+    replans_left = state["replanned"] < limits_of(state["task"], runtime).replans
+    return "off_plan" if progress.off_plan and replans_left else "more"
+
+
+class Operators(TypedDict, total=False):
+    """The keywords of `build`. `memory` and `gate` are optional nodes (CGDP)."""
+
+    reset: Operator
+    plan: Operator
+    execute: Operator
+    act: Operator
+    memory: Operator | str
+    gate: Operator
+    supervise: Operator
+    replan: Operator
+
+
+def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> SubtaskGraph:
+    """The graph of a sub-task, with operators of your own where a keyword names a slot.
+
+    Raises:
+        TypeError: a keyword names no slot.
+    """
+    defaults = Operators(reset=reset, plan=plan, execute=execute, act=act, supervise=supervise, replan=replan)
+    builder = assemble(State, SubtaskInput, SLOTS, defaults, with_memory(operators))
+    builder.add_edge(START, "reset")
+    add_path(builder, "reset", "plan", "execute", "act", "memory", "gate", "supervise")
+    paths = {"more": "execute", "off_plan": "replan", "done": END}
+    builder.add_conditional_edges("supervise", after_supervise, paths)
+    builder.add_edge("replan", "execute")
+    return builder.compile(checkpointer=checkpointer, name="subtask")
+
+
+graph = build()
