@@ -5,6 +5,7 @@ from typing import Any
 
 from certigraph.adapters.protocols import Benchmark
 from certigraph.graphs.exploring import explore
+from certigraph.graphs.solving import solve
 from certigraph.nodes.act import act
 from certigraph.nodes.aggregate import aggregate
 from certigraph.nodes.answer import answer
@@ -74,6 +75,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "retrieving": retrieving,
     "shadow": shadow,
     "smooth_gate": smooth_gate,
+    "solve": solve,
     "structured": structured,
     "validate": validate,
 }

@@ -8,14 +8,14 @@ from certigraph.adapters.prompting import clipped, unquoted
 from certigraph.state.beliefs import belief_of
 from certigraph.state.certified import certified_state
 from certigraph.state.endings import GOAL, WORLD_ENDED
-from certigraph.state.searching import FINISH
+from certigraph.state.searching import ANSWERS, FINISH
 from certigraph.state.tdp import Outcome, SolveView
 
 MOST_RESULT = 1_000
 """Characters of a result: a node that needs several of them still fits into a small model's context."""
 
 LATEST = 3
-"""Certified predicates that a result tells, the latest ones."""
+"""Certificates that a result tells, the latest ones."""
 
 
 def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, stopped: str = "") -> Outcome:
@@ -47,14 +47,12 @@ def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, stopped: 
 def _told(latest: Mapping[str, Any]) -> Iterator[str]:
     """What tells the outcome best, and what tells it where that is missing."""
     action, progress = latest.get("action"), latest.get("progress")
-    if action and action.kind == FINISH:
+    if action and action.kind in ANSWERS:
         yield f"answer: {action.args.get('answer', '')}"
     if progress and (progress.result or progress.reason):
         yield progress.result or progress.reason
-    certified = certified_state(latest.get("certificates", ()))
-    if certified.predicates:
-        evidence = filter(None, certified.evidence[-LATEST:])
-        yield "; ".join([*(predicate.text for predicate in certified.predicates[-LATEST:]), *evidence])
+    if certificates := latest.get("certificates"):
+        yield "; ".join(f"{c.targets[-1].text} ({c.action.text})" for c in certificates[-LATEST:])
     if belief := belief_of(latest).text:  # type: ignore[arg-type]
         yield belief
     yield latest["observation"].text

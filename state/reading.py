@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from certigraph.state.endings import Fault
-from certigraph.state.trajectory import SCHEMA, Line, Trajectory, assembled
+from certigraph.state.trajectory import READABLE, SCHEMA, Line, Trajectory, assembled
 
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
 
@@ -58,7 +58,8 @@ def parse_line(text: str | bytes) -> Line:
 
 def _check_schema(header: dict[str, Any]) -> None:
     found, versions = header.get("schema_version", SCHEMA), header.get("versions")
-    if found != SCHEMA:
+    if found not in READABLE:
         wrote = versions.get("certigraph", "") if isinstance(versions, dict) else ""
+        readable = " and ".join(map(str, READABLE))
         told = f"trajectory schema {found!r}, written by certigraph {wrote or 'of an unknown version'}; this one reads"
-        raise Fault("data", f"{told} {SCHEMA}: read it with the certigraph that wrote it, or start the run anew")
+        raise Fault("data", f"{told} {readable}: read it with the certigraph that wrote it, or start the run anew")

@@ -15,7 +15,10 @@ from certigraph.state.endings import INTERRUPTED, Fault
 from certigraph.state.records import Record, Scores, Task, Usage
 from certigraph.state.states import state_type
 
-SCHEMA = 2
+SCHEMA = 3
+
+READABLE = (2, 3)
+"""Schemas that can be read. Since 3 there are events of graphs inside nodes, with `scope` and `subtask`."""
 
 
 class Header(Record):
