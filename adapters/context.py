@@ -7,6 +7,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from certigraph.adapters.protocols import Limits
 from certigraph.state.records import Record, Spent
+from certigraph.state.run import Entry
 
 ROLES = ("planner", "executor", "validator", "extractor", "memory", "judge")
 """The roles in which operators ask models."""
@@ -50,4 +51,5 @@ class Context(BaseModel):
     environment: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live environment to act in")
     chat: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live LangChain chat model for every role")
     callbacks: SkipJsonSchema[Any] = Field(None, exclude=True, description="LangChain callbacks of the run")
+    entry: SkipJsonSchema[Entry | None] = Field(None, exclude=True, description="where a part of another run begins")
     admissible: SkipJsonSchema[Any] = Field(None, exclude=True, description="lists what the live world admits now")

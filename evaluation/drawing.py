@@ -33,9 +33,17 @@ def draw_png(drawing: Graph, path: Path) -> Path:
 
 
 def dot_source(drawing: Graph) -> str:
-    """The graph in Graphviz's language; conditional edges are dashed and named."""
-    nodes = [f'"{name}" [label="{name.strip("_")}"]' for name in drawing.nodes]
+    """The graph in Graphviz's language; conditional edges are dashed and named, graphs inside nodes are boxed."""
+    inner = sorted({name.rpartition(":")[0] for name in drawing.nodes} - {""})
+    boxes = [f'subgraph "cluster_{box}" {{ label="{box}"; {_nodes(drawing, box)} }}' for box in inner]
+    nodes = [_nodes(drawing, ""), *boxes]
     return "digraph {\n" + ";\n".join([*STYLE, *nodes, *map(_edge, drawing.edges)]) + "\n}\n"
+
+
+def _nodes(drawing: Graph, box: str) -> str:
+    """The nodes of the graph in a box, or of those in none."""
+    names = [name for name in drawing.nodes if name.rpartition(":")[0] == box]
+    return "; ".join(f'"{name}" [label="{name.rpartition(":")[2].strip("_")}"]' for name in names)
 
 
 def _edge(edge: Edge) -> str:

@@ -107,4 +107,4 @@ def _handed_in(latest: ActingState) -> Action | None:
 
 def _shared(state: ExploreView, context: Context) -> Context:
     """The context of one search: a world of its own, and its part of the budget."""
-    return shared(context, state["spent"], state["share"]).model_copy(update={"environment": None})
+    return shared(context, state["spent"], state["share"]).model_copy(update={"environment": None, "entry": None})

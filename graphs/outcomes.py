@@ -7,7 +7,7 @@ from typing import Any, Literal
 from certigraph.adapters.prompting import clipped, unquoted
 from certigraph.state.beliefs import belief_of
 from certigraph.state.certified import certified_state
-from certigraph.state.endings import GOAL, WORLD_ENDED
+from certigraph.state.endings import GOAL
 from certigraph.state.searching import ANSWERS, FINISH
 from certigraph.state.tdp import Outcome, SolveView
 
@@ -31,12 +31,12 @@ def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, stopped: 
     handed_in = latest["observation"].done and latest.get("action") and latest["action"].kind == FINISH
     status: Literal["completed", "failed"] = "completed" if reached == GOAL or handed_in else "failed"
     steps = latest["history"][len(view["entry"].steps) :]
-    ended_copy = latest["observation"].done and view["entry"].apart and not view["last"]
+    ended_copy = latest["observation"].done and view["entry"].apart and not view["entry"].last
     return Outcome(
         node=view["node"].id,
         status="failed" if stopped else status,
-        result=clipped(unquoted(stopped or next(_told(latest), "")), MOST_RESULT),
-        ending=f"{WORLD_ENDED if ended_copy else reached}",
+        result=clipped(unquoted(stopped or next(filter(None, _told(latest)), "")), MOST_RESULT),
+        ending=reached,
         certified=tuple(p.text for p in certified_state(latest.get("certificates", ())).predicates),
         steps=tuple(steps[:-1] if ended_copy and steps else steps),
         taken=len(steps),
@@ -45,14 +45,12 @@ def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, stopped: 
 
 
 def _told(latest: Mapping[str, Any]) -> Iterator[str]:
-    """What tells the outcome best, and what tells it where that is missing."""
+    """What may tell the outcome, the best first; some of it may be empty."""
     action, progress = latest.get("action"), latest.get("progress")
     if action and action.kind in ANSWERS:
         yield f"answer: {action.args.get('answer', '')}"
-    if progress and (progress.result or progress.reason):
-        yield progress.result or progress.reason
-    if certificates := latest.get("certificates"):
-        yield "; ".join(f"{c.targets[-1].text} ({c.action.text})" for c in certificates[-LATEST:])
-    if belief := belief_of(latest).text:  # type: ignore[arg-type]
-        yield belief
+    yield progress.result if progress else ""
+    yield "; ".join(f"{c.targets[-1].text} ({c.action.text})" for c in latest.get("certificates", ())[-LATEST:])
+    yield belief_of(latest).text  # type: ignore[arg-type]
+    yield progress.reason if progress else ""
     yield latest["observation"].text

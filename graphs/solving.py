@@ -61,13 +61,11 @@ def _remembered(graph: Graph) -> Operator:
 
 
 def _solving(graph: Graph) -> Operator:
-    takes_known = "known" in graph.channels
+    shows_known = "known" in graph.channels
 
     async def solve(state: SolveView, runtime: Runtime[Context]) -> dict[str, Any]:
-        known = tuple(f"{outcome.node}: {outcome.result}" for outcome in state["needed"])
-        given = {"entry": state["entry"], "last": state["last"], "known": known}
-        task = _task(state, () if takes_known else known)
-        latest, stopped = await _latest(graph, {**given, "task": task}, state, _context(state, runtime))
+        task = _task(state, tells_known=not shows_known)
+        latest, stopped = await _latest(graph, task, state, _context(state, runtime))
         outcome = outcome_of(graph.name, latest, state, stopped)
         return {"outcomes": [outcome], "usage": latest.get("usage", []), "spent": latest["spent"]}
 
@@ -75,12 +73,12 @@ def _solving(graph: Graph) -> Operator:
     return solve
 
 
-async def _latest(graph: Graph, given: Any, state: SolveView, context: Context) -> tuple[Any, str]:
+async def _latest(graph: Graph, task: Task, state: SolveView, context: Context) -> tuple[Any, str]:
     """The latest state of the inner graph, and what cut it off where that is no concern of the other nodes."""
     latest: Any = {}
     told: Any = {"metadata": {SUBTASK: state["node"].id}}
     try:
-        async for values in graph.astream(given, told, context=context, stream_mode="values"):
+        async for values in graph.astream({"task": task}, told, context=context, stream_mode="values"):
             latest = values
     except LimitReached as reached:
         if "spent" not in latest or (reached.kind != "steps" and state["share"] == 1):
@@ -92,13 +90,13 @@ async def _latest(graph: Graph, given: Any, state: SolveView, context: Context) 
     return latest, ""
 
 
-def _task(state: SolveView, known: tuple[str, ...]) -> Task:
+def _task(state: SolveView, *, tells_known: bool) -> Task:
     """The sub-task as a task of its own: whoever works on it sees no other goal."""
-    goal = state["node"].task
-    if state["last"]:
+    goal, entry = state["node"].task, state["entry"]
+    if entry.last:
         goal += f"\nIt settles the whole task: {state['task'].goal}"
-    if known:
-        goal += f"\nKnown from before:\n{quoted(listed(known))}"
+    if entry.known and tells_known:
+        goal += f"\nKnown from before:\n{quoted(listed(entry.known))}"
     return state["task"].model_copy(update={"goal": goal, "condition": ""})
 
 
@@ -107,4 +105,5 @@ def _context(state: SolveView, runtime: Runtime[Context]) -> Context:
     most = {"steps": len(entry.steps) + state["steps"], "trials": 1}
     limits = limits_of(state["task"], runtime).model_copy(update=most)
     apart = {"environment": None} if entry.apart else {}
-    return shared(context, state["spent"], state["share"]).model_copy(update={"limits": limits, **apart})
+    own = {"limits": limits, "entry": entry, **apart}
+    return shared(context, state["spent"], state["share"]).model_copy(update=own)

@@ -22,12 +22,13 @@ from certigraph.nodes.decide import execute
 from certigraph.nodes.memory import with_memory
 from certigraph.nodes.plan import plan, replan
 from certigraph.nodes.supervise import supervise
-from certigraph.state.subtask import SubtaskInput, ending
+from certigraph.state.run import RunInput
 from certigraph.state.subtask import SubtaskState as State
+from certigraph.state.subtask import ending
 
 __all__ = ["Operators", "State", "build", "ending", "graph"]
 
-SubtaskGraph = CompiledStateGraph[State, Context, SubtaskInput, State]
+SubtaskGraph = CompiledStateGraph[State, Context, RunInput, State]
 
 SLOTS = (
     slots.RESET,
@@ -70,7 +71,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
         TypeError: a keyword names no slot.
     """
     defaults = Operators(reset=reset, plan=plan, execute=execute, act=act, supervise=supervise, replan=replan)
-    builder = assemble(State, SubtaskInput, SLOTS, defaults, with_memory(operators))
+    builder = assemble(State, RunInput, SLOTS, defaults, with_memory(operators))
     builder.add_edge(START, "reset")
     add_path(builder, "reset", "plan", "execute", "act", "memory", "gate", "supervise")
     paths = {"more": "execute", "off_plan": "replan", "done": END}

@@ -6,7 +6,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
-from certigraph.adapters.benchmarks import benchmark_of, in_world, limits_of
+from certigraph.adapters.benchmarks import benchmark_of, context_of, in_world, limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import close_episode, live_episode
 from certigraph.adapters.models.meter import current_meter
@@ -24,7 +24,7 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     A run that is a part of another goes on in the world of that (`Entry`).
     """
     task = _whole(Task.model_validate(state["task"]), runtime)
-    if entry := state.get("entry"):
+    if entry := context_of(runtime).entry:
         return {"task": task, "episode": entry.episode, **await in_world(_entered, task, runtime, entry, task, runtime)}
     thread = runtime.execution_info.thread_id if runtime.execution_info else None
     key = f"{thread or 'run'}:{uuid.uuid4().hex[:8]}"

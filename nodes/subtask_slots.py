@@ -2,7 +2,7 @@
 
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.benchmarks import benchmark_of
+from certigraph.adapters.benchmarks import benchmark_of, context_of
 from certigraph.adapters.context import Context
 from certigraph.nodes import acting_slots
 from certigraph.nodes.slots import Slot, Update
@@ -15,7 +15,9 @@ OUTLINED = frozenset({"outline"})
 
 def _begun(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
     update = acting_slots.RESET.record(state, update, runtime)
-    return {**update, "outline": (), "progress": Progress(), "replanned": 0}
+    entry = context_of(runtime).entry
+    given = {"known": entry.known if entry else (), "last": bool(entry and entry.last)}
+    return {**update, **given, "outline": (), "progress": Progress(), "replanned": 0}
 
 
 def _again(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -25,7 +27,7 @@ def _again(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Up
 def _settled(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
     """Where the task is settled by handing something in, its goal is completed by that and by nothing said of it."""
     progress: Progress = update["progress"]
-    waits = state.get("last", False) and _hands_in(state, runtime) and not state["observation"].done
+    waits = state["last"] and _hands_in(state, runtime) and not state["observation"].done
     if waits and progress.status == "completed":
         progress = Progress(status="needs_more_steps", guidance=HAND_IN)
     return {"progress": progress}

@@ -55,12 +55,9 @@ def solve_views(state: TDPState, runtime: Runtime[Context]) -> list[SolveView]:
 
 
 def _solve_view(state: TDPState, node: Node, allowed: int, share: int) -> SolveView:
-    goal, outcomes = state["dag"].goal, {outcome.node: outcome for outcome in state["outcomes"]}
     return {
         "task": state["task"],
         "node": node,
-        "needed": [outcomes[need] for need in node.needs],
-        "last": goal is not None and node.id == goal.id,
         "entry": _entry(state, node),
         "steps": allowed,
         "share": share,
@@ -69,12 +66,20 @@ def _solve_view(state: TDPState, node: Node, allowed: int, share: int) -> SolveV
 
 
 def _entry(state: TDPState, node: Node) -> Entry:
+    outcomes = {outcome.node: outcome for outcome in state["outcomes"]}
+    known = tuple(f"{need}: {outcomes[need].result}" for need in node.needs)
+    entry = Entry(
+        episode=state["episode"],
+        steps=tuple(state["history"]),
+        observation=state["observation"],
+        known=known,
+        last=node == state["dag"].goal,
+    )
     if not state["concurrent"]:
-        return Entry(episode=state["episode"], steps=tuple(state["history"]), observation=state["observation"])
-    before, outcomes = state["dag"].before(node.id), {outcome.node: outcome for outcome in state["outcomes"]}
+        return entry
+    before = state["dag"].before(node.id)
     steps = tuple(step for id_ in state["dag"].order() if id_ in before for step in outcomes[id_].steps)
-    key = f"{state['episode']}/{node.id}"
-    return Entry(episode=key, steps=steps, observation=state["observation"], apart=True)
+    return entry.model_copy(update={"episode": f"{entry.episode}/{node.id}", "steps": steps, "apart": True})
 
 
 RESET = Slot("reset", OPENED, record=_undecomposed, opens_books=True)

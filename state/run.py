@@ -1,7 +1,7 @@
 """What the state of every graph has: the task, the live episode's log, what the world shows, and what was spent."""
 
 from operator import add
-from typing import Annotated, NotRequired
+from typing import Annotated
 
 from typing_extensions import TypedDict
 
@@ -19,7 +19,7 @@ class Evidence(Record):
 
 
 class Entry(Record):
-    """Where a run begins that goes on in the world of another: TDP's sub-tasks do."""
+    """Where a run begins that is a part of another, in its world: TDP's sub-tasks are such runs."""
 
     episode: str
     """Key of the live episode."""
@@ -29,20 +29,22 @@ class Entry(Record):
     """What it answered last."""
     apart: bool = False
     """Whether the run gets a copy of the world, where those steps are repeated first."""
+    known: tuple[str, ...] = ()
+    """What the parts that it builds on came to."""
+    last: bool = False
+    """Whether it settles the whole task."""
 
 
 class RunInput(TypedDict):
-    """What a caller gives: a task, or just its benchmark and id; `entry` where the run is a part of another."""
+    """What a caller gives: a task, or just its benchmark and id."""
 
     task: Task
-    entry: NotRequired[Entry]
 
 
 class RunState(TypedDict, total=False):
     """The channels that the nodes `reset` and `act` and the meter write; every graph's state extends them."""
 
     task: Task
-    entry: Entry
     episode: str
     """Key of the live episode in the episode table."""
     history: Log[Step]

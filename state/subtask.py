@@ -4,14 +4,15 @@ Plan-and-Act and the one-shot plan use the same state for the whole task.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NotRequired
+from typing import Literal
 
 from typing_extensions import TypedDict
 
 from certigraph.state.acting import ActingState, DecideView, Turn, decide_view, remembered_turns
+from certigraph.state.beliefs import Belief, belief_of
 from certigraph.state.endings import GAVE_UP, GOAL
 from certigraph.state.records import Record, Task
-from certigraph.state.run import Evidence, RunInput
+from certigraph.state.run import Evidence
 
 
 class Progress(Record):
@@ -27,15 +28,8 @@ class Progress(Record):
     """What those who need the sub-task have to know; once it has ended."""
 
 
-class SubtaskInput(RunInput):
-    """What a dispatched sub-task is given. Its specification is the task's goal."""
-
-    known: NotRequired[tuple[str, ...]]
-    last: NotRequired[bool]
-
-
 class SubtaskState(ActingState, total=False):
-    """Everything that one sub-task knows; `outline` is its plan."""
+    """Everything that one sub-task knows. Its specification is its task's goal, `outline` its plan."""
 
     known: tuple[str, ...]
     """The outcomes of the sub-tasks that it needs."""
@@ -60,6 +54,7 @@ class ReplanView(PlanView):
 
     outline: Sequence[str]
     turns: Sequence[Turn]
+    belief: Belief
     reason: str
 
 
@@ -68,13 +63,14 @@ class SuperviseView(PlanView):
 
     outline: Sequence[str]
     turns: Sequence[Turn]
+    belief: Belief
     last: bool
 
 
 def plan_view(state: SubtaskState) -> PlanView:
     """The part of the state that the Planner may read."""
     task = state["task"]
-    return {"task": task, "assignment": task.goal, "known": state.get("known", ()), "evidence": state["evidence"]}
+    return {"task": task, "assignment": task.goal, "known": state["known"], "evidence": state["evidence"]}
 
 
 def execute_view(state: SubtaskState) -> DecideView:
@@ -82,23 +78,26 @@ def execute_view(state: SubtaskState) -> DecideView:
     guidance = state["progress"].guidance if "progress" in state else ""
     seen = decide_view(state)
     steps = [f"Plan, step {number}: {step}" for number, step in enumerate(state["outline"], 1)]
-    told = [*state.get("known", ()), *steps, *([f"Now: {guidance}"] if guidance else []), *seen["advice"]]
+    told = [*state["known"], *steps, *([f"Now: {guidance}"] if guidance else []), *seen["advice"]]
     return {**seen, "advice": tuple(told)}
 
 
 def supervise_view(state: SubtaskState) -> SuperviseView:
     """The part of the state that the Supervisor of a sub-task may read."""
-    traced = {"outline": state["outline"], "turns": remembered_turns(state), "last": state.get("last", False)}
-    return {**plan_view(state), **traced}  # type: ignore[typeddict-item]
+    return {**_traced(state), "last": state["last"]}  # type: ignore[typeddict-item]
 
 
 def replan_view(state: SubtaskState) -> ReplanView:
     """The part of the state that the Planner may read when the plan is made anew."""
     reason = state["progress"].reason if "progress" in state else ""
-    traced = {"outline": state["outline"], "turns": remembered_turns(state), "reason": reason}
-    return {**plan_view(state), **traced}  # type: ignore[typeddict-item]
+    return {**_traced(state), "reason": reason}  # type: ignore[typeddict-item]
 
 
 def ending(state: SubtaskState) -> str:
     """`goal` where its Supervisor calls it completed."""
     return GOAL if state["progress"].status == "completed" else GAVE_UP
+
+
+def _traced(state: SubtaskState) -> dict[str, object]:
+    traced = {"outline": state["outline"], "turns": remembered_turns(state), "belief": belief_of(state)}
+    return {**plan_view(state), **traced}

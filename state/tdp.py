@@ -54,14 +54,10 @@ class DecomposeView(TypedDict):
 
 
 class SolveView(TypedDict):
-    """What a dispatched node gets: its specification, what it needs, where it begins, and its part of the budget."""
+    """What a dispatched node gets: its specification, where it begins and with what, and its part of the budget."""
 
     task: Task
     node: Node
-    needed: Sequence[Outcome]
-    """The outcomes of the nodes that it needs, in the order of its `needs`."""
-    last: bool
-    """Whether it is the goal, which settles the task."""
     entry: Entry
     steps: int
     """World steps that it may take."""

@@ -14,11 +14,11 @@ def graph_command(
     swap: Swaps = None,
     png: Annotated[Path | None, typer.Option(help="Write a PNG instead of printing Mermaid.")] = None,
 ) -> None:
-    """Draw a graph: Mermaid text, or a PNG where Graphviz is installed."""
+    """Draw a graph with the graphs inside its nodes: Mermaid text, or a PNG where Graphviz is installed."""
     from certigraph.evaluation.drawing import draw_png
     from certigraph.evaluation.settings import build_graph, parse_swap
 
-    drawing = build_graph(graph, dict(map(parse_swap, swap or []))).get_graph()
+    drawing = build_graph(graph, dict(map(parse_swap, swap or []))).get_graph(xray=True)
     typer.echo(draw_png(drawing, png) if png else drawing.draw_mermaid())
 
 
