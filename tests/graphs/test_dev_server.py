@@ -109,6 +109,15 @@ def test_a_graph_is_drawn_with_its_named_edges(graph: str, server: httpx.Client)
         assert named == planned | {"forced"}
 
 
+def test_the_graph_inside_a_node_is_drawn_with_xray(server: httpx.Client):
+    drawing = got(server.get(f"/assistants/{assistant(server, 'tdp')}/graph", params={"xray": True}))
+    named = {edge["data"] for edge in drawing["edges"] if edge.get("conditional")}
+    assert {"solve:plan", "solve:execute", "solve:act", "solve:supervise", "solve:replan"} <= {
+        node["id"] for node in drawing["nodes"]
+    }
+    assert {"ready", "finished", "batch_done", "over", "more", "off_plan", "done"} == named
+
+
 @pytest.mark.parametrize("graph", CONFIG["graphs"])
 def test_a_graph_has_its_context_form_and_asks_for_a_task_alone(graph: str, server: httpx.Client):
     schemas = got(server.get(f"/assistants/{assistant(server, graph)}/schemas"))
