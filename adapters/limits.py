@@ -8,11 +8,14 @@ PAPER_LIMITS: Mapping[str, Limits] = {
     "assistantbench": Limits(attempts=3, replans=2, steps=30, subqueries=5),
     "blocksworld": Limits(),
     "hotpotqa": Limits(attempts=3, replans=2, steps=20, passages=10),
+    "hotpotqa:interactive": Limits(attempts=3, replans=2, steps=30, passages=10),
     "locomo": Limits(replans=2, steps=20),
     "musique": Limits(attempts=3, replans=2, steps=25, passages=10),
     "scienceworld": Limits(attempts=30, replans=5, steps=500, options=20),
+    "scienceworld:tdp": Limits(attempts=30, replans=2, steps=60, options=20),
     "swe_qa": Limits(replans=2, steps=30, passages=5),
     "travelplanner": Limits(attempts=3, replans=5, steps=60),
+    "travelplanner:tools": Limits(steps=50, replans=2),
 }
 """Attempts, replans and steps of SDP (appendix A) by benchmark; BlocksWorld, LoCoMo and SWE-QA, which it did not run,
-have our own."""
+have our own. Of the configurations that are named, steps are TDP's (appendix B), which gives no number of replans."""

@@ -3,6 +3,7 @@
 TDP's own is `subtask`. Any other will do that can tell that it reached its task: with SDP every sub-task is certified.
 """
 
+from collections.abc import AsyncIterator
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -13,7 +14,7 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.benchmarks import context_of, limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import close_episode
-from certigraph.adapters.loops import off_loop
+from certigraph.adapters.loops import invoked, off_loop
 from certigraph.adapters.prompting import listed, quoted
 from certigraph.adapters.protocols import Operator
 from certigraph.graphs.outcomes import outcome_of
@@ -78,7 +79,7 @@ async def _latest(graph: Graph, task: Task, state: SolveView, context: Context) 
     latest: Any = {}
     told: Any = {"metadata": {SUBTASK: state["node"].id}}
     try:
-        async for values in graph.astream({"task": task}, told, context=context, stream_mode="values"):
+        async for values in _states(graph, {"task": task}, told, context):
             latest = values
     except LimitReached as reached:
         if "spent" not in latest or (reached.kind != "steps" and state["share"] == 1):
@@ -90,6 +91,16 @@ async def _latest(graph: Graph, task: Task, state: SolveView, context: Context) 
     return latest, ""
 
 
+async def _states(graph: Graph, given: Any, told: Any, context: Context) -> AsyncIterator[Any]:
+    """The states of the inner graph, which keeps its checkpoints where the outer one does, and in the same way."""
+    if invoked():
+        for values in graph.stream(given, told, context=context, stream_mode="values"):
+            yield values
+    else:
+        async for values in graph.astream(given, told, context=context, stream_mode="values"):
+            yield values
+
+
 def _task(state: SolveView, *, tells_known: bool) -> Task:
     """The sub-task as a task of its own: whoever works on it sees no other goal."""
     goal, entry = state["node"].task, state["entry"]
@@ -97,7 +108,7 @@ def _task(state: SolveView, *, tells_known: bool) -> Task:
         goal += f"\nIt settles the whole task: {state['task'].goal}"
     if entry.known and tells_known:
         goal += f"\nKnown from before:\n{quoted(listed(entry.known))}"
-    return state["task"].model_copy(update={"goal": goal, "condition": ""})
+    return state["task"].model_copy(update={"goal": goal, "condition": state["node"].task})
 
 
 def _context(state: SolveView, runtime: Runtime[Context]) -> Context:

@@ -33,12 +33,21 @@ def factory(make: Callable[P, Operator]) -> Callable[P, Operator]:
     @wraps(make)
     def remembering(*args: P.args, **kwargs: P.kwargs) -> Operator:
         operator = make(*args, **kwargs)
-        given = inspect.signature(make).bind(*args, **kwargs).arguments
+        given = _flat(inspect.signature(make).bind(*args, **kwargs))
         operator.spec = Spec(name=_name(make), args={k: _plain(v) for k, v in given.items()})  # type: ignore[attr-defined]
         return operator
 
     remembering.makes_operator = True  # type: ignore[attr-defined]
     return remembering
+
+
+def _flat(bound: inspect.BoundArguments) -> dict[str, Any]:
+    """The arguments by name, those of `**operators` too, as they are given again."""
+    given = dict(bound.arguments)
+    for name, parameter in bound.signature.parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            given |= given.pop(name, {})
+    return given
 
 
 def spec_of(operator: Operator) -> Spec:

@@ -19,13 +19,13 @@ MOST_RESULT = 600
 
 
 class Judgement(BaseModel):
-    """The model's answer."""
+    """The model's answer. It is asked for after every action: what does not apply need not be written."""
 
     reason: Annotated[str, Cut(160)]
     status: Literal["needs_more_steps", "completed", "failed"]
-    off_plan: bool
-    guidance: Annotated[str, Cut(160)]
-    result: Annotated[str, Cut(MOST_RESULT)]
+    off_plan: bool = False
+    guidance: Annotated[str, Cut(160)] = ""
+    result: Annotated[str, Cut(MOST_RESULT)] = ""
 
 
 @specialised
@@ -57,7 +57,7 @@ How does the assignment stand after the latest answer?
 reason: what that answer shows, in one short sentence.
 status: completed once what was observed fulfils the assignment, failed if it cannot be fulfilled, else
 needs_more_steps.
-off_plan: true only if what was observed makes the plan impossible to go on with.
-guidance: what to do next, in a few words; empty if completed.
-result: if completed, what others must know of it, with names and figures copied as they stand; else empty.
+off_plan: true only if what was observed makes the plan impossible to go on with; else left out.
+guidance: what to do next, in a few words; left out if completed.
+result: if completed, what others must know of it, with names and figures copied as they stand; else left out.
 """

@@ -49,9 +49,15 @@ def solve_views(state: TDPState, runtime: Runtime[Context]) -> list[SolveView]:
     """What each node of the next batch gets; one node in a world that cannot be stepped in copies."""
     batch = state["dag"].ready[: None if state["concurrent"] else 1]
     left = limits_of(state["task"], runtime).steps - steps_taken(state)
-    later = len(state["dag"].pending) - len(batch)
-    allowed = max((left - later) // len(batch), 1) if batch else 0  # a step is kept for every node that comes later
-    return [_solve_view(state, node, allowed, len(batch)) for node in batch]
+    return [_solve_view(state, node, _allowed(left, state, len(batch)), len(batch)) for node in batch]
+
+
+def _allowed(left: int, state: TDPState, batch: int) -> int:
+    """The steps of one node: an equal part of what is left, or of the half of it that a batch may take at least.
+
+    So a node that gets nowhere starves none, and one that needs much more than others may have it.
+    """
+    return max(left // len(state["dag"].pending), left // (2 * batch), 1)
 
 
 def _solve_view(state: TDPState, node: Node, allowed: int, share: int) -> SolveView:

@@ -135,10 +135,10 @@ def test_one_failing_run_is_recorded_scored_as_zero_and_alone(tmp_path: Path, to
     assert "touchy" in errors["3-1"].message
 
 
-def test_travelplanner_gives_the_six_official_rates(tmp_path: Path, world: str):
+def test_travelplanner_gives_the_six_official_rates_and_their_mean(tmp_path: Path, world: str):
     done = evaluate("sdp", "travelplanner", model="scripted:first", data=world, limit=2, out=tmp_path)
     rates = ["delivery", "commonsense_micro", "commonsense_macro", "hard_micro", "hard_macro", "final_pass"]
-    assert list(done.figures) == ["n", *rates]
+    assert list(done.figures) == ["n", *rates, "average"]
     assert [done.figures[rate] for rate in rates] == [1.0] * 6
     assert all(row.cost and row.cost > 0 for row in done.rows)
 

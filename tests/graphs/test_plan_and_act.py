@@ -1,0 +1,94 @@
+"""Plan-and-Act and the one-shot plan: when they plan, what of it is acted on, and how their prompts grow."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from decoupled import Cast
+from records_world import Records
+from seeking import Seeking
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.evaluation.result import Result
+from certigraph.evaluation.run import run
+from certigraph.graphs import cot, plan_and_act
+
+GRAPHS = {"plan_and_act": plan_and_act, "cot": cot}
+
+STEPS = 9
+
+
+def records(**limits: Any) -> tuple[Records, Cast]:
+    world = Records({f"look {n}": f"fact {n}, {'on and on ' * 8}" for n in range(STEPS)}, **{"steps": STEPS, **limits})
+    return world, Cast({"": [*world.facts]})
+
+
+def library(**limits: Any) -> tuple[Seeking, Cast]:
+    return Seeking(**{"steps": STEPS, **limits}), Cast({"": [f"search[query {n}]" for n in range(STEPS)]})
+
+
+WORLDS = {"records": records, "library": library}
+
+
+def played(graph: Any, world: Any, cast: Cast, out: Path) -> Result:
+    context = Context(chat=ScriptedChat(responder=cast))
+    return run(graph.build(), world, world.tasks()[0], context=context, out=out)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_plan_and_act_plans_anew_after_every_action_but_the_last(world: str, tmp_path: Path):
+    where, cast = WORLDS[world]()
+    result = played(plan_and_act, where, cast, tmp_path)
+    assert [asked.operator for asked in cast.asked] == ["plan", *["execute", "replan"] * (STEPS - 1), "execute"]
+    assert result.state["replanned"] == STEPS - 1
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_cot_plans_once(world: str, tmp_path: Path):
+    where, cast = WORLDS[world]()
+    result = played(cot, where, cast, tmp_path)
+    assert [asked.operator for asked in cast.asked] == ["plan", *["execute"] * STEPS]
+    assert result.state["outline"] == ("PLAN--canary 0",)
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_every_action_is_chosen_with_the_latest_plan_in_sight_and_no_other(graph: str, tmp_path: Path):
+    world, cast = records()
+    played(GRAPHS[graph], world, cast, tmp_path)
+    plans = [n if graph == "plan_and_act" else 0 for n in range(STEPS)]
+    for number, prompt in zip(plans, cast.prompts("execute"), strict=True):
+        assert prompt.count("PLAN--canary") == 1
+        assert f"Plan, step 1: PLAN--canary {number}" in prompt
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_plan_made_anew_is_asked_for_with_everything_that_was_done(world: str, tmp_path: Path):
+    where, cast = WORLDS[world]()
+    played(plan_and_act, where, cast, tmp_path)
+    prompts = cast.prompts("replan")
+    for number, prompt in enumerate(prompts, 1):
+        assert [n for n in range(STEPS) if f"{cast.actions[''][n]}\n" in prompt] == [*range(number)]
+    grown = [len(later) - len(earlier) for earlier, later in pairwise(prompts)]
+    assert min(grown) > 40, "every action adds its thought, itself and its answer"
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_prompts_of_a_search_grow_with_its_steps(graph: str, tmp_path: Path):
+    world, cast = library()
+    played(GRAPHS[graph], world, cast, tmp_path)
+    sizes = [len(prompt) for prompt in cast.prompts("execute")]
+    assert all(later > earlier for earlier, later in pairwise(sizes))
+    assert sizes[-1] > 2 * sizes[0]
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_what_was_done_takes_no_more_than_its_context(world: str, tmp_path: Path):
+    where, cast = WORLDS[world](context=500)
+    played(plan_and_act, where, cast, tmp_path)
+    *_, last = cast.prompts("replan")
+    trace = last.partition("Done for it so far")[2].partition("The plan until now")[0]
+    assert len(trace) < 600
+    assert cast.actions[""][STEPS - 2] in trace
+    assert cast.actions[""][0] not in trace
