@@ -82,9 +82,12 @@ def curve_lines(curves: Curves) -> Iterable[dict[str, Any]]:
 
 
 def _after(event: Event, score: float) -> float:
-    """The episode's score after an event: the last non-negative one shown, else the rewards so far in percent."""
+    """The episode's score after an event: the last non-negative one shown, else the rewards so far in percent.
+
+    What an inner graph was shown counts once its own run has it: it may have been a copy of the world.
+    """
     update: dict[str, Any] = event.update or {}
-    if "observation" not in update:
+    if event.scope or "observation" not in update:
         return score
     seen = update["observation"]
     before = 0.0 if "history" in event.replaced else score  # a new episode's log begins anew

@@ -1,4 +1,4 @@
-"""What a comparison leaves for other programs: `table.json`, `table.csv`, `rows.csv`."""
+"""What a comparison leaves for other programs: `table.json`, `table.csv`, `needs.csv`, `rows.csv`."""
 
 import csv
 import json
@@ -18,12 +18,13 @@ def plain(comparison: Comparison, estimates: Sequence[Estimate] = ()) -> dict[st
 
 
 def write_tables(comparison: Comparison, estimates: Sequence[Estimate], folder: Path) -> None:
-    """`table.json` with everything, `table.csv` with a line a method, `rows.csv` with a line a run."""
+    """`table.json` has everything; as CSV `table` a line a method, `needs` one an amount of each, `rows` one a run."""
     found = plain(comparison, estimates)
     (folder / "table.json").write_text(json.dumps(found, indent=1, ensure_ascii=False), encoding="utf-8")
     apart = {difference["method"]: difference for difference in found["differences"]}
     methods = [{**_line(summary), **_beside(apart.get(summary["method"]))} for summary in found["methods"]]
     write_csv(folder / "table.csv", methods)
+    write_csv(folder / "needs.csv", found["needs"])
     write_csv(folder / "rows.csv", [_line(row) for row in found["rows"]])
 
 

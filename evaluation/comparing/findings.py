@@ -1,6 +1,6 @@
 """Everything that a comparison's runs say, gathered in one pass over their trajectories."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ def findings_of(plan: Plan, folder: Path) -> Findings:
     frames = frames_of(gathering.passing(done_cells(plan, folder)))
     comparison, shared = comparison_of(plan.outline, gathering.rows), shared_tasks(plan.outline, gathering.rows)
     trials = [(task, trial) for task in shared for trial in range(plan.trials)]
-    curves = curves_of({m.name: [gathering.points[m.name, *trial] for trial in trials] for m in plan.methods})
+    curves = curves_of({m.name: gathering.of(m.name, trials) for m in plan.methods})
     return Findings(comparison, estimates_of(plan, gathering.rows, gathering.replays), curves, frames)
 
 
@@ -40,6 +40,10 @@ class _Gathering:
         self.rows: list[Row] = []
         self.points: dict[tuple[str, str, int], list[Point]] = {}
         self.replays: dict[tuple[str, int], Replay] = {}
+
+    def of(self, method: str, trials: Sequence[tuple[str, int]]) -> list[list[Point]]:
+        """A method's points; a method whose runs all failed has none."""
+        return [self.points[method, *trial] for trial in trials if (method, *trial) in self.points]
 
     def passing(self, done: Iterator[tuple[Cell, Trajectory]]) -> Iterator[Recorded]:
         """Take what is needed of each trajectory and pass it on."""

@@ -6,6 +6,8 @@ from string import Template
 
 from certigraph.evaluation.ablating.estimates import Estimate
 from certigraph.evaluation.anatomy.sections import anatomy_sections
+from certigraph.evaluation.comparing.cost_table import NEEDS, need_cells
+from certigraph.evaluation.comparing.costs import Need
 from certigraph.evaluation.comparing.findings import Findings
 from certigraph.evaluation.comparing.plan import Method, Plan
 from certigraph.evaluation.comparing.rows import Row
@@ -41,6 +43,11 @@ NOTE = (
     "bootstrap's, p a paired t-test's, and `detectable` the least difference that so many tasks would show four times "
     "in five."
 )
+NEEDS_NOTE = (
+    "What a run needs, and how that differs from the first method on the same tasks: paired, in its own unit and in "
+    "percent of the first method's sum, both with bootstrap intervals over tasks. World steps are those that were "
+    "taken, in copies of the world too."
+)
 REPLAY_NOTE = (
     "Re-executed: the variant was run. Replayed: the first method's own runs, their scores scaled by the rule of the "
     "SDP paper's appendix C, which takes for granted that the rest of a run would have gone as it did."
@@ -72,11 +79,19 @@ def _body(plan: Plan, findings: Findings, drawing: Markup, title: Markup) -> Mar
         tag("header", overline, tag("h1", title), _facts(plan)),
         _section("Methods", joined(methods, tag("p", NOTE, class_="key"))),
         *([_section("Differences", table(DIFFERENCES, differences, looks="comparison worded"))] if differences else []),
+        *_needed(comparison.needs),
         *_replayed(findings.estimates),
         _section("Score by budget", tag("div", drawing, class_="drawing wide")),
         anatomy_sections(findings.frames),
         _section("Runs", _runs(plan, comparison.rows)),
     )
+
+
+def _needed(needs: Sequence[Need]) -> list[Markup]:
+    if all(need.difference is None for need in needs):
+        return []
+    told = table(NEEDS, [need_cells(need) for need in needs], looks="comparison")
+    return [_section("Tokens, calls and steps", joined(told, tag("p", NEEDS_NOTE, class_="key")))]
 
 
 def _replayed(estimates: Sequence[Estimate]) -> list[Markup]:

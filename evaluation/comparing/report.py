@@ -15,7 +15,8 @@ PAGE = "comparison.html"
 def report(plan: Plan, folder: Path) -> Findings:
     """Write the report of a comparison as far as it has come, and return what was found.
 
-    Writes `table.json`, `table.csv`, `rows.csv`, `curves.csv`, `curves.png`, `curves.svg` and `comparison.html`.
+    Writes `table.json`, `table.csv`, `needs.csv`, `rows.csv`, `curves.csv`, `curves.png`, `curves.svg` and
+    `comparison.html`.
     """
     findings = findings_of(plan, folder)
     write_tables(findings.comparison, findings.estimates, folder)

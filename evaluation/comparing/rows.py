@@ -1,10 +1,14 @@
 """One run of a comparison as a row of figures, read from its trajectory."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from certigraph.state.records import Record
 from certigraph.state.trajectory import Event, Trajectory
+
+GATHER = "gather"
+"""The node that brings what TDP's sub-tasks did in copies of the world into the world itself."""
 
 
 class Prompted(Record):
@@ -50,6 +54,14 @@ def cost_of(rows: Sequence[Row]) -> Cost:
     return Cost(**sums, roles=merged(row.roles for row in rows))
 
 
+def by_task(rows: Sequence[Row], figure: str) -> dict[str, list[float]]:
+    """One figure of each task's trials."""
+    found = defaultdict[str, list[float]](list)
+    for row in rows:
+        found[row.task].append(float(getattr(row, figure)))
+    return dict(found)
+
+
 def row_of(method: str, task: str, trajectory: Trajectory, trial: int = 0) -> Row:
     """The row of a run that has its ending. One that came to no verdict, not even to a world, scores 0."""
     footer, usage = trajectory.footer, trajectory.usage
@@ -65,7 +77,7 @@ def row_of(method: str, task: str, trajectory: Trajectory, trial: int = 0) -> Ro
         prompt_tokens=usage.input_tokens,
         cached_tokens=usage.cached_tokens,
         output_tokens=usage.output_tokens,
-        steps=sum(map(_steps, trajectory.events)),
+        steps=sum(map(steps_of, trajectory.events)),
         seconds=usage.seconds,
         roles=_roles([*trajectory.events, *trajectory.superseded]),
         run=trajectory.header.run_id,
@@ -85,9 +97,13 @@ def merged(several: Iterable[Mapping[str, Prompted]]) -> dict[str, Prompted]:
     return sums
 
 
-def _steps(event: Event) -> int:
-    """World steps of one event: what `act` added to the log, episode after episode."""
-    log: Any = (event.update or {}).get("history", [])
+def steps_of(event: Event) -> int:
+    """World steps of one event: what `act` added to the log, episode after episode, in inner graphs too.
+
+    A log that is begun anew holds what was done before, and `gather` repeats what sub-tasks did.
+    """
+    repeats = event.node == GATHER or "history" in event.replaced
+    log: Any = [] if repeats else (event.update or {}).get("history", [])
     return len(log)
 
 

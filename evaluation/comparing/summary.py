@@ -1,10 +1,11 @@
-"""Rows -> the figures of each method and its paired differences to the first."""
+"""Rows -> the figures of each method and how its scores and costs differ from the first one's, paired."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from certigraph.evaluation.comparing.costs import Need, needs_of
 from certigraph.evaluation.comparing.plan import Outline
-from certigraph.evaluation.comparing.rows import Cost, Row, cost_of
+from certigraph.evaluation.comparing.rows import Cost, Row, by_task, cost_of
 from certigraph.evaluation.statistics import LEAST, holm, mean_of, paired, pass_hat_k, told_apart
 from certigraph.state.records import Record
 
@@ -83,6 +84,7 @@ class Comparison(Record):
     trials: int
     methods: tuple[Summary, ...]
     differences: tuple[Difference, ...]
+    needs: tuple[Need, ...] = ()
     rows: tuple[Row, ...]
     """Every finished run, those of tasks that some method has not finished included."""
 
@@ -99,6 +101,7 @@ def comparison_of(outline: Outline, rows: Sequence[Row]) -> Comparison:
         trials=outline.trials,
         methods=tuple(_summary(name, mine, outline.trials) for name, mine in by_method.items()),
         differences=_differences({name: scores_of(mine) for name, mine in by_method.items()}),
+        needs=needs_of(by_method),
         rows=tuple(rows),
     )
 
@@ -111,10 +114,7 @@ def shared_tasks(outline: Outline, rows: Sequence[Row]) -> list[str]:
 
 def scores_of(rows: Sequence[Row]) -> Scores:
     """The scores of each task's trials."""
-    scores = defaultdict(list)
-    for row in rows:
-        scores[row.task].append(row.score)
-    return scores
+    return by_task(rows, "score")
 
 
 def difference_of(method: str, against: str, other: Scores, first: Scores) -> Difference:
@@ -125,9 +125,7 @@ def difference_of(method: str, against: str, other: Scores, first: Scores) -> Di
 
 def _summary(method: str, rows: Sequence[Row], trials: int) -> Summary:
     told = mean_of([row.score for row in rows], [row.task for row in rows], top=100)
-    solved = defaultdict(list)
-    for row in rows:
-        solved[row.task].append(row.solved)
+    solved = {task: list(map(bool, trials)) for task, trials in by_task(rows, "solved").items()}
     return Summary(
         method=method,
         n=len(solved),

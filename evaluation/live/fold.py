@@ -4,6 +4,7 @@ from typing import Any
 
 from certigraph.evaluation.report.episodes import Episodes
 from certigraph.evaluation.report.standing import standing
+from certigraph.evaluation.report.task_graph import TaskGraph
 from certigraph.state.records import Certificate
 from certigraph.state.trajectory import Event, Footer, Header, Line, Resumed, assembled
 
@@ -41,8 +42,8 @@ class Watched:
 
     @property
     def steps(self) -> int:
-        """World steps, those of earlier episodes included."""
-        return self.episodes.steps
+        """World steps, those of earlier episodes and of all nodes of a task graph included."""
+        return self.tasks.steps if self.tasks.drawn else self.episodes.steps
 
     def limit(self, name: str) -> int | None:
         """A limit that the run's header names."""
@@ -61,7 +62,8 @@ class Watched:
         return self.standing + max(len(self.plan) - self.head, 0)
 
     def _begin(self) -> None:
-        self.episodes = Episodes(self.header.graph if self.header else "")
+        graph = self.header.graph if self.header else ""
+        self.episodes, self.tasks = Episodes(graph), TaskGraph(graph)
         self.plan: list[str] = []
         self.head = self.tried = self.replans = 0
         self.certificates: list[Certificate] = []
@@ -72,10 +74,12 @@ class Watched:
         self.cost: float | None = None
 
     def _rewind(self) -> None:
-        kept = assembled(self._lines).events
+        kept = assembled(self._lines)
         self._begin()
-        for event in kept:
+        for event in kept.events:
             self._apply(event)
+        for event in kept.superseded:
+            self.tasks.charge(event)
         self.footer = None
 
     def _charge(self, event: Event) -> None:
@@ -83,6 +87,9 @@ class Watched:
             self.spent[name] += getattr(event.usage, name)
 
     def _apply(self, event: Event) -> None:
+        self.tasks.take(event)
+        if event.scope:  # of a graph inside a node, whose plan and certificates are not the run's
+            return
         self.episodes.take(event)
         update: dict[str, Any] = {**(event.update or {})}
         if "plan" in update:

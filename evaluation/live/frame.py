@@ -1,11 +1,14 @@
 """One picture of a watched run, fitted to the terminal: its plan or its latest turns, and what it has cost."""
 
+from collections.abc import Callable
+
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
 
 from certigraph.evaluation.live.fold import Watched
 from certigraph.evaluation.live.plan import plan_part
+from certigraph.evaluation.live.tasks import tasks_part
 from certigraph.evaluation.live.text import clean
 from certigraph.evaluation.live.turns import episode_part
 from certigraph.evaluation.report.parts import compact
@@ -18,11 +21,16 @@ AROUND = 10
 def frame(run: Watched, *, height: int, steps: int | None, seconds: float) -> RenderableType:
     """The frame for a terminal of that height; `steps` is the limit of world steps, None when it is not known."""
     goal = Text(clean(run.header.task.goal) if run.header else "waiting for the run", overflow="ellipsis", no_wrap=True)
-    part = episode_part if run.episodes.acting else plan_part
-    inside = Group(goal, Text(), part(run, max(height - AROUND, 3)), _figures(run, steps, seconds))
+    inside = Group(goal, Text(), _part(run)(run, max(height - AROUND, 3)), _figures(run, steps, seconds))
     return Panel(
         inside, title=_title(run), title_align="left", subtitle=_ending(run), border_style="dim", padding=(1, 2)
     )
+
+
+def _part(run: Watched) -> Callable[[Watched, int], RenderableType]:
+    if run.tasks.drawn:
+        return tasks_part
+    return episode_part if run.episodes.acting else plan_part
 
 
 def step_limit(run: Watched, given: int | None) -> int | None:
@@ -55,7 +63,7 @@ def _ending(run: Watched) -> Text | None:
 def _figures(run: Watched, steps: int | None, seconds: float) -> Text:
     money = budget(run)
     shown = {
-        **(_of_episode(run, steps) if run.episodes.acting else _of_plan(run, steps)),
+        **_reached(run, steps),
         "calls": f"{run.spent['calls']:.0f}",
         "tokens": f"{compact(run.tokens)} ({compact(run.spent['cached_tokens'])} cached)",
     }
@@ -66,6 +74,25 @@ def _figures(run: Watched, steps: int | None, seconds: float) -> Text:
     shown["time"] = f"{int(seconds) // 60}:{int(seconds) % 60:02}"
     parts = (Text.assemble((f"{name} ", "dim"), value) for name, value in shown.items())
     return Text("   ").join(parts)
+
+
+def _reached(run: Watched, steps: int | None) -> dict[str, str]:
+    if run.tasks.drawn:
+        return _of_tasks(run, steps)
+    return _of_episode(run, steps) if run.episodes.acting else _of_plan(run, steps)
+
+
+def _of_tasks(run: Watched, steps: int | None) -> dict[str, str]:
+    tasks = run.tasks
+    failed = {"failed": f"{tasks.count('failed')}"} if tasks.count("failed") else {}
+    graded = {"score": f"{run.episodes.now.reported:.3g}"} if run.episodes.graded else {}
+    return {
+        "sub-tasks": f"{tasks.count('completed')}/{tasks.live}",
+        **failed,
+        **graded,
+        "steps": _of(run.steps, step_limit(run, steps)),
+        "revisions": f"{len(tasks.revisions)}",
+    }
 
 
 def _of_plan(run: Watched, steps: int | None) -> dict[str, str]:

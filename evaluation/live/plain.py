@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from certigraph.evaluation.live.fold import Watched
+from certigraph.evaluation.live.plain_tasks import task_lines
 from certigraph.evaluation.report.episode import Episode, Refused, Taken
 from certigraph.evaluation.report.html import counted
 from certigraph.state.lessons import Lesson
@@ -15,11 +16,13 @@ def plain_lines(run: Watched, line: Line) -> Iterator[str]:
     """What a line of the trajectory is worth saying about the run that has just taken it, mostly nothing."""
     if isinstance(line, Footer):
         yield _ending(run, line)
+    elif isinstance(line, Event) and run.tasks.drawn:
+        yield from task_lines(run, line)
     elif isinstance(line, Event):
         update = line.update or {}
         if update.get("certificates"):
             yield _certified(run, run.certificates[-1])
-        if line.node == "replan":
+        if line.node == "replan" and not run.episodes.acting:
             yield _replanned(run, "plan" in update)
         if run.episodes.acting and run.episodes.all:
             yield from _episode_lines(run.episodes.now, line)
@@ -74,7 +77,9 @@ def _ending(run: Watched, footer: Footer) -> str:
 
 def _reached(run: Watched) -> str:
     """How far the run came, in its own units."""
-    episodes = run.episodes
+    episodes, tasks = run.episodes, run.tasks
+    if tasks.drawn:
+        return f"{tasks.count('completed')}/{tasks.live} sub-tasks completed, {tasks.count('failed')} failed"
     if not episodes.acting:
         return f"{run.standing}/{run.whole} certified"
     completed, failed = episodes.count("completed"), episodes.count("failed")

@@ -1,7 +1,5 @@
 """The plan of a watched run: what is certified, the target, and what is still to come."""
 
-from collections.abc import Iterator
-
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +15,7 @@ def plan_part(run: Watched, room: int) -> Table:
     table.add_column(justify="right", style="dim")
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     table.add_column(justify="right", style="dim", no_wrap=True)
-    first, last = _window(len(run.plan), run.head, room)
+    first, last = window(len(run.plan), run.head, room)
     for position in range(first, last):
         table.add_row(*_row(run, position))
         if position == run.head and run.reason:
@@ -26,21 +24,20 @@ def plan_part(run: Watched, room: int) -> Table:
         table.add_row("", "", Text("no plan yet", style="dim"), "")
     if not run.reason:
         table.add_row("", "", "", "")  # the place of the reason, so that the frame keeps its height
-    hidden = ", ".join(_hidden(first, len(run.plan) - last))
-    table.add_row("", "", Text(hidden, style="dim"), "")
+    table.add_row("", "", Text(hidden(first, len(run.plan) - last), style="dim"), "")
     return table
 
 
-def _window(length: int, head: int, room: int) -> tuple[int, int]:
+def window(length: int, head: int, room: int) -> tuple[int, int]:
+    """The part of a list of that length that is shown in so many rows: its head in the upper third."""
     first = max(0, min(head - room // 3, length - room))
     return first, min(length, first + room)
 
 
-def _hidden(before: int, after: int) -> Iterator[str]:
-    if before:
-        yield f"{before} more above"
-    if after:
-        yield f"{after} more below"
+def hidden(before: int, after: int) -> str:
+    """How much is not shown on either side."""
+    above = [f"{before} more above"] if before else []
+    return ", ".join([*above, *([f"{after} more below"] if after else [])])
 
 
 def _row(run: Watched, position: int) -> tuple[Text, str, Text, str]:

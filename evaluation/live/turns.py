@@ -1,4 +1,4 @@
-"""The current episode of a watched run: its subtask, its latest turns, and how the episodes before it scored."""
+"""The current episode of a watched run: its subtask or plan, its latest turns, and the scores before it."""
 
 from collections.abc import Iterator
 
@@ -8,6 +8,7 @@ from rich.text import Text
 from certigraph.evaluation.live.fold import Watched
 from certigraph.evaluation.live.text import clean
 from certigraph.evaluation.report.episode import Refused, Taken
+from certigraph.evaluation.report.supervision import in_line
 from certigraph.state.step import Status
 
 MOST_LINES = 12
@@ -61,8 +62,11 @@ def _heading(run: Watched) -> Row:
 
 def _subtask(run: Watched) -> Row:
     episode = run.episodes.now if run.episodes.all else None
-    if episode is None or episode.subtask is None:
+    if episode is None:
         return EMPTY
+    if episode.subtask is None:
+        plan = episode.supervision.latest
+        return (Text("▸", style="yellow"), Text(clean(in_line(plan)), style="bold"), Text()) if plan else EMPTY
     mark, style = MARKS[episode.subtask.status]
     count = f"{episode.count('completed')} completed, {episode.count('failed')} failed"
     return Text(mark, style=style), Text(clean(episode.subtask.text), style="bold"), Text(count, style="dim")
@@ -82,7 +86,7 @@ def _lines(entry: Taken | Refused) -> Iterator[Row]:
 
 
 def _gathered(run: Watched, entry: Taken | Refused) -> Iterator[Row]:
-    """What memory and gate made of a turn."""
+    """What memory, gate and Supervisor made of a turn."""
     if isinstance(entry, Refused):
         return
     gathering = run.episodes.now.gathering
@@ -90,6 +94,8 @@ def _gathered(run: Watched, entry: Taken | Refused) -> Iterator[Row]:
         yield Text(), Text(clean(change), style="cyan"), Text()
     if verdict := gathering.verdict(entry.number):
         yield Text(), Text(clean(verdict), style="yellow"), Text()
+    for remark in run.episodes.now.supervision.remarks(entry.number):
+        yield Text(), Text(clean(remark.text), style="red" if remark.warns else "cyan"), Text()
 
 
 def _points(entry: Taken) -> Text:

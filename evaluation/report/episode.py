@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from certigraph.evaluation.report.gathering import Gathering
+from certigraph.evaluation.report.supervision import Supervision
 from certigraph.state.acting import Turn
 from certigraph.state.lessons import Lesson, Trial
 from certigraph.state.step import Subtask
@@ -49,11 +50,11 @@ class Episode:
         self.number = number
         self.start = start
         self.scores: list[float] = []
-        self.outline: list[str] = []
         self.groups: list[Group] = []
         self.trial: Trial | None = None
         self.lesson: Lesson | None = None
         self.gathering = Gathering()
+        self.supervision = Supervision()
 
     @property
     def score(self) -> float:

@@ -47,21 +47,23 @@ class Episodes:
         return sum(episode.count(status) for episode in self.all)
 
     def take(self, event: Event) -> None:
-        """Fold one event."""
+        """Fold one event; those of graphs inside a node are another task's."""
+        if event.scope:
+            return
         update: dict[str, Any] = {**(event.update or {})}
         self.acting |= "turns" in update
         self.learning |= "trials" in update
         if "history" in event.replaced:
             start = _told(update.get("observation", {}))
             self.all.append(Episode(update.get("trial", len(self.all) + 1), start or 0.0))
-        if "outline" in update:
-            self.now.outline = update["outline"]
         self._assign(update)
         self._rule(update)
-        self._act(update)
+        if "history" not in event.replaced:
+            self._act(update)
         self._learn(update)
         if self.all:
             self.now.gathering.take(len(self.now.scores), update)
+            self.now.supervision.take(len(self.now.scores), update)
 
     def _assign(self, update: Mapping[str, Any]) -> None:
         if "subtask" not in update:

@@ -51,10 +51,10 @@ h2 { font-size: 13px; font-weight: 600; color: var(--soft); margin-bottom: 14px;
 .facts b { font-weight: 400; color: var(--faint); margin-right: 3px; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(132px, 1fr)); gap: 1px; margin: 28px 0 18px;
   background: var(--line); border: 1px solid var(--line); border-radius: 12px; overflow: hidden; }
-.figures > div { background: var(--card); padding: 14px 18px 12px; }
+.figures > div { background: var(--card); padding: 14px 16px 12px; }
 .figures dt { color: var(--soft); font-size: 12.5px; }
-.figures dd { font-size: 23px; font-weight: 550; line-height: 1.3; }
-.figures small { display: block; color: var(--faint); font-size: 12px; font-weight: 400; }
+.figures dd { font-size: 22px; font-weight: 550; line-height: 1.3; white-space: nowrap; }
+.figures small { display: block; white-space: normal; color: var(--faint); font-size: 12px; font-weight: 400; }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 12px; padding: 18px 22px 20px;
   margin-bottom: 18px; }
 .columns { display: grid; grid-template-columns: minmax(0, 1.55fr) minmax(0, 1fr); gap: 18px; align-items: start; }

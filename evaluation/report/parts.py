@@ -1,7 +1,7 @@
 """The parts that every report has: the figures, the scores, the cost of each node, and the answer."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
 
@@ -44,22 +44,26 @@ def node_table(events: Iterable[Event]) -> Markup:
     by_node: dict[str, list[Usage]] = {}
     for event in events:
         by_node.setdefault(event.node, []).append(event.usage)
-    totals = [(len(usages), total(usages, node)) for node, usages in by_node.items()]
-    most_tokens = max((_tokens(usage) for _, usage in totals), default=0)
-    most_seconds = max((usage.seconds for _, usage in totals), default=0.0)
-    head = tag("tr", *(tag("th", name) for name in ("node", "runs", "calls", "tokens", "time")))
-    rows = [
+    return cost_table(("node", "runs"), [(len(usages), total(usages, node)) for node, usages in by_node.items()])
+
+
+def cost_table(heads: tuple[str, str], rows: Sequence[tuple[int, Usage]]) -> Markup:
+    """Each row's name (its usage's `node`), count, calls, tokens and seconds, under the heads of the first two."""
+    most_tokens = max((_tokens(usage) for _, usage in rows), default=0)
+    most_seconds = max((usage.seconds for _, usage in rows), default=0.0)
+    head = tag("tr", *(tag("th", name) for name in (*heads, "calls", "tokens", "time")))
+    lines = [
         tag(
             "tr",
             tag("th", usage.node),
-            tag("td", f"{runs:,}"),
+            tag("td", f"{count:,}"),
             tag("td", f"{usage.calls:,}"),
             _bar(compact(_tokens(usage)), _tokens(usage), most_tokens),
             _bar(clock(usage.seconds), usage.seconds, most_seconds),
         )
-        for runs, usage in totals
+        for count, usage in rows
     ]
-    return tag("table", tag("thead", head), tag("tbody", *rows), class_="nodes")
+    return tag("table", tag("thead", head), tag("tbody", *lines), class_="nodes")
 
 
 def answer_block(answer: JsonValue) -> Markup:

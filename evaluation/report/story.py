@@ -101,7 +101,7 @@ def _status(certificate: Certificate | None, stands: bool, at_head: bool, ending
 
 def _moments(events: Sequence[Event]) -> Iterator[Moment]:
     head, step, answer = 0, 0, ""
-    for event in events:
+    for event in (event for event in events if not event.scope):
         update: dict[str, Any] = {**(event.update or {})}
         step += len(update.get("history", []))
         answer = update.get("observation", {}).get("text", answer)

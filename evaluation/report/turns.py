@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 from certigraph.evaluation.report.episode import Episode, Group, Refused, Taken
 from certigraph.evaluation.report.episodes import Episodes
-from certigraph.evaluation.report.gathering import Gathering
 from certigraph.evaluation.report.html import Markup, counted, joined, shortened, tag
 from certigraph.evaluation.report.lessons import lesson_block
 from certigraph.evaluation.report.parts import figure
 from certigraph.evaluation.report.scores import ink
+from certigraph.evaluation.report.supervision import Remark
 from certigraph.state.hypothesising import Branch
 from certigraph.state.step import Status, Subtask
 
@@ -51,10 +51,14 @@ def _episode(episode: Episode, *, last: bool, scored: bool) -> Markup:
     score = [f"score {episode.score:.3g}"] if scored else []
     facts = " · ".join([*ending, counted(len(episode.scores), "step"), *score])
     summary = tag("summary", dot, tag("b", f"Episode {episode.number}"), tag("span", facts, class_="when"))
+    return tag("details", summary, episode_inside(episode), class_="episode", **({"open": ""} if last else {}))
+
+
+def episode_inside(episode: Episode) -> Markup:
+    """What happened in an episode: its plan, its searches, its turns, and what it taught."""
+    groups = (_group(group, episode) for group in episode.groups)
     lesson = [lesson_block(episode.lesson)] if episode.lesson else []
-    groups = (_group(group, episode.gathering) for group in episode.groups)
-    inside = [summary, *_outline(episode.outline), *map(_branch, _in_order(episode)), *groups, *lesson]
-    return tag("details", *inside, class_="episode", **({"open": ""} if last else {}))
+    return joined(*_outline(episode.supervision.first), *map(_branch, _in_order(episode)), *groups, *lesson)
 
 
 def _outline(steps: Iterable[str]) -> list[Markup]:
@@ -78,8 +82,8 @@ def _branch(branch: Branch) -> Markup:
     return tag("details", summary, _part("found", branch.belief or "nothing"), class_="turn")
 
 
-def _group(group: Group, gathering: Gathering) -> Markup:
-    entries = [_refused(entry) if isinstance(entry, Refused) else _taken(entry, gathering) for entry in group.entries]
+def _group(group: Group, episode: Episode) -> Markup:
+    entries = [_refused(entry) if isinstance(entry, Refused) else _taken(entry, episode) for entry in group.entries]
     if group.subtask is None:
         return tag("div", *entries, class_="turns")
     status, text = group.subtask.status, group.subtask.text
@@ -112,8 +116,8 @@ def _refused(entry: Refused) -> Markup:
     return tag("div", action, tag("span", "refused", class_="when"), reason, class_="refused")
 
 
-def _taken(entry: Taken, gathering: Gathering) -> Markup:
-    turn = entry.turn
+def _taken(entry: Taken, episode: Episode) -> Markup:
+    turn, gathering = entry.turn, episode.gathering
     points = [_points(entry.points)] if entry.scored else []
     refusal = [gathering.signals(entry.number)] if turn.accepted else ["not accepted"]
     changes, verdict = gathering.changes(entry.number), gathering.verdict(entry.number)
@@ -125,10 +129,15 @@ def _taken(entry: Taken, gathering: Gathering) -> Markup:
         tag("span", shortened(entry.answer, LONGEST_LINE), class_="answer"),
         *(tag("span", shortened(text, LONGEST_LINE), class_="round") for text in changes),
         *([tag("span", verdict, class_="round gate")] if verdict else []),
+        *map(_remark, episode.supervision.remarks(entry.number)),
     )
     thought = [_part("thought", turn.thought)] if turn.thought else []
     answer = _part("the world answered", shortened(turn.observation, LONGEST_ANSWER))
     return tag("details", summary, *thought, answer, class_="turn" if turn.accepted else "turn rejected")
+
+
+def _remark(remark: Remark) -> Markup:
+    return tag("span", shortened(remark.text, LONGEST_LINE), class_="round gate" if remark.warns else "round")
 
 
 def _points(points: float) -> Markup:

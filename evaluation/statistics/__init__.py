@@ -1,5 +1,6 @@
 """What scores of methods over tasks and trials are worth: pure functions on scipy and statsmodels."""
 
+from certigraph.evaluation.statistics.changes import Changed, changed
 from certigraph.evaluation.statistics.estimates import CONFIDENCE, Estimate, mean_of, standard_error, wilson
 from certigraph.evaluation.statistics.family import holm
 from certigraph.evaluation.statistics.pairs import (
@@ -23,8 +24,10 @@ __all__ = [
     "POWER",
     "RESAMPLES",
     "SEED",
+    "Changed",
     "Estimate",
     "Paired",
+    "changed",
     "detectable",
     "holm",
     "interval",

@@ -7,7 +7,7 @@ import pandas as pd
 
 from certigraph.evaluation.anatomy.intervals import share_of
 from certigraph.evaluation.comparing.summary import Difference
-from certigraph.evaluation.statistics import mean_of
+from certigraph.evaluation.statistics import changed
 from certigraph.evaluation.studying.arms import SHADOW
 from certigraph.evaluation.studying.effects import adjusted, by_task, difference
 
@@ -59,15 +59,10 @@ def replayed(replays: pd.DataFrame) -> pd.DataFrame:
 
 
 def saving_of(rows: pd.DataFrame) -> tuple[float, float | None, float | None]:
-    """Net tokens saved in percent of the natural ones, sum by sum, with the interval of the linearised ratio."""
-    natural = rows["tokens"].to_numpy(dtype=float)
-    saved = natural - rows["blended_tokens"].to_numpy(dtype=float)
-    if not natural.sum():
-        return 0.0, None, None
-    value = float(saved.sum() / natural.sum())
-    told = mean_of(((saved - value * natural) / natural.mean()).tolist(), rows["task"].tolist())
-    low, high = (None if bound is None else PERCENT * (value + bound) for bound in (told.low, told.high))
-    return PERCENT * value, low, high
+    """Net tokens saved in percent of the natural ones, sum by sum, with the bootstrap interval over tasks."""
+    found = changed(by_task(rows, "tokens"), by_task(rows, "blended_tokens"))
+    saving, low, high = (None if percent is None else -percent for percent in (found.percent, found.high, found.low))
+    return saving or 0.0, low, high
 
 
 def _told(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:

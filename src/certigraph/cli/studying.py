@@ -1,4 +1,4 @@
-"""Studies: CGDP's search harnesses, memory conditions and gate; and how well the retrievers find."""
+"""Studies: CGDP's search harnesses, memory conditions and gate; TDP's prompts; and how well the retrievers find."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ from certigraph.state.endings import Fault
 
 Named = list[str] | None
 
-study_app = typer.Typer(help="Studies of search agents, each a resumable folder with tables, figures and a page.")
+study_app = typer.Typer(help="Studies of agents, each a resumable folder with tables, figures and a page.")
 
 
 @study_app.command("cgdp")
@@ -60,6 +60,20 @@ def cgdp_command(
     else:
         given = order_in(out)
     raise typer.Exit(worked_off(given, out, at_once=at_once, report_only=report_only, as_json=as_json))
+
+
+@study_app.command("tdp")
+def tdp_command(
+    longest: Annotated[int | None, typer.Option(help="World steps of the longest episode, 40 by default.")] = None,
+    out: Annotated[Path, typer.Option(help="The study's folder; one begun there goes on.")] = Path("tdp-prompts"),
+    report_only: ReportOnly = False,
+    as_json: AsJson = False,
+) -> None:
+    """How prompts grow with an episode, TDP's beside others': scripted episodes, seconds, no model."""
+    equipped("studies", *TABLES)
+    from certigraph.evaluation.studying.prompt_command import order_of, worked_off
+
+    raise typer.Exit(worked_off(order_of(longest, out), out, report_only=report_only, as_json=as_json))
 
 
 @study_app.command("retrieval")
