@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -21,6 +21,20 @@ def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
         return pool.submit(copy_context().run, asyncio.run, coroutine).result()
 
 
+def wait_for_node(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The same for a node of a graph that was invoked and not awaited; the node may ask with `invoked`."""
+    token = _INVOKED.set(True)
+    try:
+        return wait_for(coroutine)
+    finally:
+        _INVOKED.reset(token)
+
+
+def invoked() -> bool:
+    """Whether the node that is running is of a graph that was invoked: its saver may have no async methods."""
+    return _INVOKED.get()
+
+
 async def off_loop(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Do blocking work without holding up the event loop: in a worker thread where others may be waiting on it."""
     if asyncio.get_running_loop() is getattr(_OF_THREAD, "loop", None):
@@ -29,6 +43,8 @@ async def off_loop(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
 
 
 _OF_THREAD = threading.local()
+
+_INVOKED: ContextVar[bool] = ContextVar("certigraph_invoked", default=False)
 
 
 def _loop_of_thread() -> asyncio.AbstractEventLoop:

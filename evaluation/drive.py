@@ -1,7 +1,6 @@
 """Driving one run: stream the graph, name its ending, have it scored, and close the worlds that it opened."""
 
 import traceback
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,29 +92,14 @@ async def _stream(graph: AnyGraph, given: Any, config: Any, context: Context, re
         if given is None:
             await rebuild((await graph.aget_state(config)).values, context)
         with billed_to(recorder.bill):
-            async for place, mode, chunk in _chunks(graph, given, config, context):
-                waits = waits or (INTERRUPT in chunk and not place)
-                if mode == "updates":
-                    recorder.take(chunk, "|".join(place))
-                elif not place:
-                    state = chunk
+            states: Any = graph.astream(given, config, context=context, stream_mode="values", durability="async")
+            async for state in states:
+                waits = waits or INTERRUPT in state
     except Stopped as stopped:
         return _Outcome(None, stopped.ending, str(stopped))
     except Exception as error:  # noqa: BLE001 - an operator is anybody's code: its failure is an ending, not a crash
         return _Outcome(None, "error:operator", f"{type(error).__name__}: {error} ({_where(error)})")
-    finally:
-        recorder.write_failed()
     return _Outcome(None if waits else state, "", "")
-
-
-async def _chunks(graph: AnyGraph, given: Any, config: Any, context: Context) -> AsyncIterator[tuple[Any, str, Any]]:
-    """What the graph streams, with the namespace of the inner graph that it is of; empty for its own."""
-    # asked for only where there are inner graphs: it costs every superstep of any graph a twentieth more
-    nests = any(node.subgraphs for node in graph.nodes.values())
-    modes: Any = ["updates", "values"]
-    stream: Any = graph.astream(given, config, context=context, stream_mode=modes, durability="async", subgraphs=nests)
-    async for chunk in stream:
-        yield chunk if nests else ((), *chunk)
 
 
 def _where(error: Exception) -> str:

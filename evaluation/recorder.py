@@ -1,10 +1,9 @@
-"""Writes a trajectory while its run goes on, from the graph's own stream: no node knows about it."""
+"""Writes a trajectory while its run goes on, from what every node hands in: no operator knows about it."""
 
 import fcntl
 import os
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -24,7 +23,7 @@ Listener = Callable[[Line], None]
 
 
 class Recorder:
-    """Turns stream chunks into trajectory lines, hands them to a listener, and keeps them on disk.
+    """Turns the bills of nodes into trajectory lines, hands them to a listener, and keeps them on disk.
 
     Every line is flushed; certificates and the footer are forced to the disk.
     """
@@ -37,8 +36,6 @@ class Recorder:
         self._listener = listener
         self._lines = list(read_lines(path))
         self._began = time.monotonic()
-        self._bills: defaultdict[tuple[str, str], list[Bill]] = defaultdict(list)
-        """What nodes sent whose updates are to follow, by scope and node."""
 
     def __enter__(self) -> Self:
         return self
@@ -53,35 +50,8 @@ class Recorder:
         return assembled(self._lines)
 
     def bill(self, bill: Bill) -> None:
-        """What a node spent, whose update follows unless it failed."""
-        self._bills[bill.place.scope, bill.usage.node].append(bill)
-
-    def take(self, updates: Mapping[str, Any], scope: str = "") -> None:
-        """One chunk of `astream(stream_mode="updates")`, of the graph itself or of an inner one."""
-        for node, update in updates.items():
-            if waiting := self._bills.get((scope, node)):
-                self._event(waiting.pop(0), update)
-
-    def write(self, line: Line) -> None:
-        """Append one line."""
-        text = line.model_dump_json()
-        safe = redact(text)
-        self._file.write(safe + "\n")
-        self._file.flush()
-        self._lines.append(line if safe == text else parse_line(safe))
-        if line.type == "footer" or (line.type == "event" and line.update and line.update.get("certificates")):
-            self._force()
-        if self._listener:
-            self._listener(line)
-
-    def write_failed(self) -> None:
-        """Record what nodes spent that raised instead of answering."""
-        for waiting in self._bills.values():
-            for bill in waiting:
-                self._event(bill, None)
-        self._bills.clear()
-
-    def _event(self, bill: Bill, update: Mapping[str, Any] | None) -> None:
+        """The line of one execution of a node, before a checkpoint can hold what it did: none of it is ever missing."""
+        update = bill.update
         kept = {k: v for k, v in (update or {}).items() if k not in BOOKS}
         plain = None if update is None else {k: _plain(v) for k, v in kept.items()}
         self.write(
@@ -96,6 +66,18 @@ class Recorder:
                 **bill.place._asdict(),
             )
         )
+
+    def write(self, line: Line) -> None:
+        """Append one line."""
+        text = line.model_dump_json()
+        safe = redact(text)
+        self._file.write(safe + "\n")
+        self._file.flush()
+        self._lines.append(line if safe == text else parse_line(safe))
+        if line.type == "footer" or (line.type == "event" and line.update and line.update.get("certificates")):
+            self._force()
+        if self._listener:
+            self._listener(line)
 
     def _force(self) -> None:
         self._file.flush()

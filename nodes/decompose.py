@@ -1,25 +1,23 @@
 """Decompose: the Supervisor's task graph (TDP section 3.2)."""
 
+from functools import lru_cache
 from typing import Any
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, create_model
 
+from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
-from certigraph.adapters.models.ask import ask
-from certigraph.adapters.prompting import prompt, quoted
+from certigraph.adapters.prompting import quoted
+from certigraph.nodes.dag_forms import Subtask, asked, at_most, nodes_of, subtask_form
 from certigraph.nodes.decide import MOST_VIEW
 from certigraph.nodes.special import specialised
-from certigraph.state.dag import Dag, Node
+from certigraph.state.dag import Dag
+from certigraph.state.mending import flaws, mended
 from certigraph.state.tdp import DecomposeView
 
-
-class Subtask(BaseModel):
-    """A node as the model gives it."""
-
-    id: str = Field(max_length=30)
-    task: str = Field(max_length=300)
-    needs: list[str]
+ASKED_AGAIN = 2
+"""How often a model that gave no task graph is asked for another, before what it gave last is mended."""
 
 
 class Subtasks(BaseModel):
@@ -30,17 +28,33 @@ class Subtasks(BaseModel):
 
 @specialised
 async def decompose(state: DecomposeView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for the sub-tasks of the task and what each needs."""
-    question = QUESTION.format(task=state["task"].goal, view=quoted(state["evidence"].view, MOST_VIEW))
-    answer = await ask(prompt(runtime, question), Subtasks, role="planner", runtime=runtime)
-    return {"dag": Dag(nodes=tuple(Node(**n.model_dump()) for n in answer.nodes)), "notes": ()}
+    """Ask the model for the sub-tasks and what each needs; what is no task graph is refused, at last mended by rule."""
+    task, most = state["task"], limits_of(state["task"], runtime).nodes
+    said = await asked(
+        QUESTION.format(task=task.goal, view=quoted(state["evidence"].view, MOST_VIEW), most=most),
+        _form(most),
+        lambda answer: flaws(nodes_of(answer.nodes), most),
+        again=ASKED_AGAIN,
+        runtime=runtime,
+    )
+    made = mended(nodes_of(said.answer.nodes), goal=task.goal, most=most)
+    return {"dag": Dag(nodes=made.nodes), "notes": (*said.notes, *made.notes)}
+
+
+@lru_cache(maxsize=16)
+def _form(most: int) -> type[Subtasks]:
+    ids = [f"n{number}" for number in range(1, most + 1)]
+    parts: dict[str, Any] = {"nodes": (at_most(most, subtask_form(ids, ids), least=1), ...)}
+    return create_model("Subtasks", __base__=Subtasks, **parts)
 
 
 QUESTION = """\
-Task: {task}
-
 The world now:
 {view}
 
-Divide the task into sub-tasks.
+Divide the task below into sub-tasks: as few as will do, at most {most}. Each is for somebody who knows nothing but its
+text and the results of those it needs, so its text repeats the names, places, dates and numbers that it is about.
+`needs`: ids of the sub-tasks whose results it uses, none where it can begin at once. The last one settles the task.
+
+Task: {task}
 """

@@ -5,8 +5,8 @@ state update with its bookkeeping. `as_node` makes a LangGraph node of a slot an
 """
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,8 +20,8 @@ from pydantic import ValidationError
 from certigraph.adapters.benchmarks import context_of, load_benchmark
 from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import live_episode
-from certigraph.adapters.loops import wait_for
-from certigraph.adapters.models.billing import Bill, Place, billed_to, send_bill
+from certigraph.adapters.loops import wait_for_node
+from certigraph.adapters.models.billing import Bill, Place, billed_to, noting_failed, send_bill
 from certigraph.adapters.models.meter import Meter, metering
 from certigraph.adapters.models.situation import Situation, situated
 from certigraph.adapters.protocols import Operator
@@ -85,19 +85,20 @@ def as_node(slot: Slot, operator: Operator) -> RunnableCallable:
         before = Spent() if slot.opens_books else state.get("spent", Spent()) + context.lost
         meter = Meter(slot.name, context.budget, before)
         step, place = _where(config)
-        started = time.perf_counter()
+        failed: list[Bill] = []
+        started, update = time.perf_counter(), None
         try:
             # a graph that an operator runs hands its nodes' bills to nobody: they are no lines of this run
-            with metering(meter), situated(Situation(slot.name, step, state)), _billing(slot):
+            with metering(meter), situated(Situation(slot.name, step, state)), _billing(slot, failed):
                 update = await _answer(slot, operator, state, at_home(state, runtime))
         finally:
             usage = meter.usage(0 if slot.nests else time.perf_counter() - started)
-            send_bill(Bill(step, usage, meter.records, place))
-        return update if slot.nests else {**update, **_booked(slot, usage)}
+            send_bill(Bill(step, usage, meter.records, place, update))
+        return {**update, **_booked(slot, update, usage, failed)}
 
     def blocking_node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update:
         _ = nested  # LangGraph draws the graph inside a node where the node's function closes over it
-        return wait_for(node(state, config, runtime))
+        return wait_for_node(node(state, config, runtime))
 
     return RunnableCallable(blocking_node, node, name=slot.name, trace=False)
 
@@ -118,8 +119,8 @@ def _where(config: RunnableConfig) -> tuple[int, Place]:
     return told.get("langgraph_step", 0), Place(scope, told.get(SUBTASK, "") if scope else "")
 
 
-def _billing(slot: Slot) -> AbstractContextManager[None]:
-    return nullcontext() if slot.nests else billed_to(None)
+def _billing(slot: Slot, failed: list[Bill]) -> AbstractContextManager[None]:
+    return noting_failed(failed) if slot.nests else billed_to(None)
 
 
 def _admissible(state: Any, runtime: Runtime[Context]) -> list[str] | None:
@@ -153,7 +154,10 @@ async def _answer(slot: Slot, operator: Operator, state: Any, runtime: Runtime[C
     return slot.record(state, update, runtime)
 
 
-def _booked(slot: Slot, usage: Usage) -> Update:
+def _booked(slot: Slot, update: Update, usage: Usage, failed: Sequence[Bill]) -> Update:
+    if slot.nests:  # a node that a limit cut off wrote nothing into the inner state, but it did spend
+        spent = sum((bill.usage.spent() for bill in failed), update["spent"])
+        return {"usage": [*update["usage"], usage], "spent": spent}
     if slot.opens_books:
         return {"usage": Overwrite([usage]), "spent": Overwrite(usage.spent())}
     return {"usage": [usage], "spent": usage.spent()}

@@ -1,6 +1,6 @@
-"""Walks every gold path through three graphs on the real simulator: the expert is to score 100 each time.
+"""Walks every gold path through six graphs on the real simulator: the expert is to score 100 each time.
 
-python tests/golds.py            all thirty tasks, variation 0: about ten minutes
+python tests/golds.py            all thirty tasks, variation 0: about twenty minutes
 python tests/golds.py boil melt  those whose id contains one of the words
 """
 
@@ -14,7 +14,7 @@ from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import run
-from certigraph.graphs import react, sdp, step
+from certigraph.graphs import cot, plan_and_act, react, sdp, step, tdp
 from certigraph.nodes.decide import decide_freely
 
 as_written = decide_freely(most=0)
@@ -26,6 +26,13 @@ GRAPHS: dict[str, tuple[Callable[[], Any], str]] = {
     "react": (partial(react.build, decide=as_written), "scienceworld"),
 }
 """How to build each graph, and the benchmark with the operators that let actions through as they are written."""
+
+PLANNERS: dict[str, tuple[Callable[[], Any], str]] = {
+    "tdp": (partial(tdp.build, execute=as_written), "scienceworld:tdp"),
+    "plan_and_act": (partial(plan_and_act.build, execute=as_written), "scienceworld:tdp"),
+    "cot": (partial(cot.build, execute=as_written), "scienceworld:tdp"),
+}
+"""The same of TDP and of those that it is compared with."""
 
 UNLIMITED = Context(
     model="scripted:expert",
@@ -51,7 +58,7 @@ def reached(result: Result) -> bool:
 def main(words: list[str]) -> int:
     """Run the matrix; the number of runs that fell short."""
     short = 0
-    for name, (build, benchmark) in GRAPHS.items():
+    for name, (build, benchmark) in (GRAPHS | PLANNERS).items():
         for task in load_benchmark(benchmark).tasks("gold"):
             if words and not any(word in task.id for word in words):
                 continue

@@ -1,29 +1,20 @@
-"""The mind behind `scripted:expert` in BlocksWorld: it reads the prompts of SDP's generic operators and answers right.
+"""The mind behind `scripted:expert` in BlocksWorld: it reads the prompts of the generic operators and answers right.
 
 It knows nothing but the prompt's text, so that what the operators show and how worlds word it are exercised too. It
 goes on from whatever state is shown, however that came about; a condition in other words than the world's is false,
 and any legal move is as good for it as any other.
 """
 
-import re
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any
 
 from certigraph.adapters.blocksworld.expert import plan
-from certigraph.adapters.blocksworld.strips import Fact, Move, State, applicable, apply, schema, unmet
-from certigraph.adapters.blocksworld.wording import (
-    fact_text,
-    list_facts,
-    move_text,
-    parse_action,
-    parse_facts,
-    parse_goal,
-    parse_observed,
-)
+from certigraph.adapters.blocksworld.reading import conditions_in, goal_in, holds, state_in, target_in
+from certigraph.adapters.blocksworld.strips import Move, applicable, apply, schema, unmet
+from certigraph.adapters.blocksworld.wording import fact_text, list_facts, move_text, parse_action
 
-TARGET = re.compile(r"(?:Condition to make true next|Assignment|Subtask): (.+)")
-START = re.compile(r"At the start, ([^.]+)\.")
-CONDITION = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
+MOST_NODES, MOST_STEPS = 8, 12
 
 Answer = dict[str, Any]
 
@@ -33,6 +24,8 @@ def respond(prompt: str, form: dict[str, Any]) -> Any:
     fields = frozenset(form.get("properties", ()))
     if not fields:
         return "Nothing to add."
+    if "nodes" in fields:
+        return _decomposition(prompt, form["properties"]["nodes"].get("maxItems", MOST_NODES))
     if fields == {"choice"} or "thought" in fields:
         return _choice(prompt, form["properties"])
     return next(answer(prompt) for name, answer in _ANSWERS.items() if name in fields)
@@ -49,17 +42,39 @@ def _plan(prompt: str) -> Answer:
 
 
 def _verdict(prompt: str) -> Answer:
-    return {"reason": "read off the observation", "holds": _held(prompt)}
+    state = state_in(prompt)
+    held = takewhile(lambda wanted: holds(wanted, state), conditions_in(prompt))
+    return {"reason": "read off the observation", "holds": len(list(held))}
+
+
+def _decomposition(prompt: str, most: int) -> Answer:
+    """A chain of what the goal wants, in the order in which it comes true, the whole goal last."""
+    state, goal = state_in(prompt), goal_in(prompt)
+    facts = [fact for move in plan(state, goal) for fact in schema(move).adds if fact in goal]
+    size = -(-len(facts) // most) or 1
+    texts = [list_facts(facts[place : place + size]) for place in range(0, len(facts), size)][:-1]
+    chain = enumerate([*texts, list_facts(goal)], 1)
+    return {"nodes": [{"id": f"n{n}", "task": text, "needs": [f"n{n - 1}"] * (n > 1)} for n, text in chain]}
+
+
+def _outline(prompt: str) -> Answer:
+    moves = plan(state_in(prompt), goal_in(prompt))
+    return {"steps": [move_text(move) for move in moves][:MOST_STEPS] or ["any move: nothing is left to do"]}
+
+
+def _progress(prompt: str) -> Answer:
+    status = "completed" if holds(target_in(prompt), state_in(prompt)) else "needs_more_steps"
+    return {"reason": "read off the world", "status": status, "off_plan": False, "guidance": "", "result": status}
 
 
 def _subtask(prompt: str) -> Answer:
-    moves = plan(_state(prompt), parse_goal(prompt))
-    text = fact_text(schema(moves[0]).adds[0]) if moves else list_facts(parse_goal(prompt))
+    moves = plan(state_in(prompt), goal_in(prompt))
+    text = fact_text(schema(moves[0]).adds[0]) if moves else list_facts(goal_in(prompt))
     return {"rationale": "it comes next", "subtask": text, "insights": []}
 
 
 def _completion(prompt: str) -> Answer:
-    return {"reason": "read off the world", "completed": _holds(TARGET.findall(prompt)[-1], _state(prompt))}
+    return {"reason": "read off the world", "completed": holds(target_in(prompt), state_in(prompt))}
 
 
 _ANSWERS: dict[str, Callable[[str], Answer]] = {
@@ -67,7 +82,9 @@ _ANSWERS: dict[str, Callable[[str], Answer]] = {
     "holds": _verdict,
     "subtask": _subtask,
     "completed": _completion,
-    "steps": lambda prompt: {"steps": [move_text(move) for move in plan(_state(prompt), parse_goal(prompt))][:12]},
+    "steps": _outline,
+    "status": _progress,
+    "change": lambda prompt: {"reason": "all is as it was", "change": [], "add": [], "remove": []},
     "forbidden": lambda prompt: {"reason": "no rule speaks of it", "forbidden": False},
     "insights": lambda prompt: {"insights": []},
     "subtasks": lambda prompt: {"subtasks": []},
@@ -76,41 +93,18 @@ _ANSWERS: dict[str, Callable[[str], Answer]] = {
 
 
 def _conditions(prompt: str) -> list[str]:
-    """One condition a move, what the move brings about; the goal in place of the last."""
-    goal = parse_goal(prompt)
-    moves = plan(_state(prompt), goal)
+    """One condition a move, what the move brings about; the goal in place of the last.
+
+    The goal alone where the prompt tells no state: that of a sub-task names what is wanted and not where it starts.
+    """
+    goal, state = goal_in(prompt), state_in(prompt)
+    moves = plan(state, goal) if state else []
     return [*(fact_text(schema(move).adds[0]) for move in moves[:-1]), list_facts(goal)]
-
-
-def _held(prompt: str) -> int:
-    state, held = _state(prompt), 0
-    for text in CONDITION.findall(prompt.rpartition("Conditions, in order:")[2]):
-        if not _holds(text, state):
-            break
-        held += 1
-    return held
-
-
-def _holds(text: str, state: State) -> bool:
-    facts = parse_facts(text)
-    return bool(facts) and facts <= state
 
 
 def _next_move(prompt: str, listed: Sequence[str]) -> Move:
     """The move that makes the target true at once, else the first of a plan that gets there."""
-    state = _state(prompt)
-    wanted = TARGET.findall(prompt)[-1]
-    target = parse_goal(wanted) or parse_facts(wanted)
+    state, target = state_in(prompt), target_in(prompt)
     moves = [move for text in listed if (move := parse_action(text)) and not unmet(state, move)]
     at_once = (move for move in moves if target <= apply(state, move))
     return next(at_once, None) or (plan(state, target) or moves or applicable(state))[0]
-
-
-def _state(prompt: str) -> State:
-    """The state last observed; before any observation, the one the task starts from."""
-    return parse_observed(prompt) or _start(prompt)
-
-
-def _start(prompt: str) -> State:
-    found: frozenset[Fact] = parse_facts(START.findall(prompt)[0])
-    return found

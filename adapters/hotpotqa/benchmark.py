@@ -10,6 +10,7 @@ from certigraph.adapters.hotpotqa.pages import Pages
 from certigraph.adapters.hotpotqa.predictions import score_predictions, scores
 from certigraph.adapters.hotpotqa.questions import Fact, HotpotQuestion, parse_questions, read_questions
 from certigraph.adapters.hotpotqa.scoring import answer_scores
+from certigraph.adapters.limits import PAPER_LIMITS
 from certigraph.adapters.retrieval.protocol import Retriever
 from certigraph.adapters.searching.benchmark import CORPUS, Parts, QuestionBenchmark
 from certigraph.adapters.searching.claims import sentences_of, supporting_sentence
@@ -43,6 +44,7 @@ class HotpotQA(QuestionBenchmark[HotpotQuestion]):
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
         super().__init__(folder, config)
+        self.limits = PAPER_LIMITS.get(self.name, self.limits)
         titles = self.config == INTERACTIVE
         self.briefing = BRIEFING.format(search=TITLES if titles else WORDS)
         self.tools = (SEARCH, LOOKUP, FINISH) if titles else (SEARCH, FINISH)

@@ -3,10 +3,10 @@
 A custom stream would do, but with one LangGraph runs every node as a task of its own, at a third more time a superstep.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from certigraph.adapters.models.meter import Call
 from certigraph.state.records import Usage
@@ -28,6 +28,8 @@ class Bill(NamedTuple):
     usage: Usage
     calls: list[Call]
     place: Place = Place()
+    update: Mapping[str, Any] | None = None
+    """What the node returned; None where it raised."""
 
 
 Payer = Callable[[Bill], None]
@@ -43,6 +45,20 @@ def billed_to(payer: Payer | None) -> Iterator[None]:
         yield
     finally:
         _PAYER.reset(token)
+
+
+@contextmanager
+def noting_failed(failed: list[Bill]) -> Iterator[None]:
+    """Note the bills of nodes that raise inside the block; all bills go where they went."""
+    payer = _PAYER.get()
+
+    def note(bill: Bill) -> None:
+        failed.extend([bill] if bill.update is None else [])
+        if payer:
+            payer(bill)
+
+    with billed_to(note):
+        yield
 
 
 def send_bill(bill: Bill) -> None:

@@ -12,11 +12,13 @@ from certigraph.adapters.scienceworld import scoring
 from certigraph.adapters.scienceworld.descriptions import describe
 from certigraph.adapters.scienceworld.prompts import BRIEFING, SYNONYMS
 from certigraph.adapters.scienceworld.recorder import gold_recording
-from certigraph.adapters.scienceworld.splits import USUAL, Setting, ids, setting_of
+from certigraph.adapters.scienceworld.splits import TDP_HUNDRED, USUAL, Setting, ids, setting_of
 from certigraph.adapters.scienceworld.world import ScienceWorld
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
 from certigraph.state.trajectory import Footer
+
+TDP = "tdp"
 
 
 class ScienceWorldBenchmark:
@@ -25,14 +27,14 @@ class ScienceWorldBenchmark:
     Args:
         folder: Not used: the simulator brings its world.
         config: of SDP's operators: "paper" as published; "" grounded further; "drafted" for models too small to plan.
+            "tdp": as "", in TDP's protocol: its hundred test instances unless a split is named, at most 60 steps.
     """
 
-    configurations = ("drafted", "paper")
+    configurations = ("drafted", "paper", TDP)
     simulated = True
     """The world comes with its package, not with a data folder."""
     briefing = BRIEFING
     synonyms: Mapping[str, str] = SYNONYMS
-    limits = PAPER_LIMITS["scienceworld"]
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
         if config not in ("", *self.configurations):
@@ -44,9 +46,12 @@ class ScienceWorldBenchmark:
         """Whether the model is too small to plan and to write actions: a draft read off the task's words is the plan,
         not a hint to the model that writes it, and agents choose among relevant actions."""
         self.name = f"scienceworld:{config}" if config else "scienceworld"
+        self.limits = PAPER_LIMITS.get(self.name, PAPER_LIMITS["scienceworld"])
+        self.usual = TDP_HUNDRED if config == TDP else USUAL
+        """The split that is meant where none is named."""
 
     def tasks(self, split: str = "") -> list[Task]:
-        """The tasks of a split, by default variation 0 of all thirty.
+        """The tasks of a split, by default variation 0 of all thirty (TDP's hundred in `scienceworld:tdp`).
 
         The first time ever, each asks the simulator for its goal: about 0.2 s a task.
 
@@ -54,7 +59,7 @@ class ScienceWorldBenchmark:
             UnknownName: for an unknown split, naming the known ones.
             Fault: as `task` does.
         """
-        return [self.task(task_id) for task_id in ids(split or USUAL)]
+        return [self.task(task_id) for task_id in ids(split or self.usual)]
 
     def task(self, task_id: str) -> Task:
         """One task; its constants are a `Setting`.
@@ -95,7 +100,10 @@ class ScienceWorldBenchmark:
         return len(gold_recording(setting.task, setting.variation, setting.simplification).actions)
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """Mean score, successes, and SwiftSage's means by group; see `scoring.figures`."""
+        """Mean score, successes, and SwiftSage's means by group; see `scoring.figures`.
+
+        `score` is TDP's reward (section 4.1), which its table has times 100.
+        """
         return scoring.figures(runs)
 
     @cached_property

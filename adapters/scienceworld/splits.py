@@ -78,7 +78,7 @@ STEP_LONG = {
 }
 """STEP's names of its tasks, in the order of its table."""
 
-USUAL = "variation-0"
+USUAL, TDP_HUNDRED = "variation-0", "tdp-100"
 
 
 def _each(names: Iterable[str], *variations: int) -> dict[str, tuple[int, ...]]:
@@ -147,7 +147,7 @@ SPLITS = {
         rule="last_positive",
         episodes=5,
     ),
-    "tdp-100": Split(
+    TDP_HUNDRED: Split(
         source="TDP: 100 test instances of 60 calls; which ones it does not say: here 3 or 4 of each task, seeded",
         variations=_sampled_tests(100),
         limit=60,

@@ -2,13 +2,14 @@
 
 It tells the operators' questions apart by the fields of their answers. A finding is claimed only from a gold paragraph
 that the run has found; where one is missing it is searched for by its title. The final answer is the gold one always.
+In a sub-task of TDP it goes by the sub-task alone: its hops, their answer.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from certigraph.adapters.models.instances import minimal
-from certigraph.adapters.searching import gathering
+from certigraph.adapters.searching import decomposing, gathering
 from certigraph.adapters.searching.gathering import Answer
 from certigraph.adapters.searching.questions import Hop
 from certigraph.adapters.searching.scoring import exact_match
@@ -28,7 +29,7 @@ class Expert:
     def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
         """The right answer to a question of any graph's operators; of an unknown one the least instance."""
         fields: Mapping[str, Any] = schema.get("properties", {})
-        here = standing(self._benchmark)
+        here = standing(self._benchmark)._replace(form=fields)
         if not fields:
             return gathering.notes(here)
         author = next((answer for name, answer in _ANSWERS.items() if name in fields), None)
@@ -40,7 +41,7 @@ class Expert:
 
 def _subquestions(here: Standing, prompt: str) -> Answer:
     certified = sum(predicate.kind == "hop" for predicate in here.state.get("plan", ())[: here.state.get("head", 0)])
-    return {"subquestions": [hop.question for hop in here.question.hops[certified:]] or [here.question.text]}
+    return {"subquestions": [hop.question for hop in here.hops[certified:]] or [here.question.text]}
 
 
 def _query(here: Standing, prompt: str) -> Answer:
@@ -68,7 +69,7 @@ def _supported(here: Standing, prompt: str) -> Answer:
 
 def _consistent(here: Standing, prompt: str) -> Answer:
     answer = str(here.state["action"].args.get("answer", ""))
-    right = any(exact_match(answer, gold) for gold in here.question.answers)
+    right = any(exact_match(answer, gold) for gold in here.answers)
     return {"reason": "held against the steps", "consistent": right}
 
 
@@ -100,9 +101,11 @@ def _shows(prompt: str, hop: Hop) -> bool:
 
 
 def _fitting(value: Any, form: Mapping[str, Any]) -> Any:
-    """What has more characters or items than the form allows, cut."""
+    """What has more characters or items than the form allows, cut; so is every item."""
     most = form.get("maxLength" if isinstance(value, str) else "maxItems")
-    return value[:most] if most and isinstance(value, str | list) else value
+    if isinstance(value, list):
+        return [_fitting(one, form.get("items", {})) for one in value[:most]]
+    return value[:most] if isinstance(value, str) else value
 
 
 _ANSWERS: dict[str, Callable[[Standing, str], Answer]] = {
@@ -122,6 +125,10 @@ _ANSWERS: dict[str, Callable[[Standing, str], Answer]] = {
     "sentence": _sentence,
     "generation": _generation,
     "summary": lambda here, prompt: {"summary": " ".join(hop.finding for hop in here.seen)},
+    "nodes": decomposing.nodes,
+    "steps": decomposing.steps,
+    "status": decomposing.progress,
+    "change": decomposing.revision,
     "tool": _move,
     "action": _move,
     "answer": lambda here, prompt: {"answer": here.answer},

@@ -43,7 +43,7 @@ def unresolved(here: Standing, prompt: str) -> Answer:
 
 def hypotheses(here: Standing, prompt: str) -> Answer:
     """Where the missing paragraphs are, or, with none missing, the answer again."""
-    hops = here.unseen or here.question.hops
+    hops = here.unseen or here.hops
     return {"hypotheses": [f"{hop.passage.title} tells it: {hop.answer}" for hop in hops] or [here.answer]}
 
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 from certigraph.adapters.models.situation import current_situation
 from certigraph.adapters.retrieval.protocol import Retriever
+from certigraph.adapters.searching.parts import own_hops
 from certigraph.adapters.searching.questions import Hop, Question, substituted
 from certigraph.state.endings import Fault
 from certigraph.state.passages import Passage
@@ -41,16 +42,30 @@ class Standing(NamedTuple):
     """Those that the last observation brought up."""
     gold_lines: tuple[int, ...]
     """The lines of the last observation, from 1, that are gold."""
+    own: tuple[Hop, ...] | None = None
+    """The hops of the sub-task that the run works on (TDP); none where it answers from what others found."""
+    form: Mapping[str, Any] = {}
+    """The fields of the answer that is asked for, each with its schema."""
+
+    @property
+    def hops(self) -> tuple[Hop, ...]:
+        """The hops that the run is about: a sub-task's own, else all."""
+        return self.own or self.question.hops
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The gold answers, the best one first; of a sub-task that searches its last hop's."""
+        return (self.own[-1].answer,) if self.own else self.question.answers
 
     @property
     def answer(self) -> str:
         """The gold answer."""
-        return self.question.answers[0]
+        return self.answers[0]
 
     @property
     def unseen(self) -> list[Hop]:
         """The hops whose paragraph is still to be found, in order."""
-        return [hop for hop in self.question.hops if hop not in self.seen]
+        return [hop for hop in (self.question.hops if self.own is None else self.own) if hop not in self.seen]
 
     def asks(self, hop: Hop) -> str:
         """The question of a hop with the answers of the hops before it."""
@@ -67,10 +82,10 @@ class Standing(NamedTuple):
     def target(self) -> Hop | None:
         """The gold hop behind the head of SDP's plan; None where the question's file names none."""
         plan, head = self.state.get("plan", ()), self.state.get("head", 0)
-        if not self.question.hops or head >= len(plan):
+        if not self.hops or head >= len(plan):
             return None
         index = int(str(plan[head].args.get("index", 1)))
-        return self.question.hops[min(max(index, 1), len(self.question.hops)) - 1]
+        return self.hops[min(max(index, 1), len(self.hops)) - 1]
 
 
 def standing(benchmark: GoldSource) -> Standing:
@@ -93,6 +108,7 @@ def standing(benchmark: GoldSource) -> Standing:
         seen=tuple(hop for key, hop in gold.items() if key in {*shown, *latest}),
         latest=tuple(hop for key, hop in gold.items() if key in latest),
         gold_lines=tuple(number for number, key in enumerate(latest, 1) if key in gold),
+        own=own_hops(question, state["task"].goal),
     )
 
 

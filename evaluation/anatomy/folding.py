@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from certigraph.evaluation.comparing.rows import steps_of
 from certigraph.state.records import RESTORE, Usage
 from certigraph.state.trajectory import Event
 
@@ -88,7 +89,7 @@ class Fold:
         if event.node == "replan":
             self.exhaustion = self.exhaustion or Exhaustion(self.head, len(self.plan))
             self.replans += bool(update.get("plan"))
-        taken = len(update.get("history", ()))
+        taken = steps_of(event)
         self.steps += taken
         self.since = self.since if event.node in PLANNING else self.since.plus(event.usage, taken)
         self.plan = update.get("plan", self.plan)
@@ -123,12 +124,12 @@ class Fold:
         self.decided.add(self.fresh - 1)
 
 
-def fold(events: Iterable[Event]) -> Fold:
-    """Fold all events of a run."""
-    folded = Fold()
+def folded_graphs(events: Iterable[Event]) -> Sequence[Fold]:
+    """Fold all events of a run: its own graph's, then those of each graph inside a node, as these began."""
+    folds = {"": Fold()}
     for event in events:
-        folded.take(event)
-    return folded
+        folds.setdefault(event.scope, Fold()).take(event)
+    return tuple(folds.values())
 
 
 def kind_of(target: Plain) -> str:

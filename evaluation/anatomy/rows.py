@@ -1,11 +1,11 @@
 """A recorded run as rows: one of the run, and one of each attempt, predicate and node."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import nan
 from typing import Any, NamedTuple
 
-from certigraph.evaluation.anatomy.folding import Cost, Fold, Plain, fold, is_return, kind_of
+from certigraph.evaluation.anatomy.folding import Cost, Fold, Plain, folded_graphs, is_return, kind_of
 from certigraph.evaluation.anatomy.horizon import horizon_of
 from certigraph.state.endings import GOAL
 from certigraph.state.states import state_type
@@ -37,8 +37,8 @@ class Rows(NamedTuple):
 
 def rows_of(recorded: Recorded) -> Rows:
     """Everything that one run adds to the frames."""
-    header, folded = recorded.trajectory.header, fold(recorded.trajectory.events)
-    predicated = "certificates" in state_type(header.graph).__annotations__ or bool(folded.certificates)
+    header, folds = recorded.trajectory.header, folded_graphs(recorded.trajectory.events)
+    predicated = "certificates" in state_type(header.graph).__annotations__ or any(f.plan for f in folds)
     key = {
         "method": recorded.method,
         "benchmark": header.task.benchmark,
@@ -46,11 +46,11 @@ def rows_of(recorded: Recorded) -> Rows:
         "trial": recorded.trial,
         "run": header.run_id,
     }
-    predicates = list(_predicates(folded, recorded.trajectory.ending)) if predicated else []
-    own = _progress(folded, predicates) if predicated else {}
+    predicates = list(_all_predicates(folds, recorded.trajectory.ending)) if predicated else []
+    own = _progress(folds, predicates) if predicated else {}
     return Rows(
-        run={**key, **_run(recorded.trajectory, own.get("planned")), "steps": folded.steps, **own},
-        attempts=[{**key, **row} for row in _attempts(folded)],
+        run={**key, **_run(recorded.trajectory, own.get("planned")), "steps": sum(f.steps for f in folds), **own},
+        attempts=[{**key, **row} for folded in folds for row in _attempts(folded)],
         predicates=[{**key, **row} for row in predicates],
         nodes=[{**key, **row} for row in _nodes(recorded.trajectory)],
     )
@@ -76,20 +76,22 @@ def _run(trajectory: Trajectory, planned: int | None) -> Row:
     }
 
 
-def _progress(folded: Fold, predicates: list[Row]) -> Row:
+def _progress(folds: Sequence[Fold], predicates: list[Row]) -> Row:
     """What a run with predicates has besides."""
     states = Counter(row["status"] for row in predicates)
-    moves = [certificate for certificate in folded.certificates if not certificate.returns]
+    certificates = [certificate for folded in folds for certificate in folded.certificates]
+    moves = [certificate for certificate in certificates if not certificate.returns]
+    exhaustion = next((folded.exhaustion for folded in folds if folded.exhaustion), None)
     return {
         "certified": states["certified"],
         "planned": states["certified"] + states["open"],
-        "replans": folded.replans,
-        "attempts": len(folded.tries),
-        "certificates": len(folded.certificates),
+        "replans": sum(folded.replans for folded in folds),
+        "attempts": sum(len(folded.tries) for folded in folds),
+        "certificates": len(certificates),
         "cascades": sum(len(certificate.targets) > 1 for certificate in moves),
-        "returns": len(folded.certificates) - len(moves),
-        "first_exhaustion": folded.exhaustion.head if folded.exhaustion else None,
-        "planned_then": folded.exhaustion.planned if folded.exhaustion else None,
+        "returns": len(certificates) - len(moves),
+        "first_exhaustion": exhaustion.head if exhaustion else None,
+        "planned_then": exhaustion.planned if exhaustion else None,
     }
 
 
@@ -103,6 +105,13 @@ def _attempts(folded: Fold) -> Iterator[Row]:
             "certified": place in folded.decided,
             "step": attempt.step,
         }
+
+
+def _all_predicates(folds: Sequence[Fold], ending: str) -> Iterator[Row]:
+    """Those of every sub-task; a run stops at one target, the open one of the sub-task that was begun last."""
+    last = next((folded for folded in reversed(folds) if folded.head < len(folded.plan)), None)
+    for folded in folds:
+        yield from _predicates(folded, ending if folded is last else GOAL)
 
 
 def _predicates(folded: Fold, ending: str) -> Iterator[Row]:

@@ -4,15 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from certigraph.evaluation.exporting.atif_steps import known, steps_of
+from certigraph.evaluation.exporting.atif_steps import known, numbered, steps_of
+from certigraph.evaluation.exporting.atif_subtasks import VERSION, subtask_document, subtask_name
 from certigraph.evaluation.exporting.clean import circumstances, cleaned, started
+from certigraph.evaluation.exporting.scopes import parts_of
 from certigraph.evaluation.exporting.told import asked
 from certigraph.evaluation.settings import model_name
 from certigraph.state.endings import INTERRUPTED
 from certigraph.state.records import Task
 from certigraph.state.trajectory import Header, Trajectory, total
-
-VERSION = "ATIF-v1.7"
 
 
 def to_atif(trajectory: Trajectory) -> dict[str, Any]:
@@ -20,21 +20,25 @@ def to_atif(trajectory: Trajectory) -> dict[str, Any]:
 
     One agent step for every action with what was said about it: target, verdict and certificate are in its `extra`,
     the world's answer is the result of its tool call. Planning and learning are steps of their own. A step in which no
-    model was asked has `llm_call_count` 0. Times are seconds since the run, or its latest resume, began (`extra.t`).
+    model was asked has `llm_call_count` 0. A sub-task that a graph of its own worked on is a document of its own, whose
+    cost the final metrics of the run's include. Times are seconds since the run, or its latest resume, began
+    (`extra.t`).
 
     Raises:
         Fault: the header's date is none.
     """
     run = cleaned(trajectory)
-    header, ending = run.header, run.ending
-    steps = [_task_step(header), *steps_of(run.events)]
+    header, ending, parts = run.header, run.ending, parts_of(run.events)
+    names = {part.subtask: subtask_name(header, part) for part in parts.inner}
+    steps = [_task_step(header), *steps_of(parts.own, names)]
     return known(
         {
             "schema_version": VERSION,
             "session_id": header.run_id,
             "trajectory_id": header.run_id,
             "agent": _agent(header),
-            "steps": [{"step_id": number, **step} for number, step in enumerate(steps, 1)],
+            "steps": numbered(steps),
+            "subagent_trajectories": [subtask_document(header, _agent(header), part) for part in parts.inner] or None,
             "notes": _notes(run),
             "final_metrics": _final(run, len(steps)),
             "extra": {

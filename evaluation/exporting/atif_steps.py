@@ -1,21 +1,31 @@
 """The steps of an ATIF document: one for every round of a run."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from certigraph.evaluation.exporting.rounds import Round, rounds
+from certigraph.evaluation.exporting.scopes import solved_in
 from certigraph.evaluation.exporting.told import silent, told, tool_arguments, tool_name
 from certigraph.state.records import Usage
 from certigraph.state.trajectory import Event
 
+Names = Mapping[str, str]
+"""Ids of the documents of sub-tasks, by the sub-tasks' own."""
 
-def steps_of(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
-    """The steps after the task's own, still without their numbers."""
+
+def steps_of(events: Iterable[Event], names: Names = MappingProxyType({})) -> Iterator[dict[str, Any]]:
+    """The steps after the task's own, still without their numbers; an outcome refers to its sub-task's document."""
     for number, part in enumerate(rounds(events), 1):
         if part.resets:
             yield _opening(part)
         elif not silent(part):
-            yield _agent_step(part, f"call-{number}")
+            yield {**_agent_step(part, f"call-{number}"), **_delegated(part, names)}
+
+
+def numbered(steps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The steps with their numbers, from 1."""
+    return [{"step_id": number, **step} for number, step in enumerate(steps, 1)]
 
 
 def known(facts: dict[str, Any]) -> dict[str, Any]:
@@ -40,6 +50,11 @@ def _agent_step(part: Round, call: str) -> dict[str, Any]:
     elif part.thought:
         extra["thought"] = part.thought  # ATIF allows no reasoning where no model was asked
     return {**step, "extra": extra}
+
+
+def _delegated(part: Round, names: Names) -> dict[str, Any]:
+    refs = [{"trajectory_id": names[node]} for node in solved_in(part) if node in names]
+    return {"observation": {"results": [{"subagent_trajectory_ref": refs}]}} if refs else {}
 
 
 def _call(part: Round, call: str) -> dict[str, Any]:
@@ -67,6 +82,9 @@ def _extra(part: Round) -> dict[str, Any]:
         "plan": part.update.get("plan") or part.update.get("outline"),
         "approval": part.update.get("approval"),
         "subtask": part.update.get("subtask"),
+        "dag": part.update.get("dag"),
+        "outcomes": part.update.get("outcomes"),
+        "progress": part.update.get("progress"),
         "failed": part.failed or None,
     }
     return {name: fact for name, fact in facts.items() if fact}

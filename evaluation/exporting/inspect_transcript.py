@@ -1,6 +1,6 @@
 """What a run of ours said and did, as inspect_ai's messages and events."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from inspect_ai.event import InfoEvent
@@ -8,13 +8,17 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageTool,
 from inspect_ai.tool import ToolCall
 
 from certigraph.evaluation.exporting.rounds import Round, rounds
+from certigraph.evaluation.exporting.scopes import parts_of, solved_in
 from certigraph.evaluation.exporting.told import asked, silent, told, tool_arguments, tool_name
-from certigraph.state.trajectory import Trajectory
+from certigraph.state.trajectory import Event, Trajectory
 
 SHOWN = (
     "plan",
     "outline",
     "subtask",
+    "dag",
+    "outcomes",
+    "progress",
     "action",
     "approval",
     "observation",
@@ -27,14 +31,34 @@ SHOWN = (
 
 
 def messages_of(run: Trajectory) -> Iterator[ChatMessage]:
-    """The run as a conversation: the task, what the agent planned and did, what the world answered."""
+    """The run as a conversation: the task, what the agent planned and did, what the world answered.
+
+    Sub-tasks that were worked on at the same time follow each other, each before its outcome.
+    """
     name = run.header.run_id
     yield ChatMessageUser(id=f"{name}-task", content=asked(run.header.task))
-    for number, part in enumerate(rounds(run.events), 1):
-        if part.resets and part.observation:
-            yield ChatMessageUser(id=f"{name}-{number}", content=part.observation.text)
-        elif not silent(part):
-            yield from _said(part, f"{name}-{number}")
+    parts = parts_of(run.events)
+    inner = {part.subtask: part for part in parts.inner}
+    for number, part in enumerate(rounds(parts.own), 1):
+        for subtask in solved_in(part):
+            if found := inner.pop(subtask, None):
+                yield from _conversation(found.events, f"{name}-{subtask}")
+        yield from _messages(part, f"{name}-{number}")
+    for unfinished in inner.values():
+        yield from _conversation(unfinished.events, f"{name}-{unfinished.subtask}")
+
+
+def _conversation(events: Iterable[Event], name: str) -> Iterator[ChatMessage]:
+    for number, part in enumerate(rounds(events), 1):
+        yield from _messages(part, f"{name}-{number}")
+
+
+def _messages(part: Round, name: str) -> Iterator[ChatMessage]:
+    if part.resets and part.observation:
+        goal = part.update.get("task", {}).get("goal") if part.events[0].scope else None
+        yield ChatMessageUser(id=name, content="\n".join(filter(None, [goal, part.observation.text])))
+    elif not silent(part):
+        yield from _said(part, name)
 
 
 def _said(part: Round, name: str) -> Iterator[ChatMessage]:
@@ -65,6 +89,7 @@ def events_of(run: Trajectory, began: datetime) -> Iterator[InfoEvent]:
             source=f"certigraph.{event.node}",
             data={
                 **shown,
+                **({"subtask": event.subtask} if event.scope else {}),
                 "superstep": event.superstep,
                 "usage": event.usage.as_json(),
                 "failed": event.update is None,

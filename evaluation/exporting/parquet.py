@@ -26,6 +26,7 @@ SCHEMA = pa.schema(
         "model": TEXT,
         "trial": COUNT,
         "episode": COUNT,
+        "subtask": TEXT,
         "t": COUNT,
         "node": TEXT,
         "state": TEXTS,
@@ -60,6 +61,7 @@ method: the graph with what is swapped in it, as in `sdp validate=always_pass`; 
     run; roles that another one had are in the other formats.
 state, next_state: the predicates certified before and after, in order; a return to an earlier state (`restores`, its
     index) takes the later ones away again.
+episode: from 1; a sub-task that a graph of its own worked on is one, and `subtask` its id in the task graph.
 t: the action's number in its episode, from 0. trial: the run's number among repetitions of its task.
 r_cert: the reward for certified progress, the cascade depth k: how many predicates the action discharged; 0 where
     Validate refused; null where nothing was validated. predicates: the k of them.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from certigraph.state.records import Action, Attempt, Certificate, Observation, Usage
 from certigraph.state.trajectory import Event, total
 
-OPENING = frozenset({"action", "plan", "outline", "trials", "lessons"})
+OPENING = frozenset({"action", "plan", "outline", "trials", "lessons", "dag", "outcomes"})
 """What a node returns that begins a round; those that judge an action return none of it."""
 
 

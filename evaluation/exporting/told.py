@@ -1,10 +1,13 @@
 """A round in words, for formats that are conversations."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from certigraph.evaluation.exporting.rounds import Round
 from certigraph.state.lessons import Lesson, Trial
 from certigraph.state.records import Action, Arguments, Task
 
-BOOKS = ("begin", "recall")
+BOOKS = ("begin", "recall", "gather")
 """Nodes that only keep books, unless they ask a model."""
 
 
@@ -43,11 +46,20 @@ def _lines(part: Round) -> list[str]:
         return [_ended(Trial.model_validate(trial)) for trial in update["trials"]]
     if update.get("lessons"):
         return [_taught(Lesson.model_validate(update["lessons"][-1]))]
+    if "outcomes" in update:
+        return [f"{outcome['node']} {outcome['status']}: {outcome['result']}" for outcome in update["outcomes"]]
+    if "dag" in update:
+        return [_node(node) for node in update["dag"].get("nodes", ())]
     if "subtask" in update:
         return [str(update["subtask"]["text"])]
     # a new plan repeats what is certified already
     conditions = [str(predicate["text"]) for predicate in update.get("plan", ())][part.head :]
     return conditions or [str(step) for step in update.get("outline", ())]
+
+
+def _node(node: Mapping[str, Any]) -> str:
+    needs = node.get("needs")
+    return f"{node['id']}: {node['task']}" + (f" (needs {', '.join(needs)})" if needs else "")
 
 
 def _ended(trial: Trial) -> str:

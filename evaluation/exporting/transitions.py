@@ -1,16 +1,17 @@
 """A run's transitions as rows: state, action, the world's answer, and what was certified of it (SDP section 3.2)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from certigraph.evaluation.exporting.clean import cleaned, method_name
 from certigraph.evaluation.exporting.rounds import Round, rounds
+from certigraph.evaluation.exporting.scopes import parts_of
 from certigraph.evaluation.settings import model_name
 from certigraph.state.certified import CertifiedState, certified_states
 from certigraph.state.endings import GOAL
 from certigraph.state.records import Action, Certificate, Observation
-from certigraph.state.trajectory import Trajectory
+from certigraph.state.trajectory import Event, Trajectory
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,9 @@ class Move:
 class Episode:
     """The moves between two resets, and the certified states they lead through."""
 
+    subtask: str = ""
+    number: int | None = None
+    """Of a sub-task, which is an episode of its own; else its rounds know it."""
     moves: list[Move] = field(default_factory=list)
     seen: str = ""
 
@@ -63,12 +67,23 @@ def rows_of(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
 
 
 def _episodes(run: Trajectory) -> list[Episode]:
-    episodes: list[Episode] = []
-    for part in rounds(run.events):
-        if part.resets or not episodes:
-            episodes.append(Episode())
-        episodes[-1].take(part)
+    parts = parts_of(run.events)
+    episodes = list(_own_episodes(parts.own))
+    for number, part in enumerate(parts.inner, 1):
+        episodes.append(Episode(part.subtask, number))
+        for found in rounds(part.events):
+            episodes[-1].take(found)
     return [episode for episode in episodes if episode.moves]
+
+
+def _own_episodes(events: Iterable[Event]) -> Iterator[Episode]:
+    episode = Episode()
+    for part in rounds(events):
+        if part.resets:
+            yield episode
+            episode = Episode()
+        episode.take(part)
+    yield episode
 
 
 def _rows(episode: Episode, *, reached: bool) -> Iterator[dict[str, Any]]:
@@ -78,7 +93,8 @@ def _rows(episode: Episode, *, reached: bool) -> Iterator[dict[str, Any]]:
         before, at = states[at], at + (move.part.certificate is not None)
         done = last and (move.answer.done or reached)
         after = {"next_state": _texts(states[at]), "done": done, "truncated": last and not done}
-        where = {"episode": move.part.episode, "t": t, "state": _texts(before)}
+        number = episode.number or move.part.episode
+        where = {"episode": number, "subtask": episode.subtask or None, "t": t, "state": _texts(before)}
         yield {**where, **_action(move), **_judged(move.part), **after, **_cost(move.part)}
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
+from certigraph.evaluation.comparing.rows import steps_of
 from certigraph.evaluation.finding import trajectory_files
 from certigraph.evaluation.settings import graph_module, operators_of
 from certigraph.evaluation.shipped import GRAPHS
@@ -110,13 +111,13 @@ def method_of(header: Header) -> Method:
 
 
 def _episodes(events: Iterable[Event]) -> Iterator[list[dict[str, Any]]]:
-    """The updates of `act`, episode by episode: a log begun anew begins one."""
+    """The updates of `act`, episode by episode: a log begun anew begins one, a sub-task's is none."""
     steps: list[dict[str, Any]] = []
     for event in events:
-        if "history" in event.replaced:
+        if "history" in event.replaced and not event.scope:
             yield steps
             steps = []
-        elif event.update and event.update.get("history") and "observation" in event.update:
+        elif event.update and steps_of(event) and "observation" in event.update:
             steps.append(event.update)
     yield steps
 

@@ -115,3 +115,20 @@ def test_evidence_is_the_mean_over_the_questions_whose_evidence_is_known():
     known = {"em": 0.0, "f1": 0.0, "evidence_found": 0.5}
     unknown = {"em": 0.0, "f1": 0.0, "evidence_found": None}
     assert rates([Scored("x", known), Scored("x", unknown)])["evidence_found"] == 0.5
+
+
+def test_delivered_accuracy_is_of_answers_that_were_not_forced():
+    def one(em: float, answered: float, forced: float) -> Scored:
+        return Scored("x", {"em": em, "f1": em, "answered": answered, "forced": forced})
+
+    figures = rates([one(1, 1, 0), one(1, 1, 1), one(0, 1, 0), one(0, 0, 0), one(1, 1, 0)])
+    assert (figures["accuracy"], figures["delivered_accuracy"]) == pytest.approx((3 / 5, 2 / 3))
+    assert figures["average"] == pytest.approx((3 / 5 + 2 / 3) / 2)
+    lost = rates([one(1, 1, 0), Scored("x", {})])
+    assert (lost["accuracy"], lost["delivered_accuracy"]) == (0.5, 1.0)
+    none = rates([one(0, 0, 0)])
+    assert (none["accuracy"], none["delivered_accuracy"], none["average"]) == (0, 0, 0)
+
+
+def test_predictions_made_elsewhere_do_not_say_how_they_were_delivered():
+    assert "delivered_accuracy" not in rates([Scored("x", {"em": 1.0, "f1": 1.0})])

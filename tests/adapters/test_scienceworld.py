@@ -313,6 +313,16 @@ def test_the_hundred_of_tdp_are_test_variations_spread_over_all_tasks_and_never_
     assert [chosen[task] for task in ("boil", "find-plant", "use-thermometer")] == TDP_SAMPLE
 
 
+def test_tdps_configuration_means_its_hundred_and_its_limit(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("certigraph.adapters.scienceworld.benchmark.describe", lambda *setting: "a goal")
+    tdp = load_benchmark("scienceworld:tdp")
+    assert [task.id for task in tdp.tasks()] == ids("tdp-100")
+    assert {task.benchmark for task in tdp.tasks("short")} == {"scienceworld:tdp"}
+    assert (tdp.limits.steps, load_benchmark("scienceworld").limits.steps) == (60, 500)
+    assert len(load_benchmark("scienceworld").tasks()) == 30
+    assert tdp.operators().keys() == load_benchmark("scienceworld").operators().keys()
+
+
 TDP_SAMPLE = [(21, 23, 24), (229, 276, 284, 291), (416, 424, 436)]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, Field
 from real_data import data_folder
 from twins import Twins
 
@@ -14,16 +15,19 @@ from certigraph.adapters.models.schemas import schema_of
 from certigraph.adapters.models.situation import Situation, situated
 from certigraph.adapters.models.spoiling import IMPOSSIBLE, SLIP
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
-from certigraph.adapters.scienceworld.expert import IDLE, milestones, respond_for, walked
+from certigraph.adapters.scienceworld.expert import IDLE, respond_for
+from certigraph.adapters.scienceworld.milestones import Milestone, joined, milestones, walked
 from certigraph.adapters.scienceworld.operators import Holds, Written
 from certigraph.adapters.scienceworld.recording import Recording, read_recordings
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import run
 from certigraph.graphs import sdp
+from certigraph.nodes.plan import Plan
 from certigraph.nodes.propose import Conditions
 from certigraph.nodes.replan import give_up
+from certigraph.nodes.supervise import Judgement
 from certigraph.nodes.validate import always_pass, capped
-from certigraph.state.records import Action, Observation, Step
+from certigraph.state.records import Action, Observation, Step, Task
 
 FAMILIES = ("boil", "find-plant", "identify-life-stages-2", "inclined-plane-determine-angle", "use-thermometer")
 """Heat and waiting, search, stages, an experiment with questions, a measurement."""
@@ -88,6 +92,61 @@ def test_a_verdict_counts_the_milestones_reached_up_to_the_first_condition_that_
     texts = [rise.text() for rise in rises[:3]]
     assert [held(*texts, score=score) for score in (0, rises[0].score, rises[2].score)] == [0, 1, 3]
     assert held(texts[0], f"{IMPOSSIBLE} (2).", texts[2], score=100) == 1
+
+
+class Graph(BaseModel):
+    """What is asked of who decomposes: the nodes, at most eight."""
+
+    nodes: list[dict[str, Any]] = Field(json_schema_extra={"maxItems": 8})
+
+
+def sub_task(gold: Recording, goal: str) -> Task:
+    return gold.as_task().model_copy(update={"goal": goal})
+
+
+def test_a_task_graph_is_a_chain_of_the_milestones_ahead_neighbours_joined_where_there_are_many():
+    gold = recordings()["mendelian-genetics-known-plant"]
+    rises = milestones(gold)
+    chain = answer(gold, Graph, [], rises[0].score)["nodes"]
+    assert len(rises) > 8 >= len(chain)
+    assert [node["needs"] for node in chain] == [[], *([node["id"]] for node in chain[:-1])]
+    assert chain[0]["task"].startswith(f"Milestone {joined(rises[1:], 8)[0].number}: actions {rises[1].first} to")
+    assert chain[-1]["task"].endswith(f"to {rises[-1].last} of the gold path, score 100.")
+
+
+def test_joined_milestones_lead_the_same_way():
+    rises = [Milestone(n, 2 * n - 1, 2 * n, 10 * n) for n in range(1, 11)]
+    assert joined(rises, 10) == rises
+    assert joined(rises, 4) == [Milestone(3, 1, 6, 30), Milestone(6, 7, 12, 60), Milestone(9, 13, 18, 90), rises[9]]
+    assert joined(rises, 1) == [Milestone(10, 1, 20, 100)]
+    assert joined([], 3) == []
+
+
+def test_a_plan_of_steps_ends_where_the_sub_task_does():
+    gold = recordings()["boil"]
+    second = milestones(gold)[1]
+    steps = answer(gold, Plan, [], 0, task=sub_task(gold, second.text()))["steps"]
+    assert steps == list(gold.actions[: min(second.last, 8)])
+    assert answer(gold, Plan, [], 0)["steps"] == list(gold.actions[:8])
+    walk = [told(action) for action in gold.actions]
+    assert answer(gold, Plan, walk, 100)["steps"]
+
+
+def test_a_sub_task_is_completed_by_its_score_or_its_actions_and_the_last_one_by_its_score_alone():
+    gold = recordings()["boil"]
+    rises = milestones(gold)
+
+    def status(rise: Milestone, done: int, score: int) -> str:
+        history = [told(action) for action in gold.actions[:done]]
+        judged = answer(gold, Judgement, history, score, task=sub_task(gold, f"{rise.text()}\nIt settles more."))
+        assert judged["off_plan"] is False
+        return str(judged["status"])
+
+    first, last = rises[0], rises[-1]
+    assert status(first, first.last - 1, first.score - 1) == "needs_more_steps"
+    assert status(first, first.last, first.score - 1) == status(first, 0, first.score) == "completed"
+    assert status(last, last.last, 99) == "needs_more_steps"
+    assert status(last, 0, 100) == "completed"
 
 
 def simulated(family: str, out: Path, swap: str, config: str = "") -> Result:

@@ -17,7 +17,7 @@ from real_data import data_folder
 from twins import Twins
 
 from certigraph.adapters.episodes import EPISODES
-from certigraph.adapters.scienceworld.expert import milestones
+from certigraph.adapters.scienceworld.milestones import milestones
 from certigraph.adapters.scienceworld.recording import read_recordings
 from certigraph.adapters.scienceworld.splits import ids
 from certigraph.evaluation.result import Result

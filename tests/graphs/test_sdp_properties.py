@@ -16,12 +16,13 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.context import Context
+from certigraph.adapters.loops import wait_for
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.recorder import Recorder
 from certigraph.evaluation.run import run
 from certigraph.graphs import sdp
 from certigraph.nodes import sdp_slots
-from certigraph.nodes.slots import Slot, as_node, wait_for
+from certigraph.nodes.slots import Slot, as_node
 from certigraph.state.certified import CertifiedState, certified_state, certified_states, transitions
 from certigraph.state.reading import read_trajectory
 from certigraph.state.records import (
