@@ -15,7 +15,7 @@ from certigraph.adapters.models.weights import NAMED, named_weights
 from certigraph.state.endings import Fault
 
 CONTEXT_TOKENS = 4096
-ANSWER_TOKENS = 512
+ANSWER_TOKENS = 1024
 THREADS = 4
 TIMEOUT = 600.0
 """Seconds; the first call of a process reads the whole prompt, and calls queue for the one slot."""
