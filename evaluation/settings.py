@@ -48,10 +48,9 @@ def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
 
 
 def _operator(slot: str, spec: Spec) -> Any:
-    if spec.name in GRAPHS and not spec.args:
-        return solve(graph=spec.name)  # a graph where an operator is asked for: it works on a part of the task
     try:
-        return operator_from(spec, OPERATORS)
+        # a graph where an operator is asked for: it works on a part of the task
+        return solve(graph=spec.name) if spec.name in GRAPHS else operator_from(spec, OPERATORS)
     except TypeError as error:
         form = "write SLOT=FACTORY:key=value,...; a value may be an operator: gate=either:one=gap_gate,other=no_gate"
         raise UnknownName(f"{slot}={spec} cannot be made: {error}; {form}") from error

@@ -21,7 +21,7 @@ from certigraph.graphs.outcomes import outcome_of
 from certigraph.nodes.sharing import shared
 from certigraph.nodes.slots import SUBTASK
 from certigraph.nodes.specs import Spec, factory
-from certigraph.state.endings import LimitReached
+from certigraph.state.endings import LimitReached, UnknownName
 from certigraph.state.records import Task
 from certigraph.state.tdp import SolveView
 
@@ -35,9 +35,15 @@ def solve(*, graph: str = SUBTASK_GRAPH, **operators: Operator) -> Operator:
     """Solve each node by the graph of that name, with operators of your own where a keyword names a slot of it.
 
     Raises:
-        TypeError: a keyword names no slot of that graph.
+        UnknownName: there is no graph of that name.
+        TypeError: a keyword names no slot of that graph, or the graph cannot work on a part of a task.
     """
-    return _solving(import_module(f"certigraph.graphs.{graph}").build(**operators))
+    try:
+        module = import_module(f"certigraph.graphs.{graph}")
+    except ModuleNotFoundError:
+        told = "subtask, sdp, react and the search agents can work on a sub-task"
+        raise UnknownName(f"solve(graph={graph!r}): there is no such graph; {told}") from None
+    return _solving(module.build(**operators))
 
 
 def as_solver(given: Any) -> Operator:
@@ -62,6 +68,9 @@ def _remembered(graph: Graph) -> Operator:
 
 
 def _solving(graph: Graph) -> Operator:
+    if "trial" in graph.channels:
+        told = f"{graph.name} begins a task several times, and a sub-task is a part of one episode"
+        raise TypeError(f"{told}: solve it by subtask, sdp, react or a search agent")
     shows_known = "known" in graph.channels
 
     async def solve(state: SolveView, runtime: Runtime[Context]) -> dict[str, Any]:

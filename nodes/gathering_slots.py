@@ -50,7 +50,8 @@ def _round_kept(state: BelievingState, update: Update, runtime: Runtime[Context]
 
 
 def _nothing_yet(state: BelievingState, runtime: Runtime[Context]) -> Update | None:
-    return None if state["history"] else {"stagnation": Stagnation(), "rounds": []}
+    begun = state["history"] and state.get("action")  # a part of a run finds steps that are not its own
+    return None if begun else {"stagnation": Stagnation(), "rounds": []}
 
 
 def _forced(state: Any, update: Update, runtime: Runtime[Context]) -> Update:

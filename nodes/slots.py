@@ -7,27 +7,24 @@ state update with its bookkeeping. `as_node` makes a LangGraph node of a slot an
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
-from pydantic import ValidationError
 
-from certigraph.adapters.benchmarks import context_of, load_benchmark
+from certigraph.adapters.benchmarks import context_of
 from certigraph.adapters.context import Context
-from certigraph.adapters.episodes import live_episode
 from certigraph.adapters.loops import wait_for_node
 from certigraph.adapters.models.billing import Bill, Place, billed_to, noting_failed, send_bill
 from certigraph.adapters.models.meter import Meter, metering
 from certigraph.adapters.models.situation import Situation, situated
 from certigraph.adapters.protocols import Operator
+from certigraph.nodes.home import at_home
 from certigraph.state.beliefs import Belief, Stagnation
 from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Spent, Task, Usage
+from certigraph.state.records import Spent, Usage
 
 Update = dict[str, Any]
 
@@ -103,15 +100,6 @@ def as_node(slot: Slot, operator: Operator) -> RunnableCallable:
     return RunnableCallable(blocking_node, node, name=slot.name, trace=False)
 
 
-def at_home(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
-    """The runtime with a context, defaults where none was given; in it the live benchmark and the world's list."""
-    context = context_of(runtime)
-    benchmark = context.benchmark or load_benchmark(_task(state).benchmark, context.data)
-    home = replace(runtime, context=context.model_copy(update={"benchmark": benchmark}))
-    home.context.admissible = partial(_admissible, state, home) if state.get("episode") else None
-    return home
-
-
 def _where(config: RunnableConfig) -> tuple[int, Place]:
     """The superstep of a node and its place, as LangGraph's metadata tells them."""
     told = config.get("metadata", {})
@@ -121,19 +109,6 @@ def _where(config: RunnableConfig) -> tuple[int, Place]:
 
 def _billing(slot: Slot, failed: list[Bill]) -> AbstractContextManager[None]:
     return noting_failed(failed) if slot.nests else billed_to(None)
-
-
-def _admissible(state: Any, runtime: Runtime[Context]) -> list[str] | None:
-    # Bound here, to the whole state, because an operator's view holds no log to rebuild a lost world from.
-    return live_episode(state["episode"], state["task"], state["history"], runtime).admissible()
-
-
-def _task(state: Any) -> Task:
-    try:
-        return Task.model_validate(state["task"])
-    except (KeyError, ValidationError) as error:
-        example = '{"task": {"benchmark": "blocksworld", "id": "4-0"}}'
-        raise Fault("data", f"the graph's input needs a task, for example {example}; got {dict(state)}") from error
 
 
 async def _answer(slot: Slot, operator: Operator, state: Any, runtime: Runtime[Context]) -> Update:

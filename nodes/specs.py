@@ -86,7 +86,7 @@ def _imported(name: str, shipped: Mapping[str, object]) -> Callable[..., Any]:
 def _name(function: Callable[..., Any]) -> str:
     module = getattr(function, "__module__", None) or "__main__"
     name: str = getattr(function, "__qualname__", type(function).__qualname__)
-    return name if module.startswith("certigraph.nodes.") else f"{module}:{name}"
+    return name if module.startswith(("certigraph.nodes.", "certigraph.graphs.")) else f"{module}:{name}"
 
 
 def _plain(value: Any) -> Any:

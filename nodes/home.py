@@ -1,0 +1,36 @@
+"""What every operator finds in its runtime: the live benchmark, and the list of what its world admits."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from langgraph.runtime import Runtime
+from pydantic import ValidationError
+
+from certigraph.adapters.benchmarks import context_of, load_benchmark
+from certigraph.adapters.context import Context
+from certigraph.adapters.episodes import live_episode
+from certigraph.state.endings import Fault
+from certigraph.state.records import Task
+
+
+def at_home(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
+    """The runtime with a context, defaults where none was given; in it the live benchmark and the world's list."""
+    context = context_of(runtime)
+    benchmark = context.benchmark or load_benchmark(_task(state).benchmark, context.data)
+    home = replace(runtime, context=context.model_copy(update={"benchmark": benchmark}))
+    home.context.admissible = partial(_admissible, state, home) if state.get("episode") else None
+    return home
+
+
+def _admissible(state: Any, runtime: Runtime[Context]) -> list[str] | None:
+    # Bound here, to the whole state, because an operator's view holds no log to rebuild a lost world from.
+    return live_episode(state["episode"], state["task"], state["history"], runtime).admissible()
+
+
+def _task(state: Any) -> Task:
+    try:
+        return Task.model_validate(state["task"])
+    except (KeyError, ValidationError) as error:
+        example = '{"task": {"benchmark": "blocksworld", "id": "4-0"}}'
+        raise Fault("data", f"the graph's input needs a task, for example {example}; got {dict(state)}") from error
