@@ -32,7 +32,7 @@ def mended(nodes: Iterable[Node], *, goal: str, most: int) -> Mended:
     """The nodes as a graph without flaws; what has none stays as it is.
 
     Args:
-        nodes: as a model gave them.
+        nodes: as a model gave them; none of them has run.
         goal: text of the task, the one sub-task where no other is left.
         most: nodes that are kept; what settles the task is one of them.
     """
@@ -96,8 +96,7 @@ def _towards(goal: str, nodes: Nodes) -> Mended:
 
 
 def _ends(nodes: Nodes) -> list[str]:
-    ends = sinks(node for node in nodes if node.status == "pending") or sinks(nodes)[-1:]
-    return [node.id for node in ends]
+    return [node.id for node in sinks(nodes)]
 
 
 def _first(nodes: Nodes, key: Callable[[Node], str]) -> list[Node]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from supervising import GOOD, SEEN, TASK, Model, answered, nodes, subtask
 
+from certigraph.nodes.dag_forms import MOST_FLAW, MOST_READ
 from certigraph.nodes.decompose import decompose
 from certigraph.state.dag import Node
 
@@ -80,3 +81,25 @@ def test_a_grammar_keeps_a_small_model_to_known_ids_and_to_the_limit():
 def test_numbers_are_ids_too():
     given = answered(decompose, SEEN, Model(json.loads('{"nodes": [{"id": 1, "task": "find it", "needs": []}]}')))
     assert given["dag"].nodes == (Node(id="1", task="find it"),)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        nodes(*(subtask(f"s{n}", f"s{n ^ 1}") for n in range(1500))),
+        nodes(*(subtask("a") for _ in range(1500))),
+        nodes(subtask("a", *(f"s{n}" for n in range(9000))), subtask("b", "a")),
+    ],
+    ids=["cycles", "one", "needs"],
+)
+def test_a_graph_of_any_size_is_mended_in_no_time_and_told_in_few_words(bad: Any):
+    given = answered(decompose, SEEN, Model(bad))
+    assert 1 <= len(given["dag"].nodes) <= 4
+    assert max(map(len, given["notes"])) <= MOST_FLAW + len("refused: ")
+    assert len(given["notes"]) <= MOST_READ
+
+
+def test_as_many_sub_tasks_as_are_allowed_are_read_however_many():
+    chain = nodes(*(subtask(f"s{n}", *([f"s{n - 1}"] if n else [])) for n in range(MOST_READ + 50)))
+    given = answered(decompose, SEEN, Model(chain), most=MOST_READ + 50)
+    assert (len(given["dag"].nodes), given["notes"]) == (MOST_READ + 50, ())

@@ -5,7 +5,7 @@ from typing import Any
 
 from supervising import GOOD, SEEN, Model, answered, changes, subtask
 
-from certigraph.nodes.revise import KEPT, revise
+from certigraph.nodes.revise import KEPT, MOST_OUTCOMES, revise
 from certigraph.state.dag import Dag, Node
 from certigraph.state.records import Observation
 from certigraph.state.tdp import Outcome
@@ -80,3 +80,17 @@ def test_a_grammar_keeps_a_small_model_to_what_is_pending():
     assert form["remove"]["items"]["enum"] == ["g"]
     assert form["add"]["items"]["properties"]["id"]["enum"] == ["n1", "n2"]
     assert form["add"]["items"]["properties"]["needs"]["items"]["enum"] == ["a", "g", "n1", "n2"]
+
+
+def test_numbers_are_ids_in_every_list():
+    dag = Dag(nodes=(Node(id="1", task="find it"), Node(id="2", task="tell it", needs=("1",))))
+    model = Model(changes(change=[{"id": 2, "task": "tell it", "needs": []}], remove=[1]))
+    assert [(node.id, node.needs) for node in answered(revise, after(dag), model)["dag"].nodes] == [("2", ())]
+
+
+def test_of_many_outcomes_the_latest_are_told():
+    ran = tuple(Node(id=f"s{n}", task=f"find {n}", status="completed") for n in range(MOST_OUTCOMES + 30))
+    dag, model = Dag(nodes=(*ran, Node(id="g", task="tell it", needs=tuple(n.id for n in ran)))), Model(changes())
+    answered(revise, after(dag, [f"result of {node.id} " + "x" * 900 for node in ran]), model, most=len(ran) + 1)
+    assert f"- {ran[-1].id}: result of {ran[-1].id} " in model.prompts[0]
+    assert f"result of {ran[-MOST_OUTCOMES - 1].id} " not in model.prompts[0]

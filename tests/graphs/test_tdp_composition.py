@@ -26,6 +26,7 @@ def test_a_graph_is_given_by_name_as_a_module_or_compiled(given: Any):
     assert operators_of(tdp.build(solve=given))["solve"]["args"] == {"graph": "sdp"}  # type: ignore[index,call-overload]
 
 
+@pytest.mark.slow  # the search agents mix in vectors, whose encoder takes seconds to load
 @pytest.mark.parametrize("solver", ["sdp", "react", "pbai", "ircot", "tdp"])
 def test_a_question_is_answered_whatever_graph_solves_its_subtasks(solver: str, tmp_path: Path):
     result = run(tdp.build(solve=solver), *QUESTION, out=tmp_path)
@@ -48,6 +49,7 @@ def test_operators_of_the_inner_graph_are_kept_in_the_header_and_made_again():
     assert operators_of(rebuilt_graph("tdp", given)) == given
 
 
+@pytest.mark.slow
 def test_belief_and_gate_work_inside_the_nodes(tmp_path: Path):
     graph = tdp.build(memory="structured", gate=exhaustion_gate())
     result = run(graph, *QUESTION, out=tmp_path)
@@ -74,12 +76,14 @@ def test_what_no_graph_has_is_refused_with_what_would_do():
         tdp.build(nosuch=always_pass)  # type: ignore[call-arg]
 
 
+@pytest.mark.slow
 def test_the_graph_of_a_subtask_runs_by_itself(tmp_path: Path):
     result = run(subtask.build(), *QUESTION, out=tmp_path, context=Context())
     assert result.scores is not None
     assert result.state["last"] is False
 
 
+@pytest.mark.slow
 def test_react_in_the_nodes_leaves_its_answer_as_the_result(tmp_path: Path):
     result = run(tdp.build(solve=react), *QUESTION, out=tmp_path)
     assert all(outcome.result.startswith("answer: ") for outcome in result.state["outcomes"])

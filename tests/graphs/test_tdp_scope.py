@@ -95,7 +95,7 @@ def test_ready_subtasks_are_at_work_at_the_same_time(tmp_path: Path):
 @pytest.mark.parametrize("within", ["plain", "judged"])
 def test_no_prompt_of_a_question_knows_the_pages_of_an_unrelated_subtask(config: str, within: str, tmp_path: Path):
     benchmark = HotpotQA(None, config)
-    benchmark.limits = benchmark.limits.model_copy(update={"steps": 60, "passages": 1})
+    benchmark.limits = benchmark.limits.model_copy(update={"steps": 60, "passages": 1, "nodes": 8})
     pages = dict(zip(NEEDS, _unrelated_pages(benchmark), strict=False))
     actions = {
         i: [*(f"search[{title}]" for title in two), f"finish[{canary('RESULT', i)}]"] for i, two in pages.items()
