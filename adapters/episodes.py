@@ -94,8 +94,8 @@ def live_episode(key: str, task: Task, history: Sequence[Step], runtime: Runtime
 
 def steps_in_parallel(key: str) -> bool:
     """Whether copies of a live episode's world may be stepped at the same time; not of one that a caller handed in."""
-    episode = EPISODES[key]
-    return episode.owned and episode.environment.concurrent
+    episode = EPISODES.get(key)  # who resets by an operator of his own may not open it before it is needed
+    return episode is not None and episode.owned and episode.environment.concurrent
 
 
 def _opened(task: Task, history: Sequence[Step], runtime: Runtime[Context]) -> Episode:

@@ -18,4 +18,5 @@ PAPER_LIMITS: Mapping[str, Limits] = {
     "travelplanner:tools": Limits(steps=50, replans=2),
 }
 """Attempts, replans and steps of SDP (appendix A) by benchmark; BlocksWorld, LoCoMo and SWE-QA, which it did not run,
-have our own. Of the configurations that are named, steps are TDP's (appendix B), which gives no number of replans."""
+have our own. Of the configurations that are named, steps are TDP's (appendix B), which gives no number of replans.
+HotpotQA's sub-tasks are few, for its questions have two hops: more would only be a longer answer to write."""

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any
 
 from certigraph.adapters.prompting import clipped, unquoted
 from certigraph.state.beliefs import belief_of
 from certigraph.state.certified import certified_state
-from certigraph.state.endings import GOAL
+from certigraph.state.dag import Status
+from certigraph.state.endings import GOAL, LimitReached
 from certigraph.state.searching import ANSWERS, FINISH
 from certigraph.state.tdp import Outcome, SolveView
 
@@ -17,35 +18,45 @@ MOST_RESULT = 1_000
 LATEST = 3
 """Certificates that a result tells, the latest ones."""
 
+AGAIN = "; it begins again with all that is left"
 
-def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, stopped: str = "") -> Outcome:
+
+def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: LimitReached | None = None) -> Outcome:
     """The outcome of a node.
 
     Args:
         graph: name of the graph that worked on it.
         latest: its last state.
         view: what the node was given.
-        stopped: what cut it off, if anything did.
+        reached: the limit that cut it off, if one did: its steps, or its part of the budget.
     """
-    reached = import_module(f"certigraph.graphs.{graph}").ending(latest)
-    handed_in = latest["observation"].done and latest.get("action") and latest["action"].kind == FINISH
-    status: Literal["completed", "failed"] = "completed" if reached == GOAL or handed_in else "failed"
-    steps = latest["history"][len(view["entry"].steps) :]
+    ending = import_module(f"certigraph.graphs.{graph}").ending(latest)
+    status = _status(latest, ending, reached)
+    steps = tuple(latest["history"][len(view["entry"].steps) :])
     ended_copy = latest["observation"].done and view["entry"].apart and not view["entry"].last
     return Outcome(
         node=view["node"].id,
-        status="failed" if stopped else status,
-        result=clipped(unquoted(stopped or next(filter(None, _told(latest)), "")), MOST_RESULT),
-        ending=reached,
+        status=status,
+        result=clipped(unquoted(next(filter(None, _told(latest, reached)), "")), MOST_RESULT),
+        ending=ending,
         certified=tuple(p.text for p in certified_state(latest.get("certificates", ())).predicates),
-        steps=tuple(steps[:-1] if ended_copy and steps else steps),
+        steps=() if status == "pending" else steps[:-1] if ended_copy else steps,
         taken=len(steps),
         observation=latest["observation"],
     )
 
 
-def _told(latest: Mapping[str, Any]) -> Iterator[str]:
+def _status(latest: Mapping[str, Any], ending: str, reached: LimitReached | None) -> Status:
+    if reached:
+        return "failed" if reached.kind == "steps" else "pending"
+    handed_in = latest["observation"].done and latest.get("action") and latest["action"].kind == FINISH
+    return "completed" if ending == GOAL or handed_in else "failed"
+
+
+def _told(latest: Mapping[str, Any], reached: LimitReached | None) -> Iterator[str]:
     """What may tell the outcome, the best first; some of it may be empty."""
+    if reached:
+        yield f"its part of the {reached.kind} was spent" + (AGAIN if reached.kind != "steps" else "")
     action, progress = latest.get("action"), latest.get("progress")
     if action and action.kind in ANSWERS:
         yield f"answer: {action.args.get('answer', '')}"

@@ -75,16 +75,16 @@ def _solving(graph: Graph) -> Operator:
 
     async def solve(state: SolveView, runtime: Runtime[Context]) -> dict[str, Any]:
         task = _task(state, tells_known=not shows_known)
-        latest, stopped = await _latest(graph, task, state, _context(state, runtime))
-        outcome = outcome_of(graph.name, latest, state, stopped)
+        latest, reached = await _latest(graph, task, state, _context(state, runtime))
+        outcome = outcome_of(graph.name, latest, state, reached)
         return {"outcomes": [outcome], "usage": latest.get("usage", []), "spent": latest["spent"]}
 
     solve.graph = graph  # type: ignore[attr-defined]
     return solve
 
 
-async def _latest(graph: Graph, task: Task, state: SolveView, context: Context) -> tuple[Any, str]:
-    """The latest state of the inner graph, and what cut it off where that is no concern of the other nodes."""
+async def _latest(graph: Graph, task: Task, state: SolveView, context: Context) -> tuple[Any, LimitReached | None]:
+    """The latest state of the inner graph, and the limit that cut it off where that need not stop the other nodes."""
     latest: Any = {}
     told: Any = {"metadata": {SUBTASK: state["node"].id}}
     try:
@@ -93,11 +93,11 @@ async def _latest(graph: Graph, task: Task, state: SolveView, context: Context) 
     except LimitReached as reached:
         if "spent" not in latest or (reached.kind != "steps" and state["share"] == 1):
             raise
-        return latest, str(reached)
+        return latest, reached
     finally:
         if state["entry"].apart:
             await off_loop(close_episode, state["entry"].episode)
-    return latest, ""
+    return latest, None
 
 
 async def _states(graph: Graph, given: Any, told: Any, context: Context) -> AsyncIterator[Any]:

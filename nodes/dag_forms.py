@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
@@ -22,6 +22,9 @@ Some 105 tokens a sub-task at most: four of them fit into an answer of the embed
 
 MOST_FLAW = 200
 """Characters of a line on what is wrong."""
+
+MOST_READ = 300
+"""Items of a list that are read, or as many as are allowed: mending takes time with the square of the sub-tasks."""
 
 Id = Annotated[str, Cut(30)]
 
@@ -73,8 +76,9 @@ def one_of(ids: Sequence[str]) -> Any:
 
 
 def at_most(most: int, kind: Any, *, least: int = 0) -> Any:
-    """A list; a model under a grammar writes no more items and no fewer, any number of them is read."""
-    return Annotated[list[kind], Field(json_schema_extra={"minItems": least, "maxItems": most})]
+    """A list; a model under a grammar writes no more items and no fewer, of others up to `MOST_READ` are read."""
+    read = AfterValidator(lambda items: items[: max(most, MOST_READ)])
+    return Annotated[list[kind], Field(json_schema_extra={"minItems": least, "maxItems": most}), read]
 
 
 def subtask_form(ids: Sequence[str], needs: Sequence[str]) -> type[Subtask]:

@@ -8,11 +8,11 @@ from pydantic import BaseModel, create_model
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
-from certigraph.adapters.prompting import quoted
-from certigraph.nodes.dag_forms import Subtask, asked, at_most, nodes_of, subtask_form
+from certigraph.adapters.prompting import clipped, quoted
+from certigraph.nodes.dag_forms import MOST_FLAW, Subtask, asked, at_most, nodes_of, subtask_form
 from certigraph.nodes.decide import MOST_VIEW
 from certigraph.nodes.special import specialised
-from certigraph.state.dag import Dag
+from certigraph.state.dag import Dag, Node
 from certigraph.state.mending import flaws, mended
 from certigraph.state.tdp import DecomposeView
 
@@ -38,7 +38,12 @@ async def decompose(state: DecomposeView, runtime: Runtime[Context]) -> dict[str
         runtime=runtime,
     )
     made = mended(nodes_of(said.answer.nodes), goal=task.goal, most=most)
-    return {"dag": Dag(nodes=made.nodes), "notes": (*said.notes, *made.notes)}
+    return {"dag": Dag(nodes=made.nodes), "notes": (*said.notes, *(clipped(note, MOST_FLAW) for note in made.notes))}
+
+
+async def undivided(state: DecomposeView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Make the task its only sub-task: what decomposing contributes, by leaving it out."""
+    return {"dag": Dag(nodes=(Node(id="task", task=state["task"].goal),)), "notes": ()}
 
 
 @lru_cache(maxsize=16)

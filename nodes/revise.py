@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel, ConfigDict, create_model
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
@@ -20,12 +20,14 @@ from certigraph.state.tdp import ReviseView
 ASKED_AGAIN = 1
 """How often a model whose revision cannot be carried out is asked for another, before the graph stays as it is."""
 
-MOST_OUTCOME = 400
-"""Characters of a node's outcome in the prompt."""
+MOST_OUTCOME, MOST_OUTCOMES = 400, 20
+"""Characters of a node's outcome in the prompt, and the latest outcomes that are shown: 10,000 characters hold them."""
 
 
 class Changes(BaseModel):
     """The model's answer."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
 
     reason: Annotated[str, Cut(200)]
     change: list[Subtask]
@@ -55,6 +57,11 @@ async def revise(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]
     return {"dag": Dag(nodes=revised(dag, _revision(dag, said.answer))), "notes": said.notes}
 
 
+async def unrevised(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Leave the graph as it was decomposed: what Self-Revision contributes, by leaving it out."""
+    return {"dag": state["dag"], "notes": ()}
+
+
 def _revision(dag: Dag, answer: Changes) -> Revision:
     return effective(dag, Revision(nodes_of(answer.change), nodes_of(answer.add), tuple(map(unquoted, answer.remove))))
 
@@ -72,8 +79,8 @@ def _form(dag: Dag, free: int, most: int) -> type[Changes]:
 
 
 def _question(state: ReviseView, free: int) -> str:
-    dag = state["dag"]
-    results = (f"{outcome.node}: {clipped(outcome.result, MOST_OUTCOME)}" for outcome in state["outcomes"])
+    dag, latest = state["dag"], state["outcomes"][-MOST_OUTCOMES:]
+    results = (f"{outcome.node}: {clipped(outcome.result, MOST_OUTCOME)}" for outcome in latest)
     return QUESTION.format(
         task=state["task"].goal,
         nodes=listed(_lines(dag)),

@@ -5,7 +5,7 @@ state update with its bookkeeping. `as_node` makes a LangGraph node of a slot an
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defin
 from certigraph.adapters.benchmarks import context_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.loops import wait_for_node
-from certigraph.adapters.models.billing import Bill, Place, billed_to, noting_failed, send_bill
+from certigraph.adapters.models.billing import Bill, Place, billed_to, keeping_failed, send_bill, settled
 from certigraph.adapters.models.meter import Meter, metering
 from certigraph.adapters.models.situation import Situation, situated
 from certigraph.adapters.protocols import Operator
@@ -89,9 +89,10 @@ def as_node(slot: Slot, operator: Operator) -> RunnableCallable:
             with metering(meter), situated(Situation(slot.name, step, state)), _billing(slot, failed):
                 update = await _answer(slot, operator, state, at_home(state, runtime))
         finally:
-            usage = meter.usage(0 if slot.nests else time.perf_counter() - started)
+            inside = settled(failed, meter, went_on=update is not None)
+            usage = meter.usage(inside if slot.nests else time.perf_counter() - started)
             send_bill(Bill(step, usage, meter.records, place, update))
-        return {**update, **_booked(slot, update, usage, failed)}
+        return {**update, **_booked(slot, update, usage)}
 
     def blocking_node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update:
         _ = nested  # LangGraph draws the graph inside a node where the node's function closes over it
@@ -108,7 +109,7 @@ def _where(config: RunnableConfig) -> tuple[int, Place]:
 
 
 def _billing(slot: Slot, failed: list[Bill]) -> AbstractContextManager[None]:
-    return noting_failed(failed) if slot.nests else billed_to(None)
+    return keeping_failed(failed) if slot.nests else billed_to(None)
 
 
 async def _answer(slot: Slot, operator: Operator, state: Any, runtime: Runtime[Context]) -> Update:
@@ -129,10 +130,9 @@ async def _answer(slot: Slot, operator: Operator, state: Any, runtime: Runtime[C
     return slot.record(state, update, runtime)
 
 
-def _booked(slot: Slot, update: Update, usage: Usage, failed: Sequence[Bill]) -> Update:
-    if slot.nests:  # a node that a limit cut off wrote nothing into the inner state, but it did spend
-        spent = sum((bill.usage.spent() for bill in failed), update["spent"])
-        return {"usage": [*update["usage"], usage], "spent": spent}
+def _booked(slot: Slot, update: Update, usage: Usage) -> Update:
+    if slot.nests:
+        return {"usage": [*update["usage"], usage], "spent": update["spent"] + usage.spent()}
     if slot.opens_books:
         return {"usage": Overwrite([usage]), "spent": Overwrite(usage.spent())}
     return {"usage": [usage], "spent": usage.spent()}

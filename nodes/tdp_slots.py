@@ -3,7 +3,7 @@
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
-from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.benchmarks import context_of, limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import steps_in_parallel
 from certigraph.nodes.slots import ACTED, OPENED, Slot, Update
@@ -42,14 +42,31 @@ def _unrevisable(state: TDPState, runtime: Runtime[Context]) -> Update | None:
 
 def over(state: TDPState, runtime: Runtime[Context]) -> bool:
     """Whether nothing can be done any more: the world has ended, or its steps are used up."""
-    return state["observation"].done or steps_taken(state) >= limits_of(state["task"], runtime).steps
+    return state["observation"].done or _steps_left(state, runtime) <= 0
 
 
 def solve_views(state: TDPState, runtime: Runtime[Context]) -> list[SolveView]:
     """What each node of the next batch gets; one node in a world that cannot be stepped in copies."""
-    batch = state["dag"].ready[: None if state["concurrent"] else 1]
-    left = limits_of(state["task"], runtime).steps - steps_taken(state)
-    return [_solve_view(state, node, _allowed(left, state, len(batch)), len(batch)) for node in batch]
+    batch = _batch(state)
+    left, entered = _steps_left(state, runtime), context_of(runtime).entry
+    return [
+        _solve_view(state, _entry(state, node, entered), node, _allowed(left, state, len(batch)), len(batch))
+        for node in batch
+    ]
+
+
+def _batch(state: TDPState) -> tuple[Node, ...]:
+    """The ready nodes; one that spent its part of the budget waits until no other is ready, and then is alone."""
+    cut_off = {outcome.node for outcome in state["outcomes"] if outcome.status == "pending"}
+    fresh = tuple(node for node in state["dag"].ready if node.id not in cut_off)
+    return fresh if fresh and state["concurrent"] else (fresh or state["dag"].ready)[:1]
+
+
+def _steps_left(state: TDPState, runtime: Runtime[Context]) -> int:
+    """World steps; the limit of a run that is a part of another counts what was done before it."""
+    entered = context_of(runtime).entry
+    before = len(entered.steps) if entered else 0
+    return limits_of(state["task"], runtime).steps - before - steps_taken(state)
 
 
 def _allowed(left: int, state: TDPState, batch: int) -> int:
@@ -60,18 +77,19 @@ def _allowed(left: int, state: TDPState, batch: int) -> int:
     return max(left // len(state["dag"].pending), left // (2 * batch), 1)
 
 
-def _solve_view(state: TDPState, node: Node, allowed: int, share: int) -> SolveView:
+def _solve_view(state: TDPState, entry: Entry, node: Node, allowed: int, share: int) -> SolveView:
     return {
         "task": state["task"],
         "node": node,
-        "entry": _entry(state, node),
+        "entry": entry,
         "steps": allowed,
         "share": share,
         "spent": state["spent"],
     }
 
 
-def _entry(state: TDPState, node: Node) -> Entry:
+def _entry(state: TDPState, node: Node, entered: Entry | None) -> Entry:
+    """Where a node begins; what was done before a run that is itself a part of another comes before everything."""
     outcomes = {outcome.node: outcome for outcome in state["outcomes"]}
     known = tuple(f"{need}: {outcomes[need].result}" for need in node.needs)
     entry = Entry(
@@ -79,12 +97,13 @@ def _entry(state: TDPState, node: Node) -> Entry:
         steps=tuple(state["history"]),
         observation=state["observation"],
         known=known,
-        last=node == state["dag"].goal,
+        last=node == state["dag"].goal and (entered is None or entered.last),
     )
     if not state["concurrent"]:
         return entry
     before = state["dag"].before(node.id)
-    steps = tuple(step for id_ in state["dag"].order() if id_ in before for step in outcomes[id_].steps)
+    done = [step for id_ in state["dag"].order() if id_ in before for step in outcomes[id_].steps]
+    steps = (*(entered.steps if entered else ()), *done)
     return entry.model_copy(update={"episode": f"{entry.episode}/{node.id}", "steps": steps, "apart": True})
 
 

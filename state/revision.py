@@ -41,6 +41,9 @@ def refusals(dag: Dag, revision: Revision, most: int) -> Iterator[str]:
     nodes = revised(dag, revision)
     if (count := sum(node.status != "failed" for node in nodes)) > most:
         yield f"{count} sub-tasks that have not failed, at most {most} are allowed"
+    # What ran last would pass for what settles the task.
+    if dag.pending and all(node.status != "pending" for node in nodes):
+        yield f"{_ids(node.id for node in dag.pending)}: without them nothing is left that settles the task"
     yield from problems(nodes)
 
 

@@ -1,12 +1,11 @@
 """TDP's state, and the views of the Supervisor's operators (sections 3.2 and 3.4)."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 from typing_extensions import TypedDict
 
 from certigraph.state.channels import Log
-from certigraph.state.dag import Dag, Node
+from certigraph.state.dag import Dag, Node, Status
 from certigraph.state.endings import GOAL
 from certigraph.state.records import Observation, Record, Spent, Step, Task
 from certigraph.state.run import Entry, Evidence, RunState, world_ending
@@ -16,17 +15,21 @@ class Outcome(Record):
     """What became of a node."""
 
     node: str
-    status: Literal["completed", "failed"]
+    status: Status
+    """Pending where its part of the budget was spent: it begins again later, by itself, with all that is left."""
     result: str
-    """What the nodes that need it are told, or why it failed."""
+    """What the nodes that need it are told, or why it is not completed."""
     ending: str
     """Why the graph that solved it ended."""
     certified: tuple[str, ...] = ()
     """The predicates that were certified on the way, where its solver certifies some."""
     steps: tuple[Step, ...] = ()
-    """What it did in the world; of a node that is not the goal without the action that ended its own copy of it."""
+    """What it did in the world; of a node that is not the goal without the action that ended its own copy of it.
+
+    None of a pending one, whose copy is thrown away.
+    """
     taken: int = 0
-    """World steps, that action included."""
+    """World steps, those included."""
     observation: Observation
     """What its world said last."""
 

@@ -12,6 +12,8 @@ import pytest
 from real_data import data_folder
 
 from certigraph import cli
+from certigraph.evaluation.comparing.rows import row_of
+from certigraph.state.reading import read_trajectory
 
 ROOT = Path(__file__).parent.parent
 
@@ -100,6 +102,14 @@ def test_another_ending_is_1_and_resume_with_more_budget_reaches_the_goal(certig
     assert resumed.status == 0
     assert json.loads(resumed.out)["certified"] == 4
     assert certigraph("resume", summary["run"]).status == 2
+
+
+def test_a_task_graph_s_summary_counts_all_that_its_sub_tasks_did(certigraph) -> None:
+    said = certigraph("run", "tdp", "hotpotqa:interactive", "--json")
+    summary = json.loads(said.out)
+    trajectory = read_trajectory(Path(summary["run"]))
+    assert summary["steps"] == row_of("tdp", "1", trajectory).steps > len(trajectory.state()["history"])
+    assert summary["subtasks"]["completed"] == sum(summary["subtasks"].values()) == len(trajectory.state()["outcomes"])
 
 
 def test_the_generated_world_is_said_in_one_line(certigraph) -> None:

@@ -3,12 +3,12 @@
 A custom stream would do, but with one LangGraph runs every node as a task of its own, at a third more time a superstep.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from certigraph.adapters.models.meter import Call
+from certigraph.adapters.models.meter import Call, Meter
 from certigraph.state.records import Usage
 
 
@@ -48,13 +48,14 @@ def billed_to(payer: Payer | None) -> Iterator[None]:
 
 
 @contextmanager
-def noting_failed(failed: list[Bill]) -> Iterator[None]:
-    """Note the bills of nodes that raise inside the block; all bills go where they went."""
+def keeping_failed(failed: list[Bill]) -> Iterator[None]:
+    """Keep the bills of nodes that raise inside the block, to be handed in by whoever keeps them; others go on."""
     payer = _PAYER.get()
 
     def note(bill: Bill) -> None:
-        failed.extend([bill] if bill.update is None else [])
-        if payer:
+        if bill.update is None:
+            failed.append(bill)
+        elif payer:
             payer(bill)
 
     with billed_to(note):
@@ -65,3 +66,17 @@ def send_bill(bill: Bill) -> None:
     """Hand in a bill; without a payer it is in the graph's state alone."""
     if payer := _PAYER.get():
         payer(bill)
+
+
+def settled(failed: Sequence[Bill], meter: Meter, *, went_on: bool) -> float:
+    """The seconds of nodes that raised inside a node, which pays for them where it went on; else each has its line.
+
+    So what they cost is in a checkpoint exactly if this node's own update is.
+    """
+    if not went_on:
+        for bill in failed:
+            send_bill(bill)
+        return 0.0
+    for call in (call for bill in failed for call in bill.calls):
+        meter.charge(call)
+    return sum(bill.usage.seconds for bill in failed)

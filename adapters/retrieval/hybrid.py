@@ -73,7 +73,7 @@ def normalised(hits: Sequence[Hit]) -> dict[str, Hit]:
 
 def _told(done: int, total: int) -> None:
     if done < total:
-        instead = "without them: --swap decide=pursue:alpha=1, in ircot reason:alpha=1"
+        instead = "without them: --swap decide=pursue:alpha=1, in tdp execute=, in ircot decide=reason:alpha=1"
         told = f"vectors, made once and kept: {done:,} of {total:,} passages ({instead})"
         logging.getLogger("certigraph").warning(told)
 

@@ -12,7 +12,8 @@ from certigraph.adapters.scienceworld import scoring
 from certigraph.adapters.scienceworld.descriptions import describe
 from certigraph.adapters.scienceworld.prompts import BRIEFING, SYNONYMS
 from certigraph.adapters.scienceworld.recorder import gold_recording
-from certigraph.adapters.scienceworld.splits import TDP_HUNDRED, USUAL, Setting, ids, setting_of
+from certigraph.adapters.scienceworld.setting import Setting
+from certigraph.adapters.scienceworld.splits import TDP_HUNDRED, USUAL, ids, setting_of
 from certigraph.adapters.scienceworld.world import ScienceWorld
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task

@@ -5,6 +5,10 @@ it reads off what was done in the episode, so that slips, wrong verdicts and new
 action is the path's next one, but for a target that is reached already, for which it looks around. It writes actions as
 the gold path has them, which is not always as the world lists them: they go through where models write freely (SDP,
 `decide_freely(most=0)`); elsewhere it takes the nearest.
+
+The assignments that it is given name milestones of the path, which no model could know, and it reads nothing of a
+prompt but the conditions to be judged: 100 points by it say that worlds, limits and schedules work, not that prompts
+tell enough. BlocksWorld's expert is the one that knows its prompts alone.
 """
 
 import re

@@ -11,7 +11,8 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from certigraph.adapters.caching import whole_file
 from certigraph.adapters.scienceworld import replies
-from certigraph.adapters.scienceworld.splits import SPLITS, Setting
+from certigraph.adapters.scienceworld.setting import Setting
+from certigraph.adapters.scienceworld.splits import SPLITS
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record, Task
 

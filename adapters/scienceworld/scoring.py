@@ -6,7 +6,8 @@ from math import sqrt
 from statistics import mean, stdev
 from typing import Literal
 
-from certigraph.adapters.scienceworld.splits import Setting, setting_of
+from certigraph.adapters.scienceworld.setting import Setting
+from certigraph.adapters.scienceworld.splits import setting_of
 from certigraph.adapters.scienceworld.tasks import FAMILIES
 from certigraph.state.records import Arguments, Scores
 from certigraph.state.trajectory import Footer

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from certigraph.adapters.scienceworld.milestones import Milestone, named, walked
 from certigraph.adapters.scienceworld.recording import Recording
-from certigraph.adapters.scienceworld.splits import Setting
+from certigraph.adapters.scienceworld.setting import Setting
 
 Golds = Callable[[str, int, str], Recording]
 """Task, variation and simplification -> the recording of the gold path."""

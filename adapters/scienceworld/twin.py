@@ -5,8 +5,8 @@ from typing_extensions import override
 from certigraph.adapters.scienceworld import replies
 from certigraph.adapters.scienceworld.pool import Pool
 from certigraph.adapters.scienceworld.recording import Recording
+from certigraph.adapters.scienceworld.setting import Setting
 from certigraph.adapters.scienceworld.simulator import Simulator
-from certigraph.adapters.scienceworld.splits import Setting
 from certigraph.adapters.scienceworld.world import ScienceWorld
 
 _LOOKS = ("look around", "look")

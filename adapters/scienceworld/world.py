@@ -3,8 +3,8 @@
 from certigraph.adapters.scienceworld import replies
 from certigraph.adapters.scienceworld.pool import POOL, Pool
 from certigraph.adapters.scienceworld.scoring import Tally
+from certigraph.adapters.scienceworld.setting import Setting
 from certigraph.adapters.scienceworld.simulator import Simulator
-from certigraph.adapters.scienceworld.splits import Setting
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Arguments, Observation, Scores
 

@@ -3,6 +3,9 @@
 It tells the operators' questions apart by the fields of their answers. A finding is claimed only from a gold paragraph
 that the run has found; where one is missing it is searched for by its title. The final answer is the gold one always.
 In a sub-task of TDP it goes by the sub-task alone: its hops, their answer.
+
+So a right answer by it says that worlds, passages and schedules work, not that a prompt or a predecessor's result told
+enough: what it supports is held against the prompt, all else it knows from the question's file and the run's state.
 """
 
 from collections.abc import Callable, Mapping

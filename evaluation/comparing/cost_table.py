@@ -1,15 +1,21 @@
 """What methods need a run as text, for the terminal and for a page."""
 
+from collections.abc import Sequence
+
 from certigraph.evaluation.comparing.costs import AMOUNTS, Need
 from certigraph.evaluation.report.parts import compact
-
-NEEDS = ("a run", "method", "mean", "difference", "95 % interval", "change", "95 % interval")
 
 NONE = "-"
 
 
-def need_cells(need: Need) -> tuple[str, ...]:
-    """What a method needs of one amount, in the order of NEEDS."""
+def need_table(needs: Sequence[Need]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Heads and lines; a difference is the method's amount minus the first method's."""
+    first = needs[0].against if needs else "the first"
+    beside = (f"difference from {first}", "95 % interval", f"change from {first}", "95 % interval")
+    return ("a run", "method", "mean", *beside), [_cells(need) for need in needs]
+
+
+def _cells(need: Need) -> tuple[str, ...]:
     mean = compact(round(need.mean, 1)) if need.n else NONE
     difference = NONE if need.difference is None else _signed(need.difference)
     change = NONE if need.percent is None else f"{need.percent:+.0f} %"

@@ -6,7 +6,7 @@ from string import Template
 
 from certigraph.evaluation.ablating.estimates import Estimate
 from certigraph.evaluation.anatomy.sections import anatomy_sections
-from certigraph.evaluation.comparing.cost_table import NEEDS, need_cells
+from certigraph.evaluation.comparing.cost_table import need_table
 from certigraph.evaluation.comparing.costs import Need
 from certigraph.evaluation.comparing.findings import Findings
 from certigraph.evaluation.comparing.plan import Method, Plan
@@ -33,6 +33,7 @@ FIGURES = """
 .comparison td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 13em; max-width: 30em; }
 section > details { margin-top: 6px; }
 section > details > summary { list-style-position: inside; }
+header + section { margin-top: 20px; }
 .drawing svg text { fill: var(--soft); }
 """
 MOST_NAMED = 6
@@ -45,8 +46,8 @@ NOTE = (
 )
 NEEDS_NOTE = (
     "What a run needs, and how that differs from the first method on the same tasks: paired, in its own unit and in "
-    "percent of the first method's sum, both with bootstrap intervals over tasks. World steps are those that were "
-    "taken, in copies of the world too."
+    "percent of the first method's sum, both with bootstrap intervals over tasks; below 0 it needs less. World "
+    "steps are those that were taken, in copies of the world too."
 )
 REPLAY_NOTE = (
     "Re-executed: the variant was run. Replayed: the first method's own runs, their scores scaled by the rule of the "
@@ -90,7 +91,7 @@ def _body(plan: Plan, findings: Findings, drawing: Markup, title: Markup) -> Mar
 def _needed(needs: Sequence[Need]) -> list[Markup]:
     if all(need.difference is None for need in needs):
         return []
-    told = table(NEEDS, [need_cells(need) for need in needs], looks="comparison")
+    told = table(*need_table(needs), looks="comparison")
     return [_section("Tokens, calls and steps", joined(told, tag("p", NEEDS_NOTE, class_="key")))]
 
 

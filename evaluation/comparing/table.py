@@ -7,7 +7,7 @@ from rich.table import Table
 from certigraph.adapters.models.chat import is_scripted
 from certigraph.adapters.models.simulated import SIMULATED
 from certigraph.evaluation.ablating.estimates import Estimate
-from certigraph.evaluation.comparing.cost_table import NEEDS, need_cells
+from certigraph.evaluation.comparing.cost_table import need_table
 from certigraph.evaluation.comparing.plan import AND
 from certigraph.evaluation.comparing.rows import Prompted
 from certigraph.evaluation.comparing.summary import Comparison, Difference, Summary
@@ -92,7 +92,7 @@ def tables(comparison: Comparison, estimates: Sequence[Estimate] = ()) -> Iterat
     yield _table(*method_table(comparison.methods))
     if comparison.differences:
         yield _table(DIFFERENCES, [difference_cells(found) for found in comparison.differences])
-        yield _table(NEEDS, [need_cells(need) for need in comparison.needs])
+        yield _table(*need_table(comparison.needs))
     if estimates:
         yield _table(ESTIMATES, [estimate_cells(estimate) for estimate in estimates])
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from certigraph.evaluation.exporting.atif_steps import known, numbered, steps_of
-from certigraph.evaluation.exporting.atif_subtasks import VERSION, subtask_document, subtask_name
+from certigraph.evaluation.exporting.atif_subtasks import VERSION, subtask_document, subtask_names
 from certigraph.evaluation.exporting.clean import circumstances, cleaned, started
 from certigraph.evaluation.exporting.scopes import parts_of
 from certigraph.evaluation.exporting.told import asked
@@ -29,8 +29,8 @@ def to_atif(trajectory: Trajectory) -> dict[str, Any]:
     """
     run = cleaned(trajectory)
     header, ending, parts = run.header, run.ending, parts_of(run.events)
-    names = {part.subtask: subtask_name(header, part) for part in parts.inner}
-    steps = [_task_step(header), *steps_of(parts.own, names)]
+    steps = [_task_step(header), *steps_of(parts.own, subtask_names(header, parts.within()))]
+    inner = [subtask_document(header, _agent(header), part, parts) for part in parts.inner]
     return known(
         {
             "schema_version": VERSION,
@@ -38,7 +38,7 @@ def to_atif(trajectory: Trajectory) -> dict[str, Any]:
             "trajectory_id": header.run_id,
             "agent": _agent(header),
             "steps": numbered(steps),
-            "subagent_trajectories": [subtask_document(header, _agent(header), part) for part in parts.inner] or None,
+            "subagent_trajectories": inner or None,
             "notes": _notes(run),
             "final_metrics": _final(run, len(steps)),
             "extra": {

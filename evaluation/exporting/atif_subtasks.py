@@ -1,9 +1,10 @@
 """Sub-tasks as ATIF documents of their own, inside that of their run (`subagent_trajectories`)."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from certigraph.evaluation.exporting.atif_steps import known, numbered, steps_of
-from certigraph.evaluation.exporting.scopes import Part
+from certigraph.evaluation.exporting.scopes import Part, Parts
 from certigraph.nodes.specs import Spec
 from certigraph.state.trajectory import Header, total
 
@@ -13,19 +14,20 @@ SUBTASK_GRAPH = "subtask"
 """The graph that solves a node where the header names no other."""
 
 
-def subtask_name(header: Header, part: Part) -> str:
-    """The id of a sub-task's document; no two sub-tasks of two runs have the same."""
-    return f"{header.run_id}/{part.scope}"
+def subtask_names(header: Header, parts: Iterable[Part]) -> dict[str, str]:
+    """The ids of the documents of one graph's sub-tasks, by the sub-tasks' own."""
+    return {part.subtask: _name(header, part) for part in parts}
 
 
-def subtask_document(header: Header, agent: dict[str, Any], part: Part) -> dict[str, Any]:
+def subtask_document(header: Header, agent: dict[str, Any], part: Part, parts: Parts) -> dict[str, Any]:
     """The document of a sub-task: its specification, then its steps."""
-    steps = [{"source": "user", "message": _specification(part)}, *steps_of(part.events)]
+    names = subtask_names(header, parts.within(part.scope))
+    steps = [{"source": "user", "message": _specification(part)}, *steps_of(part.events, names)]
     usage = total(event.usage for event in part.events)
     return {
         "schema_version": VERSION,
         "session_id": header.run_id,
-        "trajectory_id": subtask_name(header, part),
+        "trajectory_id": _name(header, part),
         "agent": {**agent, "name": f"certigraph.{_solver(header)}"},
         "steps": numbered(steps),
         "final_metrics": known(
@@ -40,6 +42,11 @@ def subtask_document(header: Header, agent: dict[str, Any], part: Part) -> dict[
         ),
         "extra": {"subtask": part.subtask},
     }
+
+
+def _name(header: Header, part: Part) -> str:
+    """No two sub-tasks of two runs have the same."""
+    return f"{header.run_id}/{part.scope}"
 
 
 def _specification(part: Part) -> str:

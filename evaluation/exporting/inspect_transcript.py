@@ -1,6 +1,6 @@
 """What a run of ours said and did, as inspect_ai's messages and events."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from inspect_ai.event import InfoEvent
@@ -8,9 +8,9 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageTool,
 from inspect_ai.tool import ToolCall
 
 from certigraph.evaluation.exporting.rounds import Round, rounds
-from certigraph.evaluation.exporting.scopes import parts_of, solved_in
+from certigraph.evaluation.exporting.scopes import Part, Parts, parts_of, solved_in
 from certigraph.evaluation.exporting.told import asked, silent, told, tool_arguments, tool_name
-from certigraph.state.trajectory import Event, Trajectory
+from certigraph.state.trajectory import Trajectory
 
 SHOWN = (
     "plan",
@@ -38,19 +38,18 @@ def messages_of(run: Trajectory) -> Iterator[ChatMessage]:
     name = run.header.run_id
     yield ChatMessageUser(id=f"{name}-task", content=asked(run.header.task))
     parts = parts_of(run.events)
-    inner = {part.subtask: part for part in parts.inner}
-    for number, part in enumerate(rounds(parts.own), 1):
+    yield from _conversation(Part("", "", parts.own), name, parts)
+
+
+def _conversation(graph: Part, name: str, parts: Parts) -> Iterator[ChatMessage]:
+    inner = {part.subtask: part for part in parts.within(graph.scope)}
+    for number, part in enumerate(rounds(graph.events), 1):
         for subtask in solved_in(part):
             if found := inner.pop(subtask, None):
-                yield from _conversation(found.events, f"{name}-{subtask}")
+                yield from _conversation(found, f"{name}-{subtask}", parts)
         yield from _messages(part, f"{name}-{number}")
     for unfinished in inner.values():
-        yield from _conversation(unfinished.events, f"{name}-{unfinished.subtask}")
-
-
-def _conversation(events: Iterable[Event], name: str) -> Iterator[ChatMessage]:
-    for number, part in enumerate(rounds(events), 1):
-        yield from _messages(part, f"{name}-{number}")
+        yield from _conversation(unfinished, f"{name}-{unfinished.subtask}", parts)
 
 
 def _messages(part: Round, name: str) -> Iterator[ChatMessage]:

@@ -21,6 +21,10 @@ class Parts(NamedTuple):
     own: tuple[Event, ...]
     inner: tuple[Part, ...]
 
+    def within(self, scope: str = "") -> list[Part]:
+        """The graphs right inside that one; a node of theirs may have the id of one of its own."""
+        return [part for part in self.inner if part.scope.rpartition("|")[0] == scope]
+
 
 def parts_of(events: Iterable[Event]) -> Parts:
     """Take the events of a run apart. Graphs that ran at the same time are mixed in a trajectory."""

@@ -13,6 +13,7 @@ from certigraph.evaluation.live.text import clean
 from certigraph.evaluation.live.turns import episode_part
 from certigraph.evaluation.report.parts import compact
 from certigraph.state.endings import GOAL
+from certigraph.state.trajectory import Footer
 
 AROUND = 10
 """Lines of a frame that are neither plan nor turns."""
@@ -55,17 +56,24 @@ def _title(run: Watched) -> Text:
 def _ending(run: Watched) -> Text | None:
     if run.footer is None:
         return None
-    style = "bold green" if run.footer.ending == GOAL else "bold red"
-    score = f" · score {run.footer.scores.value:.3g}" if run.footer.scores else ""
-    return Text(run.footer.ending, style=style).append(score, style="default")
+    scores = run.footer.scores
+    ending = Text(run.footer.ending, style=_style(run.footer))
+    return ending.append(f" · score {scores.value:.3g}" if scores else "", style="default")
+
+
+def _style(footer: Footer) -> str:
+    """What an agent calls its goal, and scores nothing, is no success."""
+    if footer.ending != GOAL:
+        return "bold red"
+    return "bold yellow" if footer.scores and not footer.scores.value else "bold green"
 
 
 def _figures(run: Watched, steps: int | None, seconds: float) -> Text:
-    money = budget(run)
+    money, cached = budget(run), run.spent["cached_tokens"]
     shown = {
         **_reached(run, steps),
         "calls": f"{run.spent['calls']:.0f}",
-        "tokens": f"{compact(run.tokens)} ({compact(run.spent['cached_tokens'])} cached)",
+        "tokens": compact(run.tokens) + (f" ({compact(cached)} cached)" if cached else ""),
     }
     if run.spent["usd"]:
         shown["cost"] = f"${run.spent['usd']:.4f}"
@@ -91,7 +99,6 @@ def _of_tasks(run: Watched, steps: int | None) -> dict[str, str]:
         **failed,
         **graded,
         "steps": _of(run.steps, step_limit(run, steps)),
-        "revisions": f"{len(tasks.revisions)}",
     }
 
 

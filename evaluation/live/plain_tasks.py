@@ -23,7 +23,7 @@ def task_lines(run: Watched, event: Event) -> Iterator[str]:
     for outcome in update.get("outcomes", ()):
         worked = run.tasks.nodes[outcome["node"]]
         cost = f"{counted(worked.steps, 'step')}, {counted(worked.calls, 'call')}"
-        yield f"{worked.node.id}: {worked.status}, {cost}: {outcome['result']}"
+        yield f"{worked.name}: {worked.status}, {cost}: {outcome['result']}"
     for revision in run.tasks.revisions[-1:]:
         if event.node == "revise" and revision.number == update.get("revisions"):
             yield f"revision {revision.number}: {revision.words}"
@@ -31,9 +31,9 @@ def task_lines(run: Watched, event: Event) -> Iterator[str]:
 
 def _inner(worked: Worked, event: Event, update: dict[str, Any]) -> Iterator[str]:
     if event.node == "reset" and worked.status == "working":
-        yield f"{worked.node.id}: begun: {worked.node.task}"
+        yield f"{worked.name}: begun: {worked.node.task}"
     if event.node == "replan" and update.get("outline"):
-        yield f"{worked.node.id}: step {worked.steps}: replanned: {in_line(tuple(update['outline']))}"
+        yield f"{worked.name}: step {worked.steps}: replanned: {in_line(tuple(update['outline']))}"
     if update.get("certificates"):
         text = worked.certificates[-1].targets[-1].text
-        yield f"{worked.node.id}: step {worked.steps}: certified {worked.certified}/{worked.whole}: {text}"
+        yield f"{worked.name}: step {worked.steps}: certified {worked.certified}/{worked.whole}: {text}"

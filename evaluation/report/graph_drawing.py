@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from certigraph.evaluation.report.graph_layout import WIDTH, Box, Layout, lay_out
-from certigraph.evaluation.report.html import Markup, counted, joined, shortened, tag
+from certigraph.evaluation.report.html import Markup, clipped, counted, joined, shortened, tag
 from certigraph.evaluation.report.task_graph import TaskGraph
 from certigraph.evaluation.report.worked import Status, Worked
 
@@ -19,7 +19,7 @@ LOOKS: dict[Status, tuple[str, str]] = {
 WORDS: dict[Status, str] = {
     "completed": "completed",
     "failed": "failed",
-    "working": "at work",
+    "working": "begun, without an outcome",
     "pending": "not dispatched",
     "removed": "removed by a revision",
 }
@@ -87,16 +87,16 @@ def _box(box: Box, layout: Layout, *, last: bool) -> Markup:
     worked, look = box.worked, LOOKS[box.worked.status][0]
     place = {"x": f"{box.x:.1f}", "y": f"{box.y:.1f}", "width": f"{box.width:.1f}", "height": f"{box.height:.0f}"}
     kinds = [look, *(["goal"] if last else []), *(["revised"] if worked.changed in ("revised", "added") else [])]
-    title = tag("title", f"{worked.node.id}, {worked.status}: {shortened(worked.node.task, LONGEST_TITLE)}")
+    title = tag("title", f"{worked.name}, {worked.status}: {shortened(worked.node.task, LONGEST_TITLE)}")
     text = tag("foreignObject", _text(worked, roomy=layout.roomy), **place)
     return tag("g", title, tag("rect", rx=9, **place), text, class_=f"task {' '.join(kinds)}")
 
 
 def _text(worked: Worked, *, roomy: bool) -> Markup:
-    head = tag("b", f"{LOOKS[worked.status][1]} {worked.node.id}")
+    head = tag("b", f"{LOOKS[worked.status][1]} {worked.name}")
     if not roomy:
         return tag("div", tag("p", head), class_="box dense")
     took = [counted(worked.steps, "step"), counted(worked.calls, "call")] if worked.events else []
     told = " · ".join([*filter(None, [worked.changed]), *took])
-    task = worked.node.task if len(worked.node.task) <= LONGEST_TASK else worked.node.task[:LONGEST_TASK] + "…"
-    return tag("div", tag("p", head, tag("small", told)), tag("span", task), class_="box")
+    task = tag("span", clipped(worked.node.task, LONGEST_TASK))
+    return tag("div", tag("p", head, tag("small", told)), task, class_="box")

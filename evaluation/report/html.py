@@ -38,6 +38,11 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
 
 
+def clipped(text: str, most: int) -> str:
+    """At most that many characters, for a label."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def counted(count: int, what: str) -> str:
     """A count with its noun: 1 replan, 2,000 replans."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -131,6 +131,7 @@ thead th { color: var(--faint); font-size: 12.5px; padding-bottom: 6px; }
 .nodes td, .nodes th:not(:first-child) { text-align: right; }
 .nodes td, .nodes tbody th { vertical-align: top; padding: 5px 0 5px 8px; border-top: 1px solid var(--line); }
 .nodes tbody th { padding-left: 0; color: var(--ink); }
+.nodes thead th { white-space: nowrap; }
 .bar { width: 27%; white-space: nowrap; }
 .bar i { display: block; height: 3px; margin: 1px 0 0 auto; border-radius: 3px; background: var(--blue); opacity: .55; }
 .wide { overflow-x: auto; }

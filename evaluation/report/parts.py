@@ -9,7 +9,9 @@ from certigraph.evaluation.report.html import Markup, counted, joined, shortened
 from certigraph.state.records import Scores, Usage
 from certigraph.state.trajectory import Event, Trajectory, total
 
-FIGURES = frozenset({"cost", "forced", "abstained"})
+FIGURES = frozenset(
+    {"cost", "forced", "abstained", "malformed", "raw", "last_non_negative", "last_positive", "moves", "calls"}
+)
 """Parts of a score that are amounts or tell what happened, no verdicts: 0 is no failure there."""
 
 LONGEST_ANSWER = 20_000

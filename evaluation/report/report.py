@@ -5,7 +5,7 @@ from pathlib import Path
 from string import Template
 
 from certigraph.evaluation.report.episode_style import EPISODE_STYLE
-from certigraph.evaluation.report.html import Markup, joined, tag
+from certigraph.evaluation.report.html import Markup, joined, shortened, tag
 from certigraph.evaluation.report.page import PAGE, STYLE
 from certigraph.evaluation.report.parts import answer_block, figures, node_table, score_chips
 from certigraph.evaluation.report.task_style import TASK_STYLE
@@ -13,6 +13,8 @@ from certigraph.evaluation.report.told import section, told_of
 from certigraph.evaluation.settings import swaps_of
 from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
 from certigraph.state.trajectory import Footer, Header, Trajectory
+
+LONGEST_GOAL = 4_000
 
 Endings = Mapping[str, tuple[str, str]]
 """Look and words of a badge by ending."""
@@ -59,7 +61,7 @@ def _body(trajectory: Trajectory) -> Markup:
 def _head(header: Header, footer: Footer | None, endings: Endings) -> Markup:
     task, message = header.task, footer.message if footer else ""
     overline = tag("p", f"{header.graph} · {task.benchmark} {task.id}", class_="overline")
-    asked = tag("h1", task.goal or f"{task.benchmark} {task.id}")
+    asked = tag("h1", shortened(task.goal, LONGEST_GOAL) or f"{task.benchmark} {task.id}")
     said = [tag("p", message, class_="message")] if message else []
     return tag("header", overline, asked, tag("p", *_badges(footer, endings), class_="badges"), *said, _facts(header))
 

@@ -45,7 +45,7 @@ def inner_run(worked: Worked, trajectory: Trajectory) -> Trajectory:
     ending = worked.outcome.ending if worked.outcome else ""
     header = trajectory.header.model_copy(update={"graph": graph})
     footer = Footer(ending=ending, usage=Usage(node="all")) if ending else None
-    events = [_unscoped(event, worked.node.id) for event in worked.events]
+    events = [_unscoped(event) for event in worked.events]
     return Trajectory.model_construct(header=header, events=events, superseded=[], footer=footer)
 
 
@@ -54,14 +54,15 @@ def task_cost(tasks: TaskGraph, trajectory: Trajectory) -> Markup:
     own = [event.usage for event in [*trajectory.events, *trajectory.superseded] if not event.scope]
     rows = [(0, total(own, "task graph"))]
     for worked in tasks.nodes.values():
-        usage = Usage(node=worked.node.id, calls=worked.calls, input_tokens=worked.tokens, seconds=worked.seconds)
+        usage = Usage(node=worked.name, calls=worked.calls, input_tokens=worked.tokens, seconds=worked.seconds)
         rows.append((worked.steps, usage))
     return cost_table(("sub-task", "steps"), rows)
 
 
-def _unscoped(event: Event, id_: str) -> Event:
-    deeper = event.subtask.removeprefix(id_).removeprefix("/")
-    return event.model_copy(update={"scope": event.scope.partition("|")[2], "subtask": deeper})
+def _unscoped(event: Event) -> Event:
+    """As the inner graph's own run would have it; `subtask` is of the innermost scope."""
+    deeper = event.scope.partition("|")[2]
+    return event.model_copy(update={"scope": deeper, "subtask": event.subtask if deeper else ""})
 
 
 def _section(worked: Worked, tasks: TaskGraph, inside: Markup) -> Markup:
@@ -70,7 +71,7 @@ def _section(worked: Worked, tasks: TaskGraph, inside: Markup) -> Markup:
     head = tag(
         "summary",
         tag("span", sign, class_="mark", title=worked.status),
-        tag("span", worked.node.id, class_="id"),
+        tag("span", worked.name, class_="id"),
         tag("span", shortened(worked.node.task, LONGEST_PART), class_="condition"),
         tag("span", _took(worked), class_="when"),
         *([tag("span", told, class_="told")] if told else []),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from certigraph.evaluation.report.graph_drawing import LOOKS
-from certigraph.evaluation.report.html import Markup, tag
+from certigraph.evaluation.report.html import Markup, clipped, tag
 from certigraph.evaluation.report.parts import clock
 from certigraph.evaluation.report.task_graph import TaskGraph
 from certigraph.evaluation.report.worked import Worked
@@ -73,16 +73,15 @@ def _row(worked: Worked, row: int, scale: _Scale) -> list[Markup]:
     look, sign = LOOKS[worked.status]
     begin, end = worked.spans[0][0], worked.spans[-1][1]
     whole = _bar([(begin, end)], row, scale, f"{look} lasting")
-    bar = _bar(worked.spans, row, scale, look, f"{worked.node.id}: {clock(begin)} to {clock(end)}")
+    bar = _bar(worked.spans, row, scale, look, f"{worked.name}: {clock(begin)} to {clock(end)}")
     if not scale.labelled:
         return [whole, bar]
     took = tag("text", clock(end - begin), x=f"{scale.x(end) + 7:.1f}", y=f"{scale.y(row) + 4:.1f}")
-    return [_label(f"{sign} {worked.node.id}", scale.y(row)), whole, bar, took]
+    return [_label(f"{sign} {worked.name}", scale.y(row)), whole, bar, took]
 
 
 def _label(text: str, y: float) -> Markup:
-    shown = text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
-    return tag("text", shown, x=LEFT - 10, y=f"{y + 4:.1f}", text_anchor="end")
+    return tag("text", clipped(text, LONGEST_LABEL), x=LEFT - 10, y=f"{y + 4:.1f}", text_anchor="end")
 
 
 def _bar(spans: Iterable[Span], row: int, scale: _Scale, look: str, title: str = "") -> Markup:

@@ -3,11 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from certigraph.evaluation.comparing.rows import steps_of
+from certigraph.evaluation.report.html import clipped
 from certigraph.evaluation.report.standing import standing
 from certigraph.state.dag import Node
 from certigraph.state.records import Certificate
 from certigraph.state.tdp import Outcome
 from certigraph.state.trajectory import Event
+
+LONGEST_NAME = 60
 
 Status = Literal["pending", "working", "completed", "failed", "removed"]
 
@@ -35,6 +39,11 @@ class Worked:
         self.action = ""
         self.certificates: list[Certificate] = []
         self._planned = self._head = 0
+
+    @property
+    def name(self) -> str:
+        """Its id, as short as a label."""
+        return clipped(self.node.id, LONGEST_NAME)
 
     @property
     def certified(self) -> int:
@@ -66,6 +75,7 @@ class Worked:
         self.spans.append((max(ended - event.usage.seconds, 0.0), ended))
         if self.status == "pending":
             self.status = "working"
+        self.steps += steps_of(event)
         if "|" not in event.scope:
             self._apply(event, event.update or {})
 
@@ -75,5 +85,3 @@ class Worked:
         self.replans += event.node == "replan" and bool(update)
         self._planned = len(update["plan"]) if "plan" in update else self._planned
         self._head = update.get("head", self._head)
-        if "history" not in event.replaced:  # what its predecessors did is repeated there, not done
-            self.steps += len(update.get("history", ()))

@@ -19,7 +19,7 @@ from certigraph.evaluation.report.page import STYLE
 from certigraph.evaluation.studying.corridor_mind import STRETCH
 from certigraph.evaluation.studying.prompt_drawing import growing_prompts
 from certigraph.evaluation.studying.prompt_sizes import Size, sizes_in
-from certigraph.evaluation.studying.slopes import Slope, slopes_of
+from certigraph.evaluation.studying.slopes import LITTLE, Slope, slopes_of
 
 PAGE = "study.html"
 TITLE = "Prompts of TDP and of others as episodes grow"
@@ -28,9 +28,10 @@ HEADS = ("task", "method", "prompts about", "operator", "shortest", "longest", "
 KEY = (
     "A line is the largest prompt of an episode against the world steps that its task takes, over episodes of "
     "different lengths: shortest and longest in characters, the slope in characters a step. Growing: the whole "
-    f"interval of the slope is above 0. Deep tasks are one sub-task of all steps, wide ones sub-tasks of {STRETCH}, "
-    "each of which needs the one before; to the other methods both are the same task. No prompt holds more than "
-    "`limits.context` characters of earlier rounds, which these episodes stay below."
+    f"interval of the slope is above 0; bounded: it holds 0 or less and stays below {LITTLE:g}. Deep tasks are one "
+    f"sub-task of all steps, wide ones sub-tasks of {STRETCH}, each of which needs the one before; to the other "
+    "methods both are the same task. No prompt holds more than `limits.context` characters of earlier rounds, which "
+    "these episodes stay below."
 )
 
 

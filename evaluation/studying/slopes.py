@@ -14,6 +14,9 @@ ANY = "largest of all"
 NOTHING = 1e-6
 """Characters a step that are rounding."""
 
+LITTLE = 1.0
+"""Characters a step below which a slope that may be 0 is taken for none."""
+
 LEAST = 3
 """Lengths below which a slope has no interval."""
 
@@ -51,11 +54,13 @@ def slopes_of(sizes: Iterable[Size]) -> list[Slope]:
     return [_slope(group, largest[group]) for group in sorted(largest, key=_place)]
 
 
-def said(low: float | None) -> str:
-    """What the lower bound of a slope says of it."""
-    if low is None:
+def said(low: float | None, high: float | None) -> str:
+    """What the bounds of a slope say of it."""
+    if low is None or high is None:
         return f"too few lengths to tell: it takes {LEAST}"
-    return "growing" if low > NOTHING else "bounded"
+    if low > NOTHING:
+        return "growing"
+    return "bounded" if high < LITTLE else "cannot be told"
 
 
 def _groups(size: Size) -> Iterator[Group]:
@@ -73,7 +78,7 @@ def _slope(group: Group, largest: Mapping[int, int]) -> Slope:
     rooms = sorted(largest)
     found = [largest[length] for length in rooms]
     slope, low, high = fitted(rooms, found)
-    return Slope(*group, len(rooms), found[0], found[-1], slope, low, high, said(low))
+    return Slope(*group, len(rooms), found[0], found[-1], slope, low, high, said(low, high))
 
 
 def fitted(at: Sequence[float], values: Sequence[float]) -> tuple[float | None, float | None, float | None]:

@@ -15,7 +15,8 @@ from certigraph.adapters.scienceworld.pool import Pool
 from certigraph.adapters.scienceworld.recording import Recording, read_recordings, write_recordings
 from certigraph.adapters.scienceworld.replies import CANCELLED, choose, classify, is_exception, options_in, room_in
 from certigraph.adapters.scienceworld.scoring import Tally, figures
-from certigraph.adapters.scienceworld.splits import SPLITS, STEP_LONG, STEP_SHORT, Setting, ids, setting_of
+from certigraph.adapters.scienceworld.setting import Setting
+from certigraph.adapters.scienceworld.splits import SPLITS, STEP_LONG, STEP_SHORT, ids, setting_of
 from certigraph.adapters.scienceworld.tasks import FAMILIES
 from certigraph.adapters.scienceworld.twin import twin
 from certigraph.adapters.scienceworld.world import ScienceWorld

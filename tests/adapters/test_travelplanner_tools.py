@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -186,13 +187,31 @@ def test_the_real_table_is_cut_and_every_listed_leg_is_told_as_listed():
     assert cut_off.text.endswith("Known of Tucson to Oakland: 2022-03-17 (none).")
 
 
+def test_a_road_is_long_or_not_in_the_data_and_never_the_one_for_the_other(world: TravelPlanner):
+    data, told_of = world.sandbox, set[str]()
+    for origin, destination in list(permutations(data.cities(), 2))[:600]:
+        road = data.distance(origin, destination)
+        if road and road.distance and "day" not in road.duration:
+            continue
+        long = bool(road and "day" in road.duration)
+        [seen] = told(world, f"GoogleDistanceMatrix[{origin}, {destination}, taxi]")
+        says = f"No taxi goes from {origin} to {destination} within a day."
+        assert seen.text == (says if long else f"Not in the data: the road from {origin} to {destination}.")
+        assert seen.data.get("known", True) is long
+        told_of.add(seen.text.partition(" ")[0])
+    assert told_of
+
+
 # --- what is refused
 
 
 @pytest.mark.parametrize(
     ("call", "form"),
     [
-        ("FlightSearch[{0}, {1}]", "FlightSearch takes 3 and was given 2: write FlightSearch[City, City, Date]."),
+        (
+            "FlightSearch[{0}, {1}]",
+            "FlightSearch takes 3 and was given 2: write FlightSearch[City, City, Date], the date as",
+        ),
         ("CitySearch[]", "CitySearch takes 1 and was given 0: write CitySearch[State]."),
         ("AccommodationSearch[{0}, {1}]", "write AccommodationSearch[City]."),
         ("GoogleDistanceMatrix[{0}, , taxi]", "was given 2: write GoogleDistanceMatrix[City, City, Mode]."),
@@ -201,7 +220,11 @@ def test_the_real_table_is_cut_and_every_listed_leg_is_told_as_listed():
         ("FlightSearch[{0}, {1}, 2022-02-30]", "'2022-02-30' is no date"),
         ("GoogleDistanceMatrix[{0}, {1}, train]", "'train' is no mode; write one of self-driving, taxi."),
         ("HotelSearch[{0}]", "'HotelSearch[{0}]' is no action here; write one of FlightSearch[City, City, Date], "),
-        ("MakePlan[a nice trip]", "is no action here"),
+        (
+            "FlightSearch[{0}, {1}, March 15th, 2022]",
+            "was given 4: write FlightSearch[City, City, Date], the date as 2022",
+        ),
+        ("MakePlan[a nice trip]", "NotebookWrite[Content], or deliver[PLAN]."),
         ("look around", "'look around' is no action here"),
     ],
 )

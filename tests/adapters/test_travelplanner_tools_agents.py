@@ -11,6 +11,7 @@ from langgraph.runtime import Runtime
 from real_data import data_folder
 
 from certigraph.adapters.context import Context
+from certigraph.adapters.models.schemas import schema_of
 from certigraph.adapters.models.scripted import TEXT, ScriptedChat
 from certigraph.adapters.models.situation import Situation, situated
 from certigraph.adapters.travelplanner.benchmark import TravelPlanner
@@ -19,7 +20,7 @@ from certigraph.adapters.travelplanner.oneshot.written import DELIVER
 from certigraph.adapters.travelplanner.tools.errands import Errand, ToolUse, errands, left
 from certigraph.adapters.travelplanner.tools.forms import MAKE_PLAN, TOOLS, WRITE
 from certigraph.adapters.travelplanner.tools.gold import gold_of
-from certigraph.adapters.travelplanner.tools.operators import tool_used
+from certigraph.adapters.travelplanner.tools.operators import PLAN_ASKED, Move, tool_used
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import run
 from certigraph.state.acting import DecideView, Turn
@@ -92,6 +93,16 @@ def test_a_tool_is_called_as_the_model_says(benchmark: TravelPlanner, tool: str,
     assert update["action"].args == {"query": "first line\nsecond   line"}
     assert update["action"].text == f"{tool}[first line second line]"
     assert len(mind.prompts) == 1
+
+
+def test_what_a_model_writes_too_long_is_cut_and_not_asked_for_again(benchmark: TravelPlanner):
+    mind = Mind(WRITE, "x" * 5_000)
+    mind.move["thought"] = "y" * 500
+    update = decided(benchmark, mind)
+    assert (len(update["thought"]), len(update["action"].args["query"]), len(mind.prompts)) == (160, 1_500, 1)
+    assert update["action"].args["query"].endswith(" ...")
+    parts = schema_of(Move)["properties"]
+    assert (parts["thought"]["maxLength"], parts["text"]["maxLength"]) == (160, 1_500)
 
 
 def test_make_plan_asks_once_more_and_hands_in_what_comes_back(benchmark: TravelPlanner):
@@ -191,6 +202,18 @@ def test_a_subtask_is_known_by_its_specification_and_worked_off_after_its_predec
         assert (judged["status"], judged["off_plan"]) == ("completed", False)
         assert bool(judged["result"]) == (errand.id != "plan")
     assert answered(benchmark, "change") == answered(benchmark, "change") | {"change": [], "add": [], "remove": []}
+
+
+def test_the_experts_plan_has_what_its_prompt_has_noted_and_no_more(benchmark: TravelPlanner):
+    gold = gold_of(benchmark, benchmark.query(benchmark.task("3")))
+    days = gold.draft.plan(gold.trip)
+    expert, told = benchmark.expert(), [PLAN_ASKED, *(str(value) for value in days[0].values())]
+    with situated(Situation("any", 1, {"task": benchmark.task("3"), "history": ()})):
+        assert expert
+        first, *others = json.loads(expert(" ".join(told), TEXT))
+    assert first == days[0]
+    assert all(day[meal] == "-" for day in others for meal in ("breakfast", "lunch", "dinner"))
+    assert [day["current_city"] for day in others] == [day["current_city"] for day in days[1:]]
 
 
 def test_what_is_not_of_the_errand_throws_nobody_off():

@@ -17,7 +17,7 @@ from certigraph.adapters.context import Budget, Context
 from certigraph.evaluation.comparing.cells import carry_out as carry_out_cell
 from certigraph.evaluation.comparing.cells import cells_of, recorded
 from certigraph.evaluation.comparing.command import Choice, carry_out, order
-from certigraph.evaluation.comparing.cost_table import need_cells
+from certigraph.evaluation.comparing.cost_table import need_table
 from certigraph.evaluation.comparing.costs import AMOUNTS, Need, needs_of
 from certigraph.evaluation.comparing.curves import points_of
 from certigraph.evaluation.comparing.plan import Outline, methods_from
@@ -125,10 +125,15 @@ def test_a_method_whose_runs_all_failed_leaves_the_others_their_report(tmp_path:
 
 def test_figures_are_short():
     found = Need(method="tdp", against="react", amount="output_tokens", n=9, mean=1234.5, difference=-8234.5)
-    assert need_cells(found) == ("output tokens", "tdp", "1.23k", "-8.23k", "-", "-", "-")
+    heads, [line] = need_table([found])
+    assert heads == (
+        *("a run", "method", "mean"),
+        *("difference from react", "95 % interval", "change from react", "95 % interval"),
+    )
+    assert line == ("output tokens", "tdp", "1.23k", "-8.23k", "-", "-", "-")
     told = found.model_copy(update={"low": -9000.0, "high": 0.0, "percent": -82.4, "percent_low": -90.0})
-    assert need_cells(told)[4:] == ("-9k to +0", "-82 %", "-")
-    assert need_cells(told.model_copy(update={"percent_high": 1.2}))[-1] == "-90 to +1 %"
+    assert need_table([told])[1][0][4:] == ("-9k to +0", "-82 %", "-")
+    assert need_table([told.model_copy(update={"percent_high": 1.2})])[1][0][-1] == "-90 to +1 %"
 
 
 def test_scripted_methods_need_what_their_runs_were_billed(tmp_path: Path):

@@ -124,3 +124,15 @@ def test_the_anatomy_of_an_uncertified_sub_task_stops_at_one_target(tmp_path):
     frames = frames_of([Recorded("tdp", "1", 0, result.trajectory)])
     assert list(frames.predicates["stopped"]) == [False, True, False, False]
     assert frames.runs["first_exhaustion"].iloc[0] == 1
+
+
+def test_sub_tasks_of_sub_tasks_are_told_where_they_belong(tmp_path):
+    result = run(tdp.build(solve="tdp"), "hotpotqa:interactive", out=tmp_path)
+    made = atif.Trajectory.model_validate(to_atif(result.trajectory))
+    documents = made.subagent_trajectories
+    steps = [step for part in (made, *documents) for step in part.steps if step.observation]
+    refs = [ref for step in steps for found in step.observation.results for ref in found.subagent_trajectory_ref or ()]
+    assert sorted(ref.trajectory_id for ref in refs) == sorted(document.trajectory_id for document in documents)
+    (sample,) = to_inspect([result.trajectory]).samples
+    assert sum(message.role == "tool" for message in sample.messages) == len(acts(result))
+    assert len({message.id for message in sample.messages}) == len(sample.messages)

@@ -59,7 +59,7 @@ def test_a_slope_is_called_by_its_interval():
     growing = slopes_of([size(rooms, 10 * rooms) for rooms in (8, 16, 24)])[0]
     level = slopes_of([size(rooms, 400) for rooms in (8, 16, 24)])[0]
     uncertain = slopes_of([size(rooms, value) for rooms, value in ((8, 100), (16, 100), (24, 124))])[0]
-    assert [found.words for found in (growing, level, uncertain)] == ["growing", "bounded", "bounded"]
+    assert [found.words for found in (growing, level, uncertain)] == ["growing", "bounded", "cannot be told"]
     assert (level.slope, level.low, level.high) == (0, 0, 0)
 
 

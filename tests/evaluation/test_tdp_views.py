@@ -5,7 +5,9 @@ import pytest
 from rich.console import Console
 from tdp_tape import TDPTape, eventful, small, wide
 
+from certigraph.evaluation.comparing.rows import row_of
 from certigraph.evaluation.live.fold import Watched
+from certigraph.evaluation.live.frame import frame
 from certigraph.evaluation.live.view import LiveView
 from certigraph.evaluation.report.episodes import read_episodes
 from certigraph.evaluation.report.graph_layout import lay_out
@@ -16,7 +18,7 @@ from certigraph.evaluation.report.timeline import timeline
 from certigraph.evaluation.run import run
 from certigraph.graphs import tdp
 from certigraph.state.dag import Node
-from certigraph.state.records import Usage
+from certigraph.state.records import Scores, Usage
 from certigraph.state.trajectory import Footer, Resumed, assembled
 
 EVIL = '<script>alert(1)</script>"onload="alert(2)\' &amp;'
@@ -108,9 +110,9 @@ def test_an_inner_run_stands_alone():
 
 
 def test_events_of_graphs_nested_deeper_are_charged_to_the_node():
-    tape = small().begin("a").own("act", (), "solve:a|solve:x", "a/x", history=[{}])
+    tape = small().begin("a").own("act", (), "solve:a|solve:x", "x", history=[{}])
     worked = read_task_graph(tape.trajectory()).nodes["a"]
-    assert (worked.calls, worked.steps) == (3, 0)
+    assert (worked.calls, worked.steps) == (3, 1)
     assert inner_run(worked, tape.trajectory()).events[-1].scope == "solve:x"
 
 
@@ -127,7 +129,8 @@ def test_frame_has_every_node_with_its_state_and_what_it_does_now():
     assert line_with("→ search C", frame)
     assert "revised  needs a, c" in line_with("· g", frame)
     assert line_with("revision 1: added c; changed g; removed b", frame)
-    assert line_with("sub-tasks 1/3   steps 5/40   revisions 1   calls 28", frame)
+    narrow = watched(tape.header, *tape.lines, width=80)
+    assert line_with("sub-tasks 1/3   steps 5/40   calls 28   tokens 3.36k   time 0:00", narrow)
 
 
 def test_inner_plans_and_certificates_are_no_plan_of_the_run():
@@ -258,6 +261,22 @@ def test_everything_from_outside_is_inert(tmp_path):
     assert not re.search(r"(src|href)=|url\(|@import", html)
 
 
+def test_long_texts_leave_room_for_the_rest(tmp_path):
+    long = "word " * 4_000
+    html = page(TDPTape(Node(id=long, task=long), goal=long).begin(long).trajectory(), tmp_path)
+    assert len(html) < 60_000
+    cost = html[html.index("Cost by sub-task") : html.index("Cost by operator")]
+    assert max(map(len, re.findall("<th>([^<]+)</th>", cost))) <= 60
+
+
+@pytest.mark.parametrize(("value", "ink"), [(0.0, "yellow"), (1.0, "green"), (None, "green")])
+def test_a_goal_that_scores_nothing_is_not_praised(value, ink):
+    fold, scores = Watched(), None if value is None else Scores(value=value)
+    for line in (small().header, Footer(ending="goal", usage=Usage(node="all"), scores=scores)):
+        fold.take(line)
+    assert frame(fold, height=30, steps=None, seconds=0).subtitle.style == f"bold {ink}"
+
+
 def test_runs_that_were_stopped_early_render(tmp_path):
     header = small().header
     assert "The task was not decomposed." in page(assembled([header]), tmp_path)
@@ -285,6 +304,13 @@ def test_a_real_run_is_watched_and_reported(tmp_path):
     assert len(boxes(html)) == live
     assert html.count("<details") == html.count("</details>")
     assert html.count('<details class="turn') == len(result.state["history"])
+
+
+def test_task_graphs_within_nodes_are_unfolded_there(tmp_path):
+    result = run(tdp.build(solve="tdp"), "hotpotqa:interactive", out=tmp_path)
+    taken = row_of("tdp", "1", result.trajectory).steps
+    assert read_task_graph(result.trajectory).steps == taken
+    assert page(result.trajectory, tmp_path).count('<details class="turn') == taken
 
 
 @pytest.mark.parametrize("graph", ["plan_and_act", "cot"])

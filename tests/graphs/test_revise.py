@@ -94,3 +94,10 @@ def test_of_many_outcomes_the_latest_are_told():
     answered(revise, after(dag, [f"result of {node.id} " + "x" * 900 for node in ran]), model, most=len(ran) + 1)
     assert f"- {ran[-1].id}: result of {ran[-1].id} " in model.prompts[0]
     assert f"result of {ran[-MOST_OUTCOMES - 1].id} " not in model.prompts[0]
+
+
+def test_what_settles_the_task_is_not_removed_with_nothing_in_its_place():
+    ran = DAG.with_status({"a": "completed", "b": "completed"})
+    assert answered(revise, after(ran), Model(changes(remove=["g"])))["dag"] == ran
+    replaced = answered(revise, after(ran), Model(changes(remove=["g"], add=[subtask("n1", "a", "b")])))["dag"]
+    assert [node.id for node in replaced.ready] == ["n1"]

@@ -90,6 +90,7 @@ DONE = Dag(
         (Revision(change=(Node(id="b", task="w"),)), "b: what has run cannot be changed"),
         (Revision(remove=("z",)), "there is no sub-task z to change or remove"),
         (Revision(remove=("c",)), "needs that are no sub-task: g needs c"),
+        (Revision(remove=("c", "g")), "c, g: without them nothing is left that settles the task"),
         (Revision(change=(Node(id="c", task="w", needs=("g",)),)), "sub-tasks that wait for each other: g -> c -> g"),
         (Revision(change=(Node(id="c", task="w", needs=("b",)),)), "c needs b, which failed: it would never be done"),
         (Revision(add=(Node(id="d", task="w"),)), "several ends: g, d"),

@@ -201,11 +201,13 @@ def test_what_a_node_spent_before_its_part_of_the_budget_was_used_up_counts():
     async def unrevised(state: Any, runtime: Any) -> dict[str, Any]:
         return {"dag": state["dag"], "notes": ()}
 
-    benchmark, chat = Jobs(), Garbling()
+    benchmark, chat, graph = Jobs(), Garbling(), tdp.build(in_memory(), revise=unrevised)
     context = Context(benchmark=benchmark, chat=chat, budget=Budget(calls=1 + 3 * 3))
-    state = ainvoke(tdp.build(revise=unrevised), given(benchmark, "wide"), context)
-    assert {outcome.status for outcome in state["outcomes"]} == {"failed"}
-    assert state["spent"].calls == len(chat.asked) == 10
+    with pytest.raises(LimitReached):
+        ainvoke(graph, given(benchmark, "wide"), context)
+    state = graph.get_state(THREAD).values
+    assert {outcome.status for outcome in state["outcomes"]} == {"pending"}
+    assert state["spent"].calls == sum(usage.calls for usage in state["usage"]) == len(chat.asked) == 10
 
 
 def test_a_goal_node_alone_that_spends_the_budget_ends_the_run_and_goes_on_with_a_larger_one():

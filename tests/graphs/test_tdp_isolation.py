@@ -18,6 +18,8 @@ from certigraph.nodes.judged_gate import judged_gate
 from certigraph.state.dag import Dag
 from certigraph.state.endings import LimitReached
 
+SET_ASIDE = "its part of the calls was spent; it begins again with all that is left"
+
 INDEPENDENT = ("a", "c", "e")
 """What does not build on b; d and g do."""
 
@@ -80,24 +82,29 @@ def test_a_failure_adds_to_the_run_own_world_only_what_was_done(spoil: str, tmp_
     assert [taken[id_] for id_ in INDEPENDENT] == [2, 2, 2]
 
 
-def test_a_budget_that_one_of_several_spends_ends_that_one_alone(tmp_path: Path):
+def test_a_budget_is_spent_by_one_alone_and_only_after_all_others(tmp_path: Path):
     budget = Budget(calls=60)  # a third of it is more than a and c make, and less than b does
     well, _ = played(tmp_path / "well", budget=budget)
-    ill, _ = played(tmp_path / "ill", never_done, budget=budget)
+    ill, cast = played(tmp_path / "ill", never_done, budget=budget)
     outcome = next(outcome for outcome in ill.state["outcomes"] if outcome.node == "b")
-    assert (outcome.status, "20 of 20 calls are spent" in outcome.result) == ("failed", True)
-    assert {id_: outcomes(ill)[id_] for id_ in INDEPENDENT} == {id_: outcomes(well)[id_] for id_ in INDEPENDENT}
+    assert (outcome.status, outcome.result, outcome.steps) == ("pending", SET_ASIDE, ())
+    assert (ill.ending, ill.usage.calls) == ("limit:calls", 60)
+    cast.spoils = {}
+    again = resume(ill.folder, budget=Budget(), benchmark=looked_up(), chat=ScriptedChat(responder=cast))
+    assert again.ending == "goal"
+    assert {id_: outcomes(again)[id_] for id_ in INDEPENDENT} == {id_: outcomes(well)[id_] for id_ in INDEPENDENT}
 
 
-def test_a_limit_that_an_operator_meets_ends_its_own_subtask_alone(tmp_path: Path):
+def test_a_limit_that_an_operator_meets_ends_the_run_when_no_other_subtask_can_go_on(tmp_path: Path):
     async def stopping(state: Any, runtime: Any) -> dict[str, Any]:
-        if state["assignment"] == canary("SPEC", "b") and state["turns"]:
+        if state["assignment"] == canary("SPEC", "b"):
             raise LimitReached("tokens", 1, 1)
         return dict(await execute(state, runtime))
 
     well, _ = played(tmp_path / "well")
     ill, _ = played(tmp_path / "ill", execute=stopping)
-    assert [outcome.status for outcome in ill.state["outcomes"] if outcome.node == "b"] == ["failed"]
+    assert [outcome.status for outcome in ill.state["outcomes"] if outcome.node == "b"] == ["pending"]
+    assert ill.ending == "limit:tokens"
     assert {id_: outcomes(ill)[id_] for id_ in INDEPENDENT} == {id_: outcomes(well)[id_] for id_ in INDEPENDENT}
 
 

@@ -44,7 +44,7 @@ def _days(trip: Trip, sandbox: Sandbox, most: int) -> Iterator[str]:
     for day, date in enumerate(trip.dates, 1):
         if leg := trip.leg_on(day):
             head = f"Day {day} ({date}) from {leg.origin} to {leg.destination}"
-            yield _section(head, map(_transport, _ways(leg, sandbox, most)))
+            yield _section(head, map(way_line, _ways(leg, sandbox, most)))
         else:
             yield _section(f"Day {day} ({date}) in {trip.city_on(day)}", ())
 
@@ -56,27 +56,31 @@ def _ways(leg: Leg, sandbox: Sandbox, most: int) -> list[Option]:
 def _city(city: str, sandbox: Sandbox, most: int) -> Iterator[str]:
     eating = cheapest(sandbox.restaurants(city), lambda row: row.cost, most)
     staying = cheapest(sandbox.accommodations(city), lambda row: row.price, most)
-    yield _section(f"{RESTAURANTS} in {city}", map(_restaurant, eating))
-    yield _section(f"{STAYS} in {city}", map(_stay, staying))
-    yield _section(f"{ATTRACTIONS} in {city}", (_name(row.name) for row in sandbox.attractions(city)[:most]))
+    yield _section(f"{RESTAURANTS} in {city}", map(restaurant_line, eating))
+    yield _section(f"{STAYS} in {city}", map(stay_line, staying))
+    yield _section(f"{ATTRACTIONS} in {city}", (one_line(row.name) for row in sandbox.attractions(city)[:most]))
 
 
 def _section(head: str, lines: Iterator[str] | Sequence[str]) -> str:
     return "\n".join([f"{head}:", *(f"- {line}" for line in lines)])
 
 
-def _transport(way: Option) -> str:
+def way_line(way: Option) -> str:
+    """A flight or a car with its price."""
     return f"{way.text} | ${way.cost:g} {UNITS[way.kind]}"
 
 
-def _restaurant(row: Restaurant) -> str:
-    return f"{_name(row.name)} | ${row.cost:g} a person | {row.cuisines}"
+def restaurant_line(row: Restaurant) -> str:
+    """A restaurant with its price and cuisines."""
+    return f"{one_line(row.name)} | ${row.cost:g} a person | {row.cuisines}"
 
 
-def _stay(row: Accommodation) -> str:
+def stay_line(row: Accommodation) -> str:
+    """A place to stay with its price and whom it takes, for how long."""
     most, least = f"{row.maximum_occupancy} people", f"at least {row.minimum_nights:g} nights"
-    return f"{_name(row.name)} | ${row.price:g} a night for {most} | {least} | {row.room_type} | {row.house_rules}"
+    return f"{one_line(row.name)} | ${row.price:g} a night for {most} | {least} | {row.room_type} | {row.house_rules}"
 
 
-def _name(name: str) -> str:
+def one_line(name: str) -> str:
+    """A name whose line breaks show as the two characters that the official tables write for one."""
     return name.replace("\n", "\\n")

@@ -6,10 +6,10 @@ from typing import NamedTuple
 from certigraph.adapters.travelplanner.draft import NOTHING
 from certigraph.adapters.travelplanner.official.parsing import booked_kind
 from certigraph.adapters.travelplanner.official.plans import MEALS
+from certigraph.adapters.travelplanner.oneshot.reference import one_line
 from certigraph.adapters.travelplanner.options import FORBIDS
 from certigraph.adapters.travelplanner.tools import forms
 from certigraph.adapters.travelplanner.tools.gold import Gold
-from certigraph.adapters.travelplanner.tools.lookups import one_line
 from certigraph.adapters.travelplanner.trip import Leg
 from certigraph.state.records import Step
 

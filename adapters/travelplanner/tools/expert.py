@@ -2,6 +2,8 @@
 
 Where a run stands it reads off the calls that its world has on record, so that it goes on from wherever a graph has
 brought it. The errand is known by the specification it is given; an agent that is given the whole query runs them all.
+Its plan has what its prompt's notebook has, and "-" for the rest. Everything else it knows from the gold itinerary
+whatever its prompts show, so its score says that worlds, notes and schedules work, not that prompts tell enough.
 """
 
 import json
@@ -15,6 +17,8 @@ from certigraph.adapters.models.scripted import TEXT
 from certigraph.adapters.models.situation import current_situation
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.remembering import remembered
+from certigraph.adapters.travelplanner.draft import NOTHING
+from certigraph.adapters.travelplanner.oneshot.reference import one_line
 from certigraph.adapters.travelplanner.oneshot.written import DELIVER
 from certigraph.adapters.travelplanner.tools.errands import Errand, ToolUse, errands, left
 from certigraph.adapters.travelplanner.tools.gold import Gold, gold_of
@@ -26,6 +30,9 @@ if TYPE_CHECKING:
 
 MOST_SPEC = 300
 """Characters of a specification or a step."""
+
+GIVEN = ("days", "current_city")
+"""What of a day stands in no note of its own."""
 
 
 class Standing:
@@ -68,7 +75,7 @@ def expert_for(benchmark: "TravelPlanner") -> Responder:
 
     def respond(prompt: str, form: Schema) -> Any:
         situation = current_situation()
-        answer = _plan if form == TEXT and PLAN_ASKED in prompt else _answer_to(form)
+        answer = _plan_from(prompt) if form == TEXT and PLAN_ASKED in prompt else _answer_to(form)
         if situation is None or answer is None:
             return minimal(form)
         gold = golds(benchmark.query(situation.state["task"]))
@@ -112,8 +119,17 @@ def _move(at: Standing) -> Any:
     return {"thought": f"{len(at.left)} calls are left", "tool": call.tool, "text": call.text}
 
 
-def _plan(at: Standing) -> Any:
-    return json.dumps(at.gold.draft.plan(at.gold.trip), ensure_ascii=False)
+def _plan_from(prompt: str) -> Answer:
+    """The gold plan as far as the notes in the prompt have it: a note that was lost is missed in the plan."""
+
+    def noted(key: str, entry: Any) -> Any:
+        return entry if key in GIVEN or one_line(entry) in prompt else NOTHING
+
+    def plan(at: Standing) -> Any:
+        days = [{key: noted(key, entry) for key, entry in day.items()} for day in at.gold.draft.plan(at.gold.trip)]
+        return json.dumps(days, ensure_ascii=False)
+
+    return plan
 
 
 _ANSWERS: Mapping[str, Answer] = {

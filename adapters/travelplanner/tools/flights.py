@@ -14,6 +14,9 @@ class KnownFlights:
 
     A whole table tells about all. A cut one tells about the legs that the queries' reference information lists, with or
     without flights, and about those that it has rows of; of others it must not be said that they have no flight.
+
+    What it names beside such a leg, without which nobody would come upon the few that it holds, gives away cities of
+    the queries' reference information: with a cut table figures do not compare with those of the whole one.
     """
 
     def __init__(self, sandbox: Sandbox, listed: Iterable[ListedLeg], *, whole: bool) -> None:

@@ -5,6 +5,7 @@ from datetime import date
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from certigraph.adapters.travelplanner.oneshot.written import DELIVER
 from certigraph.state.records import Action
 from certigraph.state.searching import parsed
 
@@ -24,6 +25,9 @@ FORMS: Mapping[str, tuple[str, ...]] = {
 """What the world answers, with the arguments of each. `MakePlan` is none of these: a model makes the plan."""
 
 TOOLS = (*FORMS, MAKE_PLAN)
+
+DATE = "2022-03-15"
+"""How a date is written."""
 
 MODES = ("self-driving", "taxi")
 
@@ -51,12 +55,14 @@ def called(action: Action) -> Call:
     meant = parsed(action)
     tool = _named(meant.kind) if meant else None
     if meant is None or tool is None:
-        raise RefusedError(f"{action.text[:100]!r} is no action here; write one of {', '.join(map(form, FORMS))}.")
+        known = ", ".join(map(form, FORMS))
+        raise RefusedError(f"{action.text[:100]!r} is no action here; write one of {known}, or {DELIVER}[PLAN].")
     said = str(meant.args.get("query") or "").strip()
     values = (said,) if tool == WRITE else tuple(value.strip(" \"'") for value in said.split(","))
     if len(values) != len(FORMS[tool]) or not all(values):
         given = len([value for value in values if value])
-        raise RefusedError(f"{tool} takes {len(FORMS[tool])} and was given {given}: write {form(tool)}.")
+        dated = f", the date as {DATE}" if tool == FLIGHTS else ""
+        raise RefusedError(f"{tool} takes {len(FORMS[tool])} and was given {given}: write {form(tool)}{dated}.")
     return Call(tool, values)
 
 
@@ -70,7 +76,7 @@ def day(text: str) -> str:
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError as error:
-        raise RefusedError(f"{text[:60]!r} is no date; write it as 2022-03-15.") from error
+        raise RefusedError(f"{text[:60]!r} is no date; write it as {DATE}.") from error
 
 
 def mode(text: str) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from certigraph.adapters.travelplanner.data.legs import ListedLeg
-from certigraph.adapters.travelplanner.data.sandbox import Accommodation, Restaurant, Sandbox
+from certigraph.adapters.travelplanner.data.sandbox import Sandbox
 from certigraph.adapters.travelplanner.data.tables import find_sources
-from certigraph.adapters.travelplanner.oneshot.reference import UNITS
+from certigraph.adapters.travelplanner.oneshot.reference import one_line, restaurant_line, stay_line, way_line
 from certigraph.adapters.travelplanner.options import Option, transports
 from certigraph.adapters.travelplanner.tools import forms
 from certigraph.adapters.travelplanner.tools.flights import KnownFlights
@@ -46,25 +46,28 @@ class Lookups:
         origin, destination, date = self._places.city(first), self._places.city(second), forms.day(when)
         rows = [way for way in self._ways(origin, destination, date) if way.kind == "flight"]
         if not rows and not self._known.tells(origin, destination, date):
-            return Observation(text=self._known.missing(origin, destination, date), data={"rows": 0, "known": False})
+            return _not_known(self._known.missing(origin, destination, date))
         none = f"There is no flight from {origin} to {destination} on {date}."
-        return _told(f"Flights from {origin} to {destination} on {date}{CHEAPEST}", map(_way, rows), none)
+        return _told(f"Flights from {origin} to {destination} on {date}{CHEAPEST}", map(way_line, rows), none)
 
     def _roads(self, first: str, second: str, how: str) -> Observation:
         origin, destination, mode = self._places.city(first), self._places.city(second), forms.mode(how)
         rows = [way for way in self._ways(origin, destination, "") if way.kind == mode]
+        road = self._sandbox.distance(origin, destination)
+        if not rows and not (road and "day" in road.duration):
+            return _not_known(f"Not in the data: the road from {origin} to {destination}.")
         none = f"No {mode} goes from {origin} to {destination} within a day."
-        return _told(f"{mode.capitalize()} from {origin} to {destination}", map(_way, rows), none)
+        return _told(f"{mode.capitalize()} from {origin} to {destination}", map(way_line, rows), none)
 
     def _stays(self, name: str) -> Observation:
         city = self._places.city(name)
         rows = sorted(self._sandbox.accommodations(city), key=lambda row: row.price)
-        return _listing("Places to stay", city, map(_stay, rows), order=CHEAPEST)
+        return _listing("Places to stay", city, map(stay_line, rows), order=CHEAPEST)
 
     def _restaurants(self, name: str) -> Observation:
         city = self._places.city(name)
         rows = sorted(self._sandbox.restaurants(city), key=lambda row: row.cost)
-        return _listing("Restaurants", city, map(_restaurant, rows), order=CHEAPEST)
+        return _listing("Restaurants", city, map(restaurant_line, rows), order=CHEAPEST)
 
     def _attractions(self, name: str) -> Observation:
         city = self._places.city(name)
@@ -90,11 +93,6 @@ def lookups_in(database: Path, sandbox: Sandbox, listed: Iterable[ListedLeg]) ->
     return Lookups(sandbox, KnownFlights(sandbox, listed, whole=whole))
 
 
-def one_line(name: str) -> str:
-    """A name whose line breaks show as the two characters that the official tables write for one."""
-    return name.replace("\n", "\\n")
-
-
 def _listing(what: str, place: str, rows: Iterable[str], order: str = "") -> Observation:
     return _told(f"{what} in {place}{order}", rows, f"{what} in {place}: there are none.")
 
@@ -107,14 +105,6 @@ def _told(head: str, rows: Iterable[str], none: str) -> Observation:
     return Observation(text="\n".join([f"{head}:", *lines[:MOST], *more]), data={"rows": len(lines)})
 
 
-def _way(way: Option) -> str:
-    return f"{way.text} | ${way.cost:g} {UNITS[way.kind]}"
-
-
-def _stay(row: Accommodation) -> str:
-    sleeps, least = f"for {row.maximum_occupancy}", f"minimum nights {row.minimum_nights:g}"
-    return f"{one_line(row.name)} | ${row.price:g} a night {sleeps} | {least} | {row.room_type} | {row.house_rules}"
-
-
-def _restaurant(row: Restaurant) -> str:
-    return f"{one_line(row.name)} | ${row.cost:g} a person | {row.cuisines}"
+def _not_known(text: str) -> Observation:
+    """What the data do not tell is no answer of no: a cut table has few flights, the distances a part of all pairs."""
+    return Observation(text=text, data={"rows": 0, "known": False})

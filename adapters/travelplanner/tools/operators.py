@@ -22,8 +22,8 @@ MOST_TASK, MOST_ADVICE, MOST_EARLIER, MOST_ANSWER, MOST_VIEW = 1_500, 1_300, 1_2
 MOST_REQUEST, MOST_NOTES = 2_500, 7_000
 """The same of the prompt that asks for the plan."""
 
-MOST_WRITTEN = 1_500
-"""Characters that one call may write to the notebook."""
+MOST_THOUGHT, MOST_WRITTEN = 160, 1_500
+"""Characters of a thought, and of what one call may write to the notebook."""
 
 MOST_SHOWN = 160
 """Characters of a call that later turns show."""
@@ -32,7 +32,8 @@ MOST_SHOWN = 160
 class Move(BaseModel):
     """The model's answer: a thought, a tool, and what the tool is given."""
 
-    thought: str = Field(max_length=160)
+    # The lengths bind a model under a grammar alone: of others what is too long is cut, for a refusal costs a call.
+    thought: str = Field(json_schema_extra={"maxLength": MOST_THOUGHT})
     tool: Literal[
         "FlightSearch",
         "GoogleDistanceMatrix",
@@ -43,15 +44,15 @@ class Move(BaseModel):
         "NotebookWrite",
         "MakePlan",
     ]
-    text: str = Field(min_length=1, max_length=MOST_WRITTEN)
+    text: str = Field(min_length=1, json_schema_extra={"maxLength": MOST_WRITTEN})
 
 
 async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for a thought and a tool; where that is MakePlan, ask again, for the plan, and hand it in."""
     move = await ask(prompt(runtime, _question(state)), Move, role="executor", runtime=runtime)
-    text = TAG.sub(" ", move.text).strip()
+    text = clipped(TAG.sub(" ", move.text).strip(), MOST_WRITTEN)
     action = await _plan_made(state, text, runtime) if move.tool == MAKE_PLAN else tool_used(move.tool, text)
-    return {"thought": unquoted(move.thought), "action": action}
+    return {"thought": clipped(unquoted(move.thought), MOST_THOUGHT), "action": action}
 
 
 def tool_operators() -> Mapping[str, Operator]:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from certigraph.evaluation.report.report import write_report
+from certigraph.evaluation.report.task_graph import read_task_graph
 from certigraph.evaluation.result import Result
 from certigraph.state.endings import WORLD_ENDED
 
@@ -29,6 +30,15 @@ def finish(result: Result, *, as_json: bool) -> None:
 def _handed_in(result: Result) -> bool:
     """Whether the agent handed an answer in by itself: all that a method without a goal to certify can do."""
     return result.ending == WORLD_ENDED and bool(result.scores and result.scores.parts.get("answered"))
+
+
+def _progress(result: Result) -> dict[str, Any]:
+    """World steps; of a task graph those of all its sub-tasks, in copies of the world too, and how these stand."""
+    tasks = read_task_graph(result.trajectory)
+    if not tasks.drawn:
+        return {"steps": len(result.state.get("history", []))}
+    stand = ("completed", "failed", "working", "pending", "removed")
+    return {"steps": tasks.steps, "subtasks": {status: tasks.count(status) for status in stand}}
 
 
 def print_figures(
@@ -54,7 +64,7 @@ def _summary(result: Result) -> dict[str, Any]:
         "run": str(result.folder),
         "certified": len(result.states[-1].predicates),
         "plan": len(state.get("plan", [])),
-        "steps": len(state.get("history", [])),
+        **_progress(result),
         "scores": result.scores.model_dump() if result.scores else None,
         "usage": result.usage.model_dump(exclude={"node"}),
     }
