@@ -19,7 +19,6 @@ from certigraph.adapters.embeddings import encoder
 from certigraph.adapters.matching import method
 from certigraph.adapters.models.chat import model_label
 from certigraph.evaluation.shipped import GRAPHS, OPERATORS
-from certigraph.graphs.solving import solve
 from certigraph.nodes.specs import Spec, operator_from
 from certigraph.state.endings import Fault, UnknownName
 
@@ -48,9 +47,10 @@ def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
 
 
 def _operator(slot: str, spec: Spec) -> Any:
+    if spec.name in GRAPHS:  # a graph where an operator is asked for: it works on a part of the task
+        spec = Spec(name="solve", args={"graph": spec.name, **spec.args})
     try:
-        # a graph where an operator is asked for: it works on a part of the task
-        return solve(graph=spec.name) if spec.name in GRAPHS else operator_from(spec, OPERATORS)
+        return operator_from(spec, OPERATORS)
     except TypeError as error:
         form = "write SLOT=FACTORY:key=value,...; a value may be an operator: gate=either:one=gap_gate,other=no_gate"
         raise UnknownName(f"{slot}={spec} cannot be made: {error}; {form}") from error

@@ -10,6 +10,7 @@ from certigraph.nodes.act import act
 from certigraph.nodes.aggregate import aggregate
 from certigraph.nodes.answer import answer
 from certigraph.nodes.decide import decide, decide_freely, execute
+from certigraph.nodes.decompose import decompose, undivided
 from certigraph.nodes.extract import freeform, structured
 from certigraph.nodes.gaps import either, gap_gate
 from certigraph.nodes.gate import exhaustion_gate, no_gate, smooth_gate
@@ -20,6 +21,7 @@ from certigraph.nodes.judged_gate import judged_gate
 from certigraph.nodes.manage import manage
 from certigraph.nodes.memory import lobotomized, native
 from certigraph.nodes.observe_filter import filtered
+from certigraph.nodes.plan import plan
 from certigraph.nodes.planner import none, planner
 from certigraph.nodes.pursue import pursue
 from certigraph.nodes.reason import reason
@@ -27,7 +29,9 @@ from certigraph.nodes.reflect import gain_insights, memorise, reflect
 from certigraph.nodes.replan import give_up, replan
 from certigraph.nodes.resample import resampling
 from certigraph.nodes.retrieving import retrieving
+from certigraph.nodes.revise import revise, unrevised
 from certigraph.nodes.shadow import shadow
+from certigraph.nodes.supervise import supervise
 from certigraph.nodes.validate import always_pass, capped, validate
 from certigraph.state.endings import UnknownName
 
@@ -46,6 +50,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "answer": answer,
     "capped": capped,
     "decide": decide,
+    "decompose": decompose,
     "decide_freely": decide_freely,
     "either": either,
     "execute": execute,
@@ -66,17 +71,22 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "native": native,
     "no_gate": no_gate,
     "none": none,
+    "plan": plan,
     "planner": planner,
     "pursue": pursue,
     "reason": reason,
     "reflect": reflect,
     "replan": replan,
     "resampling": resampling,
+    "revise": revise,
     "retrieving": retrieving,
     "shadow": shadow,
     "smooth_gate": smooth_gate,
     "solve": solve,
     "structured": structured,
+    "supervise": supervise,
+    "undivided": undivided,
+    "unrevised": unrevised,
     "validate": validate,
 }
 """Shipped operators that a command line may name."""

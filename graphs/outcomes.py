@@ -1,6 +1,6 @@
 """What became of a sub-task, read off the last state of whatever graph worked on it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -9,6 +9,7 @@ from certigraph.state.beliefs import belief_of
 from certigraph.state.certified import certified_state
 from certigraph.state.dag import Status
 from certigraph.state.endings import GOAL, LimitReached
+from certigraph.state.records import Step
 from certigraph.state.searching import ANSWERS, FINISH
 from certigraph.state.tdp import Outcome, SolveView
 
@@ -37,7 +38,7 @@ def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: 
     return Outcome(
         node=view["node"].id,
         status=status,
-        result=clipped(unquoted(next(filter(None, _told(latest, reached)), "")), MOST_RESULT),
+        result=clipped(unquoted(_spent_on(steps, view, status) + _best(latest, reached)), MOST_RESULT),
         ending=ending,
         certified=tuple(p.text for p in certified_state(latest.get("certificates", ())).predicates),
         steps=() if status == "pending" else steps[:-1] if ended_copy else steps,
@@ -51,6 +52,15 @@ def _status(latest: Mapping[str, Any], ending: str, reached: LimitReached | None
         return "failed" if reached.kind == "steps" else "pending"
     handed_in = latest["observation"].done and latest.get("action") and latest["action"].kind == FINISH
     return "completed" if ending == GOAL or handed_in else "failed"
+
+
+def _spent_on(steps: Sequence[Step], view: SolveView, status: Status) -> str:
+    used_up = status == "failed" and len(steps) >= view["steps"]
+    return f"not completed in {len(steps)} steps, all that it was given; " if used_up else ""
+
+
+def _best(latest: Mapping[str, Any], reached: LimitReached | None) -> str:
+    return next(filter(None, _told(latest, reached)), "")
 
 
 def _told(latest: Mapping[str, Any], reached: LimitReached | None) -> Iterator[str]:

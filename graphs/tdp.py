@@ -13,7 +13,8 @@ A world that may be stepped in parallel gives every node a copy, in which what a
 ready node runs at a time, in the world itself. A batch divides what is left of calls, tokens and dollars equally. A
 node that spent its part is set aside; when no other is ready it begins again by itself, with all that is left. Only
 there, or between batches, does the budget end the run, which goes on from there with a larger one. The steps that a
-node may take are dealt out too: it fails when it has used them up.
+node may take are dealt out too: it fails when it has used them up. Where none are left for what is pending, the run
+ends `limit:steps`.
 """
 
 from typing import Any, TypedDict, Unpack
@@ -49,8 +50,8 @@ def dispatch(state: State, runtime: Runtime[Context]) -> str | list[Send]:
 
 
 def after_gather(state: State, runtime: Runtime[Context]) -> str:
-    """`over` when the world has ended or its steps are used up, else `batch_done`."""
-    return "over" if slots.over(state, runtime) else "batch_done"
+    """`over` when the world has ended, else `batch_done`."""
+    return "over" if state["observation"].done else "batch_done"
 
 
 class Operators(TypedDict, total=False):
@@ -84,16 +85,19 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     own = {slot.name for slot in SLOTS}
     outer: dict[str, Any] = {name: value for name, value in operators.items() if name in own}
     inner: dict[str, Any] = {name: value for name, value in operators.items() if name not in own}
+    if unknown := set(inner) - set(Operators.__annotations__):
+        known = ", ".join(Operators.__annotations__)
+        raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}; this graph has: {known}")
     if inner and "solve" in outer:
-        raise TypeError(
-            f"{', '.join(inner)}: give them to the graph that solves, solve=THAT.build({next(iter(inner))}=...)"
-        )
+        one = next(iter(inner))
+        told = f"{', '.join(inner)}: give them to the graph that solves: solve=THAT.build({one}=...)"
+        raise TypeError(f"{told}, on the command line --swap solve=THAT:{one}=...")
     outer["solve"] = as_solver(outer["solve"]) if "solve" in outer else solve(**inner)
     defaults = Operators(reset=reset, decompose=decompose, gather=gather, revise=revise)
     builder = assemble(State, RunInput, SLOTS, defaults, outer)
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "decompose")
-    builder.add_conditional_edges("decompose", dispatch, {"ready": "solve", "finished": END})
+    builder.add_conditional_edges("decompose", dispatch, {"ready": "solve"})
     builder.add_edge("solve", "gather")
     builder.add_conditional_edges("gather", after_gather, {"batch_done": "revise", "over": END})
     builder.add_conditional_edges("revise", dispatch, {"ready": "solve", "finished": END})

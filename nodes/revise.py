@@ -79,8 +79,8 @@ def _form(dag: Dag, free: int, most: int) -> type[Changes]:
 
 
 def _question(state: ReviseView, free: int) -> str:
-    dag, latest = state["dag"], state["outcomes"][-MOST_OUTCOMES:]
-    results = (f"{outcome.node}: {clipped(outcome.result, MOST_OUTCOME)}" for outcome in latest)
+    dag, latest = state["dag"], {outcome.node: outcome.result for outcome in state["outcomes"][-MOST_OUTCOMES:]}
+    results = (f"{node}: {clipped(result, MOST_OUTCOME)}" for node, result in latest.items())
     return QUESTION.format(
         task=state["task"].goal,
         nodes=listed(_lines(dag)),

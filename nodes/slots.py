@@ -69,6 +69,8 @@ class Slot(NamedTuple):
     """An answer that makes asking the operator pointless (its budget is spent), else None."""
     opens_books: bool = False
     """Whether a run begins here: what the thread spent before is another run's."""
+    types: Mapping[str, type] = {}
+    """Types of some of the keys, where a wrong one would only show elsewhere."""
     nests: bool = False
     """Whether the operator runs a graph, whose nodes send bills of their own; it returns `usage` and `spent` of all."""
 
@@ -127,6 +129,10 @@ async def _answer(slot: Slot, operator: Operator, state: Any, runtime: Runtime[C
     if set(update) != slot.writes:
         told = f"operator {name} in slot {slot.name} returned {sorted(update)}; it must return {sorted(slot.writes)}"
         raise Fault("operator", told)
+    for key, kind in slot.types.items():
+        if not isinstance(update[key], kind):
+            told = f"operator {name} in slot {slot.name} returned {update[key]!r:.100} as {key}"
+            raise Fault("operator", f"{told}; it must be a {kind.__module__}.{kind.__name__}")
     return slot.record(state, update, runtime)
 
 

@@ -64,6 +64,8 @@ def operator_from(spec: Spec, shipped: Mapping[str, Callable[..., Any]]) -> Oper
     """
     made = shipped.get(spec.name) or _imported(spec.name, shipped)
     if not getattr(made, "makes_operator", False):
+        if spec.args:
+            raise UnknownName(f"operator {spec} takes no arguments: write {spec.name}")
         return made
     args = {k: operator_from(v, shipped) if isinstance(v, Spec) else v for k, v in spec.args.items()}
     operator: Operator = made(**args)

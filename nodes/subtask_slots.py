@@ -4,8 +4,10 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of
 from certigraph.adapters.context import Context
+from certigraph.adapters.prompting import listed, quoted
 from certigraph.nodes import acting_slots
 from certigraph.nodes.slots import Slot, Update
+from certigraph.state.acting import DecideView
 from certigraph.state.subtask import Progress, SubtaskState, execute_view, plan_view, replan_view, supervise_view
 
 HAND_IN = "The world waits for what settles the task: hand it in."
@@ -18,6 +20,13 @@ def _begun(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Up
     entry = context_of(runtime).entry
     given = {"known": entry.known if entry else (), "last": bool(entry and entry.last)}
     return {**update, **given, "outline": (), "progress": Progress(), "replanned": 0}
+
+
+def _execute_view(state: SubtaskState) -> DecideView:
+    """What the Executor reads; what other sub-tasks came to is quoted, for it may be the world's own words."""
+    seen, known = execute_view(state), state["known"]
+    told = (f"Known from before:\n{quoted(listed(known))}",) if known else ()
+    return {**seen, "advice": (*told, *seen["advice"])}
 
 
 def _again(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -49,6 +58,8 @@ def _hands_in(state: SubtaskState, runtime: Runtime[Context]) -> bool:
 
 RESET = acting_slots.RESET._replace(record=_begun)
 PLAN = Slot("plan", OUTLINED, plan_view)
-EXECUTE = acting_slots.DECIDE._replace(name="execute", view=execute_view)
-SUPERVISE = Slot("supervise", frozenset({"progress"}), supervise_view, _settled, _world_ended)
+EXECUTE = acting_slots.DECIDE._replace(name="execute", view=_execute_view)
+SUPERVISE = Slot(
+    "supervise", frozenset({"progress"}), supervise_view, _settled, _world_ended, types={"progress": Progress}
+)
 REPLAN = Slot("replan", OUTLINED, replan_view, _again)

@@ -8,6 +8,9 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import steps_in_parallel
 from certigraph.nodes.slots import ACTED, OPENED, Slot, Update
 from certigraph.state.dag import Dag, Node
+from certigraph.state.endings import Fault, LimitReached
+from certigraph.state.records import Spent
+from certigraph.state.revision import ran_otherwise
 from certigraph.state.run import Entry
 from certigraph.state.tdp import (
     SolveView,
@@ -18,10 +21,15 @@ from certigraph.state.tdp import (
     steps_taken,
 )
 
+GRAPHED = frozenset({"dag", "notes"})
+
+KEPT_STEPS = 3
+"""World steps that are kept for every node that comes later."""
+
 
 def _undecomposed(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
     concurrent = steps_in_parallel(update["episode"])
-    begun = {"dag": Dag(), "outcomes": Overwrite([]), "gathered": 0, "revisions": 0, "notes": ()}
+    begun = {"dag": Dag(), "outcomes": Overwrite([]), "gathered": 0, "revisions": 0, "notes": Overwrite([])}
     return {**update, **begun, "concurrent": concurrent}
 
 
@@ -30,19 +38,28 @@ def _told(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
     return {**update, "dag": state["dag"].with_status(statuses), "gathered": len(state["outcomes"])}
 
 
+def _decomposed(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
+    dag, most = update["dag"], limits_of(state["task"], runtime).nodes
+    if not 1 <= len(dag.nodes) <= most or len(dag.pending) < len(dag.nodes):
+        told = f"decompose gave {len(dag.nodes)} nodes, {len(dag.pending)} of them pending; it must give 1 to {most}"
+        raise Fault("operator", f"{told}, all pending; more of them with --budget nodes=N, or Limits(nodes=N)")
+    return {**update, "notes": [f"decomposing: {note}" for note in update["notes"]]}
+
+
 def _revised(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
-    return {**update, "revisions": state["revisions"] + 1}
+    if touched := ran_otherwise(state["dag"], update["dag"]):
+        raise Fault("operator", f"revise changed what has run, or says that something has: {', '.join(touched)}")
+    number = state["revisions"] + 1
+    return {**update, "revisions": number, "notes": [f"revision {number}: {note}" for note in update["notes"]]}
 
 
 def _unrevisable(state: TDPState, runtime: Runtime[Context]) -> Update | None:
-    """Without revisions left the graph is carried out as it is."""
-    left = state["revisions"] < limits_of(state["task"], runtime).revisions
-    return None if left else {"dag": state["dag"], "notes": (), "revisions": state["revisions"]}
-
-
-def over(state: TDPState, runtime: Runtime[Context]) -> bool:
-    """Whether nothing can be done any more: the world has ended, or its steps are used up."""
-    return state["observation"].done or _steps_left(state, runtime) <= 0
+    """Without revisions left the graph is carried out as it is. Raises LimitReached where there are no steps for it."""
+    limits = limits_of(state["task"], runtime)
+    if state["dag"].pending and _steps_left(state, runtime) <= 0:
+        raise LimitReached("steps", limits.steps, steps_taken(state))
+    left = state["revisions"] < limits.revisions and _steps_left(state, runtime) > 0
+    return None if left else {"dag": state["dag"], "notes": [], "revisions": state["revisions"]}
 
 
 def solve_views(state: TDPState, runtime: Runtime[Context]) -> list[SolveView]:
@@ -70,11 +87,9 @@ def _steps_left(state: TDPState, runtime: Runtime[Context]) -> int:
 
 
 def _allowed(left: int, state: TDPState, batch: int) -> int:
-    """The steps of one node: an equal part of what is left, or of the half of it that a batch may take at least.
-
-    So a node that gets nowhere starves none, and one that needs much more than others may have it.
-    """
-    return max(left // len(state["dag"].pending), left // (2 * batch), 1)
+    """The steps of one node: its part of what is left, a few kept for each that comes later, or else an equal part."""
+    pending = len(state["dag"].pending)
+    return max((left - KEPT_STEPS * (pending - batch)) // batch, left // pending, 1)
 
 
 def _solve_view(state: TDPState, entry: Entry, node: Node, allowed: int, share: int) -> SolveView:
@@ -108,7 +123,7 @@ def _entry(state: TDPState, node: Node, entered: Entry | None) -> Entry:
 
 
 RESET = Slot("reset", OPENED, record=_undecomposed, opens_books=True)
-DECOMPOSE = Slot("decompose", frozenset({"dag", "notes"}), decompose_view)
-SOLVE = Slot("solve", frozenset({"outcomes", "usage", "spent"}), nests=True)
+DECOMPOSE = Slot("decompose", GRAPHED, decompose_view, _decomposed, types={"dag": Dag})
+SOLVE = Slot("solve", frozenset({"outcomes", "usage", "spent"}), nests=True, types={"outcomes": list, "spent": Spent})
 GATHER = Slot("gather", ACTED, record=_told)
-REVISE = Slot("revise", frozenset({"dag", "notes"}), revise_view, _revised, _unrevisable)
+REVISE = Slot("revise", GRAPHED, revise_view, _revised, _unrevisable, types={"dag": Dag})

@@ -47,6 +47,12 @@ def refusals(dag: Dag, revision: Revision, most: int) -> Iterator[str]:
     yield from problems(nodes)
 
 
+def ran_otherwise(before: Dag, after: Dag) -> list[str]:
+    """The ids of nodes that have run in one of two graphs and are not the same in both."""
+    ran = [{node.id: node for node in dag.nodes if node.status != "pending"} for dag in (before, after)]
+    return [id_ for id_ in {**ran[0], **ran[1]} if ran[0].get(id_) != ran[1].get(id_)]
+
+
 def revised(dag: Dag, revision: Revision) -> Nodes:
     """The nodes as they are to be, what settles the task last; of a revision that is refused no task graph.
 

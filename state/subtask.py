@@ -74,11 +74,14 @@ def plan_view(state: SubtaskState) -> PlanView:
 
 
 def execute_view(state: SubtaskState) -> DecideView:
-    """The part of the state that the Executor may read: predecessors' outcomes, plan and guidance are its advice."""
+    """The part of the state that the Executor may read: plan and guidance are its advice.
+
+    What the sub-tasks that it needs came to is shown beside it, in `known`.
+    """
     guidance = state["progress"].guidance if "progress" in state else ""
     seen = decide_view(state)
     steps = [f"Plan, step {number}: {step}" for number, step in enumerate(state["outline"], 1)]
-    told = [*state["known"], *steps, *([f"Now: {guidance}"] if guidance else []), *seen["advice"]]
+    told = [*steps, *([f"Now: {guidance}"] if guidance else []), *seen["advice"]]
     return {**seen, "advice": tuple(told)}
 
 

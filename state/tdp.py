@@ -44,8 +44,8 @@ class TDPState(RunState, total=False):
     concurrent: bool
     """Whether the world may be stepped in copies at the same time."""
     revisions: int
-    notes: tuple[str, ...]
-    """What was wrong with the latest graph or revision that a model gave, and was refused or mended."""
+    notes: Log[str]
+    """What was wrong with graphs and revisions that a model gave, and was refused or mended."""
 
 
 class DecomposeView(TypedDict):

@@ -109,8 +109,8 @@ def _outcome(worked: Worked) -> list[Markup]:
     outcome = worked.outcome
     if outcome is None:
         return []
-    named = "result" if outcome.status == "completed" else "failed because"
-    return [_part(named, shortened(outcome.result, LONGEST_PART))]
+    named = {"completed": "result", "failed": "failed because", "pending": "set aside because"}
+    return [_part(named[outcome.status], shortened(outcome.result, LONGEST_PART))]
 
 
 def _part(name: str, text: str) -> Markup:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from certigraph.nodes.specs import factory as factory
     from certigraph.nodes.validate import always_pass as always_pass
     from certigraph.nodes.validate import capped as capped
+    from certigraph.state.dag import Dag as Dag
+    from certigraph.state.dag import Node as Node
     from certigraph.state.reading import read_trajectory as read_trajectory
     from certigraph.state.records import Action as Action
     from certigraph.state.records import Observation as Observation
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from certigraph.state.records import Task as Task
     from certigraph.state.records import Verdict as Verdict
     from certigraph.state.serializing import serializer as serializer
+    from certigraph.state.subtask import Progress as Progress
+    from certigraph.state.tdp import Outcome as Outcome
     from certigraph.state.trajectory import Trajectory as Trajectory
 
 __version__ = "0.1.0"
@@ -54,6 +58,9 @@ _PUBLIC = {
     "nodes.replan": ("give_up",),
     "nodes.specs": ("factory",),
     "nodes.validate": ("always_pass", "capped"),
+    "state.dag": ("Dag", "Node"),
+    "state.subtask": ("Progress",),
+    "state.tdp": ("Outcome",),
     "state.records": ("Action", "Observation", "Predicate", "Task", "Verdict"),
     "state.serializing": ("serializer",),
     "state.reading": ("read_trajectory",),

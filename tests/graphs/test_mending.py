@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from certigraph.state.dag import Dag, Node
 from certigraph.state.mending import flaws, mended
 
-
 new = written.map(lambda nodes: [node.model_copy(update={"status": "pending"}) for node in nodes])
 
 

@@ -63,14 +63,14 @@ def test_belief_and_gate_work_inside_the_nodes(tmp_path: Path):
 def test_what_begins_a_task_several_times_cannot_solve_a_part_of_one(solver: str):
     with pytest.raises(TypeError, match=f"{solver} begins a task several times"):
         tdp.build(solve=solver)
-    with pytest.raises(UnknownName, match=f"solve={solver} cannot be made"):
+    with pytest.raises(UnknownName, match=f"graph={solver} cannot be made: {solver} begins"):
         build_graph("tdp", dict([parse_swap(f"solve={solver}")]))
 
 
 def test_what_no_graph_has_is_refused_with_what_would_do():
     with pytest.raises(UnknownName, match="there is no such graph; subtask, sdp"):
         tdp.build(solve="nosuch")
-    with pytest.raises(TypeError, match=r"give them to the graph that solves, solve=THAT.build\(plan=...\)"):
+    with pytest.raises(TypeError, match=r"give them to the graph that solves: solve=THAT.build\(plan=...\)"):
         tdp.build(solve=sdp, plan=always_pass)
     with pytest.raises(TypeError, match="no operator slot 'nosuch'"):
         tdp.build(nosuch=always_pass)  # type: ignore[call-arg]
