@@ -13,6 +13,8 @@ from certigraph.evaluation.comparing.findings import findings_of
 from certigraph.evaluation.comparing.page import write_page
 from certigraph.evaluation.comparing.plan import Method, methods_from, plan_of
 
+pytestmark = pytest.mark.slow  # pages of whole comparisons
+
 
 def variant(number: int) -> Method:
     [method] = methods_from(["b=sdp"], [f"b:validate=capped:depth={number}"])

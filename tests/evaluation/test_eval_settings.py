@@ -28,6 +28,8 @@ from certigraph.state.reading import read_trajectory
 from certigraph.state.records import Scores, Usage
 from certigraph.state.trajectory import Footer
 
+pytestmark = pytest.mark.slow  # inspect_ai's own evaluations
+
 TOUCHY = """
 from pathlib import Path
 from certigraph.nodes.validate import validate

@@ -35,6 +35,8 @@ from certigraph.state.reading import read_trajectory
 from certigraph.state.records import Task, Usage
 from certigraph.state.trajectory import Footer
 
+pytestmark = pytest.mark.slow  # inspect_ai's own evaluations
+
 ROOT = Path(__file__).parents[2]
 
 TOUCHY = """

@@ -13,6 +13,8 @@ from certigraph.evaluation.comparing.table import answering, told
 from certigraph.evaluation.evaluate import evaluate, read_evaluation
 from certigraph.state.endings import Fault
 
+pytestmark = pytest.mark.slow  # inspect_ai's own evaluations
+
 TASKS = ["3-0", "3-1", "3-2", "4-0", "4-1", "4-2"]
 
 

@@ -20,6 +20,8 @@ from certigraph.adapters.context import Budget, Context
 from certigraph.evaluation.run import arun, resume, run
 from certigraph.evaluation.settings import build_graph, parse_swap
 
+pytestmark = pytest.mark.slow  # runs with tracers and their libraries
+
 ROOT = Path(__file__).parent.parent.parent
 TASK = {"task": {"benchmark": "blocksworld", "id": "4-0"}}
 

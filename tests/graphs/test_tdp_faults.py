@@ -96,6 +96,7 @@ def told(state: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", [Jobs, SerialJobs])
 @pytest.mark.parametrize(("saver", "call"), WAYS)
+@pytest.mark.slow
 def test_a_thread_whose_node_raised_goes_on_inside_its_sub_tasks(kind: type[Jobs], saver: Any, call: Call):
     benchmark, chat = kind(), Breaking()
     context, graph = Context(benchmark=benchmark, chat=chat), tdp.build(saver())
