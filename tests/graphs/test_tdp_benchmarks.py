@@ -13,7 +13,6 @@ from twins import Twins
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.context import Context
 from certigraph.adapters.hotpotqa.benchmark import HotpotQA
-from certigraph.adapters.protocols import Limits
 from certigraph.adapters.scienceworld.recording import Recording, read_recordings
 from certigraph.adapters.scienceworld.splits import ids
 from certigraph.evaluation.anatomy.reading import find_runs
@@ -170,7 +169,7 @@ def test_a_judge_scores_the_answers_of_finished_runs(tmp_path: Path):
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_real_questions_are_answered_by_titles_within_thirty_steps(graph: str, tmp_path: Path):
     made = HotpotQA(data_folder("hotpotqa"), "interactive")
-    assert made.limits == Limits(attempts=3, replans=2, steps=30, passages=10)
+    assert (made.limits.steps, made.limits.nodes) == (30, 4)
     built = GRAPHS[graph]()
     for task in made.tasks()[::8]:
         result = run(built, made, task, out=tmp_path)
