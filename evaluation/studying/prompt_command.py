@@ -16,6 +16,7 @@ from certigraph.evaluation.studying.corridor import MOST, NAME, Corridor
 from certigraph.evaluation.studying.corridor_mind import DEEP, STRETCH, WIDE
 from certigraph.evaluation.studying.prompt_report import HEADS, PAGE, Study, report, slope_cells
 from certigraph.evaluation.studying.prompt_sizes import TASK_GRAPH
+from certigraph.evaluation.studying.prompt_totals import TOTAL_HEADS, total_cells
 from certigraph.evaluation.studying.slopes import ANY, LEAST
 from certigraph.state.endings import UnknownName
 
@@ -56,7 +57,9 @@ def worked_off(given: Order, folder: Path, *, report_only: bool, as_json: bool) 
         carry_out(given, folder, silent=as_json)
     study = report(given.plan, folder)
     if as_json:
-        typer.echo(json.dumps({"slopes": [slope._asdict() for slope in study.slopes]}))
+        typer.echo(
+            json.dumps({name: [line._asdict() for line in getattr(study, name)] for name in ("slopes", "totals")})
+        )
     else:
         _print(study, folder)
     return 1 if left(cells_of(given.plan, folder)) else 0
@@ -77,4 +80,10 @@ def _print(study: Study, folder: Path) -> None:
         if slope.operator == ANY or slope.about == TASK_GRAPH:
             table.add_row(*slope_cells(slope))
     console.print(table, markup=False)
+    totals = Table(*TOTAL_HEADS, box=None)
+    longest = max((total.rooms for total in study.totals), default=0)
+    for total in study.totals:
+        if total.rooms in (EVERY, longest):  # the shortest episodes and the longest
+            totals.add_row(*total_cells(total))
+    console.print(totals, markup=False)
     Console(highlight=False, soft_wrap=True).print(f"report: {folder / PAGE}", style="dim", markup=False)

@@ -19,6 +19,7 @@ from certigraph.evaluation.report.page import STYLE
 from certigraph.evaluation.studying.corridor_mind import STRETCH
 from certigraph.evaluation.studying.prompt_drawing import growing_prompts
 from certigraph.evaluation.studying.prompt_sizes import Size, sizes_in
+from certigraph.evaluation.studying.prompt_totals import TOTAL_HEADS, Total, total_cells, totals_of
 from certigraph.evaluation.studying.slopes import LITTLE, Slope, slopes_of
 
 PAGE = "study.html"
@@ -34,22 +35,29 @@ KEY = (
     "these episodes stay below."
 )
 
+TOTAL_KEY = (
+    "What all calls of an episode read and wrote together. TDP pays for a decomposition, a plan and a revision a "
+    "sub-task, and a judgement an action; Plan-and-Act for a plan of all that is left after every action."
+)
+
 
 class Study(NamedTuple):
     """What the study has come to so far."""
 
     sizes: list[Size]
     slopes: list[Slope]
+    totals: list[Total]
 
 
 def report(plan: Plan, folder: Path) -> Study:
     """Write the report as far as the study has come, and return what was found.
 
-    Writes `study.html`, `prompts.csv` with a line a prompt, `slopes.csv`, `prompts.png` and `prompts.svg`.
+    Writes `study.html`, `prompts.csv` with a line a prompt, `slopes.csv`, `totals.csv` with a line an episode,
+    `prompts.png` and `prompts.svg`.
     """
     sizes = sizes_in(plan, folder)
-    study = Study(sizes, slopes_of(sizes))
-    for name, lines in (("prompts", study.sizes), ("slopes", study.slopes)):
+    study = Study(sizes, slopes_of(sizes), totals_of(sizes))
+    for name, lines in (("prompts", study.sizes), ("slopes", study.slopes), ("totals", study.totals)):
         with whole_file(folder / f"{name}.csv") as draft:
             write_csv(draft, [line._asdict() for line in lines])
     with mpl.rc_context(INK):
@@ -74,9 +82,11 @@ def _page(plan: Plan, study: Study, drawing: Markup) -> str:
     lacking = f"; {counted(planned - done, 'run')} not finished" if done < planned else ""
     told = f"{counted(done, 'scripted run')}{lacking}{answering([plan.model])}"
     lines = table(HEADS, map(slope_cells, study.slopes), looks="comparison worded")
+    totals = table(TOTAL_HEADS, map(total_cells, study.totals), looks="comparison worded")
     body = joined(
         tag("header", tag("p", told, class_="overline"), tag("h1", TITLE)),
         tag("section", tag("h2", "Longest episodes"), tag("div", drawing, class_="drawing wide")),
         tag("section", tag("h2", "Slopes"), lines, tag("p", KEY, class_="key")),
+        tag("section", tag("h2", "Tokens of whole episodes"), totals, tag("p", TOTAL_KEY, class_="key")),
     )
     return Template(LAYOUT).substitute(title=TITLE, style=STYLE + FIGURES, body=body)

@@ -29,6 +29,8 @@ class Size(NamedTuple):
     steps: int
     tokens: int
     characters: int
+    written: int
+    """Tokens of the answer."""
 
 
 def sizes_in(plan: Plan, folder: Path) -> list[Size]:
@@ -45,5 +47,5 @@ def sizes_of(cell: Cell, trajectory: Trajectory) -> Iterator[Size]:
         where = (kind, int(rooms), cell.method.name, about, event.node, event.subtask, steps)
         for call in event.calls:
             tokens = int(str(call.get("input_tokens", 0)))
-            yield Size(*where, tokens, tokens * CHARS_PER_TOKEN)
+            yield Size(*where, tokens, tokens * CHARS_PER_TOKEN, int(str(call.get("output_tokens", 0))))
         steps += steps_of(event)

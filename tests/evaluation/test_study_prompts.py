@@ -21,6 +21,7 @@ from certigraph.evaluation.studying.corridor import Corridor
 from certigraph.evaluation.studying.prompt_command import order_of, worked_off
 from certigraph.evaluation.studying.prompt_report import Study, report
 from certigraph.evaluation.studying.prompt_sizes import SUBTASK, TASK_GRAPH, WHOLE_TASK, Size, sizes_of
+from certigraph.evaluation.studying.prompt_totals import Total, totals_of
 from certigraph.evaluation.studying.slopes import ANY, Slope, fitted, slopes_of
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Action
@@ -43,7 +44,7 @@ def slope(study: Study, kind: str, method: str, operator: str = ANY) -> Slope:
 
 
 def size(rooms: int, characters: int, about: str = SUBTASK, operator: str = "execute") -> Size:
-    return Size("wide", rooms, "tdp", about, operator, "n", 0, characters // 4, characters)
+    return Size("wide", rooms, "tdp", about, operator, "n", 0, characters // 4, characters, 10)
 
 
 # --- slopes
@@ -183,3 +184,13 @@ def test_the_scripted_agent_answers_inside_a_run_only():
     form: Any = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
     with pytest.raises(LookupError, match="certigraph study tdp"):
         ScriptedChat(responder=Corridor().expert()).invoke("where?", response_format=form)
+
+
+def test_the_calls_of_an_episode_are_added_up_and_methods_keep_their_order():
+    sizes = [size(8, 100), size(8, 300), size(16, 40)]
+    sizes.insert(1, size(8, 60)._replace(method="react"))
+    assert totals_of(sizes) == [
+        Total("wide", 8, "tdp", 2, 100, 20),
+        Total("wide", 8, "react", 1, 15, 10),
+        Total("wide", 16, "tdp", 1, 10, 10),
+    ]
