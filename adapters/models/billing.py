@@ -1,6 +1,6 @@
-"""Where a node's bill goes: to the driver that runs the graph, past LangGraph's stream.
+"""Where a node's bill goes: to the driver that runs the graph, before a checkpoint can hold what the node did.
 
-A custom stream would do, but with one LangGraph runs every node as a task of its own, at a third more time a superstep.
+LangGraph's own stream would tell it after that, so that a kill between the two would lose the line.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ class Place(NamedTuple):
     scope: str = ""
     """LangGraph's namespace of the inner graph; empty in the outer one."""
     subtask: str = ""
-    """Id of the node that the inner graph solved; of nested ones the ids on the way, with slashes."""
+    """Id of the node that the inner graph solved; the namespace tells graphs within graphs apart."""
 
 
 class Bill(NamedTuple):
