@@ -46,6 +46,8 @@ def _replanned(run: Watched, found: bool) -> str:
 def _episode_lines(episode: Episode, event: Event) -> Iterator[str]:
     update: dict[str, Any] = {**(event.update or {})}
     at, latest = f"step {len(episode.scores)}", episode.latest
+    if update.get("outline"):
+        yield f"{at}: plan: {'; '.join(update['outline'])}"
     if update.get("turns") and isinstance(latest, Taken) and latest.scored:
         yield f"{at}: score {episode.reported:.3g} ({latest.points:+.3g}): {latest.turn.action}"
     if not update.get("approval", {}).get("approved", True) and isinstance(latest, Refused):

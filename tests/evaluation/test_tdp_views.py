@@ -322,6 +322,17 @@ def test_outlines_of_one_agent_are_shown(graph, tmp_path):
     assert "Plan</h3><ol><li>" in page(result.trajectory, tmp_path)
 
 
+@pytest.mark.parametrize(("graph", "plans"), [("plan_and_act", 3), ("cot", 1)])
+def test_plain_lines_tell_every_plan_of_one_agent(graph, plans, tmp_path, monkeypatch):
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+    console = Console(file=io.StringIO(), width=200)
+    with LiveView(console) as view:
+        run(graph, "hotpotqa:interactive", out=tmp_path, listener=view)
+    lines = [line for line in console.file.getvalue().splitlines() if ": plan: " in line]
+    assert len(lines) == plans
+    assert lines[0].startswith("step 0: plan: Search")
+
+
 def test_certified_nodes_of_a_real_run_are_shown(tmp_path):
     result = run(tdp.build(solve="sdp"), "blocksworld", "4-0", out=tmp_path)
     html = page(result.trajectory, tmp_path)
