@@ -20,6 +20,8 @@ from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.passages import Passage
 from certigraph.state.searching import search
 
+pytestmark = pytest.mark.slow  # a server that answers over HTTP
+
 PASSWORD = "hunter2hunter2"
 CORPUS = [
     Passage(id="a/1", title="Škoda", text="A maker of cars in Bohemia."),

@@ -27,6 +27,8 @@ from certigraph.state.reading import read_trajectory
 from certigraph.state.records import Scores, Task, Usage
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 
+pytestmark = pytest.mark.slow  # tables, figures and pages of recorded runs
+
 KINDS = ("transport", "stay", "meals", "goal")
 PLAN = [{"text": f"p{place}", "kind": kind} for place, kind in enumerate(KINDS)]
 ACTION = {"text": "do"}
