@@ -22,12 +22,12 @@ from certigraph.evaluation.settings import (
     AnyGraph,
     build_graph,
     load_local,
-    operators_of,
     rebuilt_graph,
     save_local,
     shareable,
     versions,
 )
+from certigraph.graphs.assembly import operators_of
 from certigraph.state.endings import Fault, resumable
 from certigraph.state.reading import read_trajectory
 from certigraph.state.records import Task

@@ -102,8 +102,8 @@ class Saver(SqliteSaver):
     def forget_unfinished(self, thread: str) -> None:
         """Drop what nodes wrote after the latest checkpoint, so that they run again.
 
-        LangGraph would take it up instead, in two cases wrongly: a node cancelled before its router has written no
-        next node, so that the run would end there; and a line may be missing in the trajectory for what it wrote.
+        LangGraph would take it up instead, wrongly where a node was cancelled before its router: that has written no
+        next node, so that the run would end there. And what a trajectory keeps is what checkpoints hold, no more.
         """
         with self.cursor() as cursor:
             statement = f"DELETE FROM writes WHERE thread_id = ? AND (checkpoint_ns, checkpoint_id) IN ({LATEST})"

@@ -19,6 +19,7 @@ from certigraph.adapters.embeddings import encoder
 from certigraph.adapters.matching import method
 from certigraph.adapters.models.chat import model_label
 from certigraph.evaluation.shipped import GRAPHS, OPERATORS
+from certigraph.graphs.assembly import operators_of, swapped
 from certigraph.nodes.specs import Spec, operator_from
 from certigraph.state.endings import Fault, UnknownName
 
@@ -64,7 +65,7 @@ def rebuilt_graph(name: str, operators: Mapping[str, JsonValue]) -> AnyGraph:
 def swaps_of(name: str, operators: Mapping[str, JsonValue]) -> dict[str, Spec]:
     """The operators of a header that are not the graph's own, by slot; all of them where the graph is unknown here."""
     usual = operators_of(graph_module(name).graph) if name in GRAPHS else {}
-    return {slot: Spec.model_validate(spec) for slot, spec in operators.items() if spec != usual.get(slot)}
+    return swapped(operators, usual)
 
 
 def parse_swap(text: str) -> tuple[str, Spec]:
@@ -88,11 +89,6 @@ def _split_arguments(text: str) -> tuple[str, str, str]:
     before, _, after = text.partition("=")
     name, colon, key = before.rpartition(":")
     return name, colon, f"{key}={after}"
-
-
-def operators_of(graph: AnyGraph) -> dict[str, JsonValue]:
-    """The specs of a compiled graph's operators, by slot."""
-    return {name: node.metadata["operator"] for name, node in graph.builder.nodes.items() if node.metadata}
 
 
 def shareable(context: Context) -> dict[str, JsonValue]:

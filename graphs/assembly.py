@@ -7,12 +7,14 @@ from itertools import pairwise
 from typing import Any, Self, cast
 
 from langgraph.graph import StateGraph
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
+from pydantic import JsonValue
 
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Operator
 from certigraph.nodes.slots import Slot, as_node
-from certigraph.nodes.specs import spec_of
+from certigraph.nodes.specs import Spec, spec_of
 
 
 class Assembly(StateGraph[Any, Context, Any, Any]):
@@ -55,6 +57,16 @@ def add_path(builder: Assembly, *nodes: str) -> None:
     present = [node for node in nodes if node in builder.nodes]
     for source, target in pairwise(present):
         builder.add_edge(source, target)
+
+
+def operators_of(graph: CompiledStateGraph[Any, Context, Any, Any]) -> dict[str, JsonValue]:
+    """The specs of a compiled graph's operators, by slot, as `assemble` left them in its metadata."""
+    return {name: node.metadata["operator"] for name, node in graph.builder.nodes.items() if node.metadata}
+
+
+def swapped(operators: Mapping[str, JsonValue], usual: Mapping[str, JsonValue]) -> dict[str, Spec]:
+    """Those of the operators that are not the usual ones, by slot."""
+    return {slot: Spec.model_validate(spec) for slot, spec in operators.items() if spec != usual.get(slot)}
 
 
 def _in_place(path: Callable[..., Any]) -> RunnableCallable:

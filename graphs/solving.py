@@ -17,6 +17,7 @@ from certigraph.adapters.episodes import close_episode
 from certigraph.adapters.loops import invoked, off_loop
 from certigraph.adapters.prompting import listed, quoted
 from certigraph.adapters.protocols import Operator
+from certigraph.graphs.assembly import operators_of, swapped
 from certigraph.graphs.outcomes import outcome_of
 from certigraph.nodes.sharing import shared
 from certigraph.nodes.slots import SUBTASK
@@ -57,11 +58,8 @@ def as_solver(given: Any) -> Operator:
 
 def _remembered(graph: Graph) -> Operator:
     """A graph that was built already, under a spec by which it can be built again."""
-    operators = {name: node.metadata["operator"] for name, node in graph.builder.nodes.items() if node.metadata}
-    usual = import_module(f"certigraph.graphs.{graph.name}").graph.builder.nodes
-    own = {
-        k: Spec.model_validate(v) for k, v in operators.items() if k not in usual or v != usual[k].metadata["operator"]
-    }
+    usual = operators_of(import_module(f"certigraph.graphs.{graph.name}").graph)
+    own = swapped(operators_of(graph), usual)
     operator = _solving(graph)
     operator.spec = Spec(name="solve", args={"graph": graph.name, **own})  # type: ignore[attr-defined]
     return operator

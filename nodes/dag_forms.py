@@ -17,7 +17,7 @@ A = TypeVar("A", bound=BaseModel)
 MOST_TEXT, MOST_NEEDS = 240, 8
 """Characters of a specification, and needs of one sub-task, in what a model under a grammar may write.
 
-Some 105 tokens a sub-task at most: four of them fit into an answer of the embedded models, which has 512.
+Some 120 tokens a sub-task at most: eight of them fit into an answer of the embedded models (`ANSWER_TOKENS`).
 """
 
 MOST_FLAW = 200

@@ -22,11 +22,11 @@ async def gather(state: TDPState, runtime: Runtime[Context]) -> dict[str, Any]:
 def _gathered(state: TDPState, runtime: Runtime[Context]) -> dict[str, Any]:
     history, outcomes = state["history"], latest_outcomes(state)
     steps = [step for outcome in outcomes for step in outcome.steps]
-    observation = outcomes[-1].observation if outcomes else state["observation"]
-    done_in_it = [] if state["concurrent"] else steps
-    episode = live_episode(state["episode"], state["task"], [*history, *done_in_it], runtime)
-    if state["concurrent"]:
-        observation = state["observation"]
+    observation, copied = state["observation"], state["concurrent"]
+    episode = live_episode(state["episode"], state["task"], history if copied else [*history, *steps], runtime)
+    if copied:
         for step in steps:
             observation = episode.step(step.action)
+    elif outcomes:
+        observation = outcomes[-1].observation
     return {"observation": observation, "evidence": episode.evidence(), "history": episode.log[len(history) :]}

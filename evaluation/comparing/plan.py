@@ -13,12 +13,12 @@ from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.settings import (
     AnyGraph,
     build_graph,
-    operators_of,
     parse_swap,
     rebuilt_graph,
     shareable,
     versions,
 )
+from certigraph.graphs.assembly import operators_of
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Record
 

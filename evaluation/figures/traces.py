@@ -8,8 +8,9 @@ from pydantic import Field
 
 from certigraph.evaluation.comparing.rows import steps_of
 from certigraph.evaluation.finding import trajectory_files
-from certigraph.evaluation.settings import graph_module, operators_of
+from certigraph.evaluation.settings import graph_module
 from certigraph.evaluation.shipped import GRAPHS
+from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.specs import Spec
 from certigraph.state.endings import Fault
 from certigraph.state.reading import read_trajectory

@@ -13,7 +13,8 @@ from certigraph.evaluation.inspecting.dataset import dataset, stratified
 from certigraph.evaluation.inspecting.models import inspect_model
 from certigraph.evaluation.inspecting.scorer import official, verdict
 from certigraph.evaluation.inspecting.solver import certified_run
-from certigraph.evaluation.settings import build_graph, operators_of, parse_swap
+from certigraph.evaluation.settings import build_graph, parse_swap
+from certigraph.graphs.assembly import operators_of
 
 OneOrMore = str | int | list[str]
 """What inspect makes of an argument on its command line: a number where it looks like one, a list at every comma."""

@@ -7,8 +7,9 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from certigraph.evaluation.comparing.plan import Method
-from certigraph.evaluation.settings import build_graph, operators_of
+from certigraph.evaluation.settings import build_graph
 from certigraph.evaluation.studying.variants import VARIANTS, Ablation
+from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.specs import Spec
 from certigraph.state.endings import UnknownName
 

@@ -14,7 +14,8 @@ from certigraph.evaluation.figures.planner import changes, pairs
 from certigraph.evaluation.figures.rewards import curves, learning
 from certigraph.evaluation.figures.traces import read_traces, traces_of
 from certigraph.evaluation.run import run
-from certigraph.evaluation.settings import build_graph, graph_module, operators_of
+from certigraph.evaluation.settings import build_graph, graph_module
+from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.specs import Spec
 from certigraph.state.endings import Fault
 from certigraph.state.records import Observation, Scores, Step, Task, Usage

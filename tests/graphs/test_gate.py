@@ -15,9 +15,10 @@ from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.settings import build_graph, operators_of, parse_swap
+from certigraph.evaluation.settings import build_graph, parse_swap
 from certigraph.evaluation.shipped import OPERATORS
 from certigraph.graphs import ircot, pbai, react, sdp, step
+from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.act import act
 from certigraph.nodes.gaps import either, gap_gate
 from certigraph.nodes.gate import exhaustion_gate, smooth_gate

@@ -8,8 +8,9 @@ import pytest
 from certigraph import exhaustion_gate
 from certigraph.adapters.context import Context
 from certigraph.evaluation.run import run
-from certigraph.evaluation.settings import build_graph, operators_of, parse_swap, rebuilt_graph
+from certigraph.evaluation.settings import build_graph, parse_swap, rebuilt_graph
 from certigraph.graphs import react, sdp, subtask, tdp
+from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.validate import always_pass, capped, validate
 from certigraph.state.endings import UnknownName
 

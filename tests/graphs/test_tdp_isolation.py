@@ -11,8 +11,9 @@ from certigraph.adapters.context import Budget
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import resume
-from certigraph.evaluation.settings import operators_of, rebuilt_graph
+from certigraph.evaluation.settings import rebuilt_graph
 from certigraph.graphs import tdp
+from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.decide import execute
 from certigraph.nodes.judged_gate import judged_gate
 from certigraph.state.dag import Dag
