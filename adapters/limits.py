@@ -11,6 +11,7 @@ PAPER_LIMITS: Mapping[str, Limits] = {
     "hotpotqa:interactive": Limits(attempts=3, replans=2, steps=30, passages=10, nodes=4),
     "locomo": Limits(replans=2, steps=20),
     "musique": Limits(attempts=3, replans=2, steps=25, passages=10),
+    "rewardprediction": Limits(steps=1),
     "scienceworld": Limits(attempts=30, replans=5, steps=500, options=20),
     "scienceworld:tdp": Limits(attempts=30, replans=2, steps=60, options=20, repeats=0),
     "swe_qa": Limits(replans=2, steps=30, passages=5),

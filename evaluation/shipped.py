@@ -36,12 +36,15 @@ from certigraph.nodes.validate import always_pass, capped, validate
 from certigraph.state.endings import UnknownName
 
 METHODS = ("sdp", "tdp", "step", "react", "reflexion", "clin", "plan_and_solve", "plan_and_act", "cot")
+REWARDS = ("statefactory",)
+"""Graphs that predict rewards along recorded trajectories."""
+
 PARTS = ("subtask",)
 """Graphs that solve a part of a task inside another one."""
 
 SEARCHES = ("pbai", "ircot", "memgpt", "iter_retgen", "hypotheses")
 
-GRAPHS = {name: f"certigraph.graphs.{name}" for name in METHODS + SEARCHES + PARTS}
+GRAPHS = {name: f"certigraph.graphs.{name}" for name in METHODS + SEARCHES + REWARDS + PARTS}
 
 OPERATORS: dict[str, Callable[..., Any]] = {
     "act": act,

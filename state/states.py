@@ -5,6 +5,7 @@ from typing import Any
 from certigraph.state.acting import ActingState, OutlineState
 from certigraph.state.hypothesising import HypothesesState
 from certigraph.state.lessons import TrialState
+from certigraph.state.rewarding import RewardState
 from certigraph.state.run import RunState
 from certigraph.state.sdp import SDPState
 from certigraph.state.step import StepState
@@ -27,6 +28,7 @@ STATES: dict[str, Any] = {
     "subtask": SubtaskState,
     "plan_and_act": SubtaskState,
     "cot": SubtaskState,
+    "statefactory": RewardState,
 }
 
 

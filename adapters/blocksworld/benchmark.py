@@ -9,15 +9,16 @@ from statistics import fmean
 
 from pydantic import ValidationError
 
+from certigraph.adapters.blocksworld.expert import plan
 from certigraph.adapters.blocksworld.instances import Instance, random_instance, tower_instance
 from certigraph.adapters.blocksworld.pddl import read_problems
 from certigraph.adapters.blocksworld.responder import respond
-from certigraph.adapters.blocksworld.wording import list_facts, statement
+from certigraph.adapters.blocksworld.wording import list_facts, move_text, statement
 from certigraph.adapters.blocksworld.world import BlocksWorldEnvironment
 from certigraph.adapters.limits import PAPER_LIMITS
 from certigraph.adapters.protocols import Operator, Responder
 from certigraph.state.endings import GOAL, Fault, UnknownName
-from certigraph.state.records import Task
+from certigraph.state.records import Action, Task
 from certigraph.state.trajectory import Footer
 
 ARCHIVE = "instances.tar.gz"
@@ -68,6 +69,13 @@ class BlocksWorld:
             known = ["4-0", "tower-30", *list(self._instances)[:2]]
             raise UnknownName(f"no task {task_id!r}; {self._offer(known)}")
         return self._task(task_id, self._instances[task_id])
+
+    def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
+        """A plan from the start, or from where the actions `before` lead."""
+        world = self.open(task)
+        for action in before:
+            world.step(Action(text=action))
+        return [move_text(move) for move in plan(world.state, world.instance.goal)]
 
     def open(self, task: Task) -> BlocksWorldEnvironment:
         """The world of a task, rebuilt from its constants. Raises Fault("data") when they are no instance."""

@@ -1,0 +1,1 @@
+"""RewardPrediction: how well rewards are predicted along recorded trajectories of five worlds."""
