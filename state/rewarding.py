@@ -18,6 +18,9 @@ RECORDINGS = "recordings"
 DOMAIN = "domain"
 """Key of a task's constants: the benchmark whose world the recordings are from."""
 
+TRUE_REWARDS = "true"
+"""Key of a scored answer with the rewards that were to be predicted, a list for each recording."""
+
 ending = world_ending
 
 

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from statistics import fmean
 
+from pydantic import JsonValue
+
 from certigraph.adapters.rewardprediction.epic import epic_distance
 from certigraph.adapters.rewardprediction.rows import Recording
 from certigraph.state.records import Action, Observation, Scores
+from certigraph.state.rewarding import TRUE_REWARDS
 
 Rewards = Sequence[Sequence[float]]
 
@@ -47,7 +50,8 @@ class RewardWorld:
         if self.predicted is None or not self.recordings:
             return Scores(value=0.0)
         parts = figures(self.recordings, self.predicted)
-        return Scores(value=1.0 - parts["epic"], parts={**parts}, answer=[list(one) for one in self.predicted])
+        true: list[JsonValue] = [[row.reward.shaped for row in one.trajectory] for one in self.recordings]
+        return Scores(value=1.0 - parts["epic"], parts={**parts}, answer={TRUE_REWARDS: true})
 
     def close(self) -> None:
         """Nothing to release."""

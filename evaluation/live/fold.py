@@ -3,6 +3,7 @@
 from typing import Any
 
 from certigraph.evaluation.report.episodes import Episodes
+from certigraph.evaluation.report.rated import Rating
 from certigraph.evaluation.report.standing import standing
 from certigraph.evaluation.report.task_graph import TaskGraph
 from certigraph.state.records import Certificate
@@ -63,7 +64,7 @@ class Watched:
 
     def _begin(self) -> None:
         graph = self.header.graph if self.header else ""
-        self.episodes, self.tasks = Episodes(graph), TaskGraph(graph)
+        self.episodes, self.tasks, self.rating = Episodes(graph), TaskGraph(graph), Rating()
         self.plan: list[str] = []
         self.head = self.tried = self.replans = 0
         self.certificates: list[Certificate] = []
@@ -91,6 +92,7 @@ class Watched:
         if event.scope:  # of a graph inside a node, whose plan and certificates are not the run's
             return
         self.episodes.take(event)
+        self.rating.take(event)
         update: dict[str, Any] = {**(event.update or {})}
         if "plan" in update:
             self.plan = [predicate["text"] for predicate in update["plan"]]

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from certigraph.evaluation.live.fold import Watched
 from certigraph.evaluation.live.plan import plan_part
+from certigraph.evaluation.live.rewards import reward_part
 from certigraph.evaluation.live.tasks import tasks_part
 from certigraph.evaluation.live.text import clean
 from certigraph.evaluation.live.turns import episode_part
@@ -29,6 +30,8 @@ def frame(run: Watched, *, height: int, steps: int | None, seconds: float) -> Re
 
 
 def _part(run: Watched) -> Callable[[Watched, int], RenderableType]:
+    if run.rating.steps:
+        return reward_part
     if run.tasks.drawn:
         return tasks_part
     return episode_part if run.episodes.acting else plan_part
@@ -85,6 +88,8 @@ def _figures(run: Watched, steps: int | None, seconds: float) -> Text:
 
 
 def _reached(run: Watched, steps: int | None) -> dict[str, str]:
+    if run.rating.steps:
+        return {"rated": _of(len(run.rating.rated), len(run.rating.steps))}
     if run.tasks.drawn:
         return _of_tasks(run, steps)
     return _of_episode(run, steps) if run.episodes.acting else _of_plan(run, steps)

@@ -5,6 +5,7 @@ from typing import Any
 
 from certigraph.evaluation.live.fold import Watched
 from certigraph.evaluation.live.plain_tasks import task_lines
+from certigraph.evaluation.live.rewards import reward_lines
 from certigraph.evaluation.report.episode import Episode, Refused, Taken
 from certigraph.evaluation.report.html import counted
 from certigraph.state.lessons import Lesson
@@ -16,6 +17,8 @@ def plain_lines(run: Watched, line: Line) -> Iterator[str]:
     """What a line of the trajectory is worth saying about the run that has just taken it, mostly nothing."""
     if isinstance(line, Footer):
         yield _ending(run, line)
+    elif isinstance(line, Event) and run.rating.rated:
+        yield from reward_lines(run) if "rewards" in (line.update or {}) else ()
     elif isinstance(line, Event) and run.tasks.drawn:
         yield from task_lines(run, line)
     elif isinstance(line, Event):
@@ -80,6 +83,8 @@ def _ending(run: Watched, footer: Footer) -> str:
 def _reached(run: Watched) -> str:
     """How far the run came, in its own units."""
     episodes, tasks = run.episodes, run.tasks
+    if run.rating.steps:
+        return f"{len(run.rating.rated)}/{len(run.rating.steps)} recorded steps rated"
     if tasks.drawn:
         return f"{tasks.count('completed')}/{tasks.live} sub-tasks completed, {tasks.count('failed')} failed"
     if not episodes.acting:

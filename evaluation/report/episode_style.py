@@ -17,6 +17,8 @@ EPISODE_STYLE = """\
 .turn, .refused { margin-top: 6px; font-size: 13.5px; }
 .turn > summary, .refused { display: grid; gap: 0 10px; }
 .turn > summary { grid-template-columns: 1.6em 1fr auto; }
+.turn.rated > summary { grid-template-columns: 2.6em 1fr auto; }
+.score.true { stroke-width: 1.2; stroke-dasharray: 4 3; opacity: .6; }
 .turn .answer { grid-column: 2 / -1; color: var(--faint); white-space: nowrap; overflow: hidden;
   text-overflow: ellipsis; }
 .turn .round { grid-column: 2 / -1; color: var(--soft); font-size: 12.5px; }

@@ -52,7 +52,8 @@ def _body(trajectory: Trajectory) -> Markup:
     answered = not told.certifies and scores is not None and bool(scores.answer)
     uncertified = told.certifies and not (footer and footer.ending == GOAL)
     named = "Answer, not certified" if uncertified else "Answer"
-    answer = [section(named, answer_block(scores.answer))] if scores and scores.answer is not None else []
+    shown = scores.answer if scores and told.answers else None
+    answer = [section(named, answer_block(shown))] if shown is not None else []
     columns = tag("div", told.column, tag("aside", *side), class_="columns")
     head = _head(trajectory.header, footer, {GOAL: told.goal, **(ANSWERED if answered else ENDINGS)})
     return joined(head, figures(trajectory, *told.figures), *answer, *told.wide, columns)

@@ -1,6 +1,6 @@
 """What a report tells of a run beyond its cost: of its task graph, its plan, or its episodes."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from certigraph.evaluation.report.episode import Episode
 from certigraph.evaluation.report.episodes import Episodes, read_episodes
@@ -8,13 +8,16 @@ from certigraph.evaluation.report.graph_drawing import graph_drawing
 from certigraph.evaluation.report.html import Markup, joined, tag
 from certigraph.evaluation.report.plan import plan_column, plan_figures
 from certigraph.evaluation.report.progress import progress_drawing
+from certigraph.evaluation.report.rated import Rating, read_rating
+from certigraph.evaluation.report.rewards import reward_column, reward_drawing, reward_figures
 from certigraph.evaluation.report.scores import score_drawing
 from certigraph.evaluation.report.story import Story, read_story
 from certigraph.evaluation.report.task_graph import TaskGraph, read_task_graph
 from certigraph.evaluation.report.tasks import inner_run, task_column, task_cost, task_figures
 from certigraph.evaluation.report.timeline import timeline
 from certigraph.evaluation.report.turns import episode_column, episode_figures, episode_inside
-from certigraph.state.trajectory import Trajectory
+from certigraph.state.rewarding import TRUE_REWARDS
+from certigraph.state.trajectory import Footer, Trajectory
 
 
 class Told(NamedTuple):
@@ -28,11 +31,16 @@ class Told(NamedTuple):
     drawings: list[Markup]
     wide: tuple[Markup, ...] = ()
     """What takes the whole width, above column and drawings."""
+    answers: bool = True
+    """Whether what the run handed in is to be shown as its answer."""
 
 
 def told_of(trajectory: Trajectory) -> Told:
     """What to tell of the run."""
     tasks, episodes = read_task_graph(trajectory), read_episodes(trajectory)
+    rating = read_rating(trajectory.events)
+    if rating.steps:
+        return _of_rewards(rating, trajectory.footer)
     if tasks.drawn:
         return _of_tasks(tasks, trajectory)
     return _of_episodes(episodes) if episodes.acting else _of_plan(read_story(trajectory), episodes)
@@ -55,6 +63,14 @@ def _of_episodes(episodes: Episodes) -> Told:
     drawings = [section("Score by step", score_drawing(episodes))] if episodes.scored or not episodes.steps else []
     column = section("Episodes", episode_column(episodes))
     return Told(("good", "goal reached"), False, episode_figures(episodes), column, drawings)
+
+
+def _of_rewards(rating: Rating, footer: Footer | None) -> Told:
+    answer = footer.scores.answer if footer and footer.scores else None
+    true: Any = answer.get(TRUE_REWARDS, ()) if isinstance(answer, dict) else ()
+    drawings = [section("Predicted reward by step", reward_drawing(rating, true))]
+    column = section("Recordings", reward_column(rating))
+    return Told(("idle", "rated"), False, reward_figures(rating), column, drawings, answers=False)
 
 
 def _of_tasks(tasks: TaskGraph, trajectory: Trajectory) -> Told:
