@@ -121,6 +121,9 @@ def bench_command(
     retrieval: Annotated[
         int, typer.Option(min=0, metavar="N", help="Instead, search N generated abstracts: 84000, 5200000.")
     ] = 0,
+    rewards: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Instead, rate the trajectories of N tasks: 200.")
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Measure certigraph's own machinery beside a bare LangGraph loop and a plain Python loop."""
@@ -129,6 +132,11 @@ def bench_command(
 
         said = (lambda line: None) if as_json else typer.echo
         print_retrieval(bench_retrieval(retrieval, big=retrieval >= 500_000, said=said), as_json=as_json)
+        return
+    if rewards:
+        from certigraph.evaluation.bench.rewards import bench_rewards, print_rewards
+
+        print_rewards(bench_rewards(rewards), as_json=as_json)
         return
     from certigraph.evaluation.bench.bench import bench, print_bench
 
