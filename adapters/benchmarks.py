@@ -19,6 +19,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 BENCHMARKS = {
+    "alfworld": "certigraph.adapters.alfworld.benchmark:ALFWorld",
     "blocksworld": "certigraph.adapters.blocksworld.benchmark:BlocksWorld",
     "hotpotqa": "certigraph.adapters.hotpotqa.benchmark:HotpotQA",
     "locomo": "certigraph.adapters.locomo.benchmark:LoCoMo",
@@ -26,7 +27,9 @@ BENCHMARKS = {
     "rewardprediction": "certigraph.adapters.rewardprediction.benchmark:RewardPrediction",
     "scienceworld": "certigraph.adapters.scienceworld.benchmark:ScienceWorldBenchmark",
     "swe_qa": "certigraph.adapters.swe_qa.benchmark:SweQA",
+    "textworld": "certigraph.adapters.textworld.benchmark:TextWorldBenchmark",
     "travelplanner": "certigraph.adapters.travelplanner.benchmark:TravelPlanner",
+    "webshop": "certigraph.adapters.webshop.benchmark:WebShop",
 }
 
 

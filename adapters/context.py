@@ -53,3 +53,4 @@ class Context(BaseModel):
     callbacks: SkipJsonSchema[Any] = Field(None, exclude=True, description="LangChain callbacks of the run")
     entry: SkipJsonSchema[Entry | None] = Field(None, exclude=True, description="where a part of another run begins")
     admissible: SkipJsonSchema[Any] = Field(None, exclude=True, description="lists what the live world admits now")
+    rehearse: SkipJsonSchema[Any] = Field(None, exclude=True, description="what a copy of the live world would answer")

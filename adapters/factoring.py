@@ -10,7 +10,11 @@ from certigraph.state.records import Task
 from certigraph.state.rewarding import DOMAIN
 
 FACTORS = {
+    "alfworld": "certigraph.adapters.alfworld.factors:AlfworldFactors",
     "blocksworld": "certigraph.adapters.blocksworld.factors:BlocksWorldFactors",
+    "scienceworld": "certigraph.adapters.scienceworld.factors:ScienceWorldFactors",
+    "textworld": "certigraph.adapters.textworld.factors:TextWorldFactors",
+    "webshop": "certigraph.adapters.webshop.factors:WebShopFactors",
 }
 """By the benchmark whose wording they read."""
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from certigraph.adapters.protocols import Limits
 
 PAPER_LIMITS: Mapping[str, Limits] = {
+    "alfworld": Limits(steps=50, options=60),
     "assistantbench": Limits(attempts=3, replans=2, steps=30, subqueries=5),
     "blocksworld": Limits(),
     "hotpotqa": Limits(attempts=3, replans=2, steps=20, passages=10, nodes=4),
@@ -15,9 +16,12 @@ PAPER_LIMITS: Mapping[str, Limits] = {
     "scienceworld": Limits(attempts=30, replans=5, steps=500, options=20),
     "scienceworld:tdp": Limits(attempts=30, replans=2, steps=60, options=20, repeats=0),
     "swe_qa": Limits(replans=2, steps=30, passages=5),
+    "textworld": Limits(steps=50),
     "travelplanner": Limits(attempts=3, replans=5, steps=60),
     "travelplanner:tools": Limits(steps=50, replans=2),
+    "webshop": Limits(replans=2, steps=20),
 }
 """Attempts, replans and steps of SDP (appendix A) by benchmark; BlocksWorld, LoCoMo and SWE-QA, which it did not run,
 have our own. Of the configurations that are named, steps are TDP's (appendix B), which gives no number of replans.
+ALFWorld's and TextWorld's 50 steps are what papers usually allow, recalled and not looked up.
 HotpotQA's sub-tasks are few, for its questions have two hops: more would only be a longer answer to write."""

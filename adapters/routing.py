@@ -43,8 +43,9 @@ def routed(goal: FactoredState, state: FactoredState, encode: Encode) -> Routed:
     if not goal.entities or not state.entities:
         return Routed(0.0, ())
     numpy = import_module("numpy")
-    identities = _similarities([e.identity for e in goal.entities], [e.identity for e in state.entities], encode)
-    scores = identities * _attributes(goal.entities, state.entities, encode)
+    table = _Table(_texts(goal.entities), _texts(state.entities), encode)
+    identities = table.of([e.identity for e in goal.entities], [e.identity for e in state.entities])
+    scores = identities * _attributes(goal.entities, state.entities, table)
     best = numpy.argmax(scores, axis=1)
     fulfilled = [float(scores[place, found]) for place, found in enumerate(best)]
     matches = tuple(
@@ -54,31 +55,41 @@ def routed(goal: FactoredState, state: FactoredState, encode: Encode) -> Routed:
     return Routed(min(1.0, sum(fulfilled) / len(fulfilled)), matches)
 
 
-def _attributes(wanted: Sequence[Entity], present: Sequence[Entity], encode: Encode) -> "Vectors":
+class _Table:
+    """Similarities of the goal's texts and the world's, each pair of texts compared once, negative ones as 0."""
+
+    def __init__(self, wanted: Sequence[str], present: Sequence[str], encode: Encode) -> None:
+        rows, columns = list(dict.fromkeys(wanted)), list(dict.fromkeys(present))
+        self.row = {text: place for place, text in enumerate(rows)}
+        self.column = {text: place for place, text in enumerate(columns)}
+        vectors, numpy = encode([*rows, *columns]), import_module("numpy")
+        # einsum and not @, whose threads take a hundred times as long on a busy machine once torch is loaded
+        self.cosines = numpy.clip(numpy.einsum("ik,jk->ij", vectors[: len(rows)], vectors[len(rows) :]), 0.0, 1.0)
+
+    def of(self, wanted: Sequence[str], present: Sequence[str]) -> "Vectors":
+        """Shape (len(wanted), len(present)); equal texts have equal rows or columns to the last bit, so ties hold."""
+        chosen = import_module("numpy").ix_([self.row[text] for text in wanted], [self.column[t] for t in present])
+        return self.cosines[chosen]  # type: ignore[no-any-return]
+
+
+def _attributes(wanted: Sequence[Entity], present: Sequence[Entity], table: _Table) -> "Vectors":
     """Mean attribute similarity, shape (goal objects, objects): Eqs. 10 and 11."""
     numpy = import_module("numpy")
-    keys = _similarities(_names(wanted), _names(present), encode)
-    values = _similarities(_values(wanted), _values(present), encode)
-    table = numpy.zeros((len(wanted), len(present)), dtype=numpy.float32)
-    columns = [(place, start, end) for place, (start, end) in enumerate(_spans(present)) if end > start]
-    rows = _spans(wanted)
-    for place, start, end in columns:
-        nearest = keys[:, start:end].argmax(axis=1) + start
-        satisfied = values[numpy.arange(len(values)), nearest]
-        table[:, place] = [satisfied[first:last].mean() if last > first else 1.0 for first, last in rows]
-    table[[place for place, (first, last) in enumerate(rows) if first == last]] = 1.0
-    return table  # type: ignore[no-any-return]
+    keys = table.of(_names(wanted), _names(present))
+    values = table.of(_values(wanted), _values(present))
+    satisfied, attribute = numpy.zeros((len(keys), len(present)), dtype=numpy.float32), numpy.arange(len(keys))
+    for place, (start, end) in enumerate(_spans(present)):
+        if end > start:
+            satisfied[:, place] = values[attribute, keys[:, start:end].argmax(axis=1) + start]
+    weights = numpy.zeros((len(wanted), len(keys)), dtype=numpy.float32)
+    for place, (first, last) in enumerate(_spans(wanted)):
+        weights[place, first:last] = 1 / max(1, last - first)
+    bare = numpy.array([not entity.attributes for entity in wanted])
+    return numpy.where(bare[:, None], 1.0, numpy.einsum("ij,jk->ik", weights, satisfied))  # type: ignore[no-any-return]
 
 
-def _similarities(left: Sequence[str], right: Sequence[str], encode: Encode) -> "Vectors":
-    numpy = import_module("numpy")
-    if not left or not right:
-        return numpy.zeros((len(left), len(right)), dtype=numpy.float32)  # type: ignore[no-any-return]
-    unique = list(dict.fromkeys([*left, *right]))
-    row = {text: place for place, text in enumerate(unique)}
-    vectors = encode(unique)
-    ours, theirs = vectors[[row[text] for text in left]], vectors[[row[text] for text in right]]
-    return numpy.clip(ours @ theirs.T, 0.0, 1.0)  # type: ignore[no-any-return]
+def _texts(entities: Sequence[Entity]) -> list[str]:
+    return [*(entity.identity for entity in entities), *_names(entities), *_values(entities)]
 
 
 def _names(entities: Sequence[Entity]) -> list[str]:

@@ -16,8 +16,8 @@ from certigraph.state.endings import Stopped
 from certigraph.state.lessons import best_of
 from certigraph.state.trajectory import Footer, Resumed, total
 
-SUPERSTEPS_PER_STEP = 12
-"""Room for retries and replans around one world step, far from LangGraph's own default of 10,007 in all."""
+SUPERSTEPS_PER_STEP = 300
+"""Room for retries, replans and simulations around one world step. Budgets end a run long before it is used up."""
 
 
 INTERRUPT = "__interrupt__"

@@ -1,37 +1,29 @@
 """StateFactory: rewards from factorised world states (Shen et al., arXiv 2603.09400, section 3.2, Figure 4).
 
 Along recorded trajectories, step by step: extract the world's state from what was done and observed, interpret the goal
-as a state that is anchored to it, and route: the reward is how much of the goal state the world's state fulfils.
+as a state that is anchored to it, and route: the reward is how much of the goal state the world's state fulfils. Worlds
+whose text follows rules are read by them, without a model; others by a model.
 """
 
 from typing import TypedDict, Unpack
 
 from langgraph.graph import END, START
-from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime
 from langgraph.types import Checkpointer
 
-from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Operator
 from certigraph.graphs.assembly import assemble
+from certigraph.graphs.predicting import RewardGraph, after_rating
 from certigraph.nodes import factor_slots as slots
 from certigraph.nodes.act import act, reset
+from certigraph.nodes.factorise import extract_state, interpret_goal
 from certigraph.nodes.route import route
-from certigraph.nodes.symbolic import symbolic_goal, symbolic_state
 from certigraph.state.rewarding import RewardState as State
 from certigraph.state.rewarding import ending
 from certigraph.state.run import RunInput
 
 __all__ = ["State", "build", "ending", "graph"]
 
-RewardGraph = CompiledStateGraph[State, Context, RunInput, State]
-
 SLOTS = (slots.RESET, slots.EXTRACT, slots.INTERPRET, slots.ROUTE, slots.DELIVER)
-
-
-def after_rating(state: State, runtime: Runtime[Context]) -> str:
-    """`next` while steps are left, else `over`."""
-    return "next" if state["position"] < len(state["steps"]) else "over"
 
 
 class Operators(TypedDict, total=False):
@@ -54,7 +46,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     Raises:
         TypeError: a keyword names no slot.
     """
-    defaults = Operators(reset=reset, extract=symbolic_state, interpret=symbolic_goal, route=route(), deliver=act)
+    defaults = Operators(reset=reset, extract=extract_state, interpret=interpret_goal, route=route(), deliver=act)
     builder = assemble(State, RunInput, SLOTS, defaults, operators)
     builder.add_edge(START, "reset")
     builder.add_conditional_edges("reset", after_rating, {"next": "extract", "over": "deliver"})

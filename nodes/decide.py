@@ -13,17 +13,14 @@ from certigraph.adapters.embeddings import encoder
 from certigraph.adapters.loops import off_loop
 from certigraph.adapters.matching import ranked
 from certigraph.adapters.models.ask import ask, choose, deliberate
-from certigraph.adapters.prompting import listed, prompt, quoted, shown
+from certigraph.adapters.prompting import listed, prompt, quoted
 from certigraph.adapters.protocols import Operator
 from certigraph.nodes.pursue import pursue
+from certigraph.nodes.situation import decided
 from certigraph.nodes.special import specialised
 from certigraph.nodes.specs import factory
 from certigraph.state.acting import REFUSED, DecideView
 from certigraph.state.records import Action, Arguments
-
-MOST_VIEW = 900
-"""Characters of the world's view in a prompt; with them a prompt stays near 600 tokens beyond its shared opening."""
-
 
 ACCEPT, MATCHES = 0.9, 5
 """CLIN's figures for matching a written action to the world's list."""
@@ -81,28 +78,28 @@ def decide_freely(*, accept: float = ACCEPT, most: int = MATCHES) -> Operator:
 
 
 async def _choosing(state: DecideView, offered: Sequence[str], runtime: Runtime[Context]) -> dict[str, Any]:
-    question = _question(state, f"Actions to choose from:\n{quoted(listed(offered))}")
+    question = decided(state, f"Actions to choose from:\n{quoted(listed(offered))}")
     answer = await deliberate(prompt(runtime, question), offered, role="executor", runtime=runtime)
-    return _decided(answer.thought, answer.choice)
+    return _action_of(answer.thought, answer.choice)
 
 
 async def _matching(state: DecideView, runtime: Runtime[Context], *, accept: float, most: int) -> dict[str, Any]:
     thought, written = await _written(state, runtime)
     actions = await admissible(runtime) if most else []
     if not actions:
-        return _decided(thought, written)
+        return _action_of(thought, written)
     synonyms = getattr(benchmark_of(state["task"], runtime), "synonyms", None)
     matches = await off_loop(lambda: ranked(written, actions, encoder=encoder(), most=most, synonyms=synonyms))
     if not matches or matches[0].score >= accept:
-        return _decided(thought, matches[0].action if matches else written, written)
+        return _action_of(thought, matches[0].action if matches else written, written)
     options = [match.action for match in matches]
-    question = _question(state, f"You meant: {written}\nThe world knows:\n{quoted(listed(options))}")
+    question = decided(state, f"You meant: {written}\nThe world knows:\n{quoted(listed(options))}")
     chosen = await choose(prompt(runtime, question), options, role="executor", runtime=runtime)
-    return _decided(thought, chosen, written)
+    return _action_of(thought, chosen, written)
 
 
 async def _written(state: DecideView, runtime: Runtime[Context]) -> tuple[str, str]:
-    question = prompt(runtime, _question(state, "Write the action as the world's rules say."))
+    question = prompt(runtime, decided(state, "Write the action as the world's rules say."))
     answer = await ask(question, Thought, role="executor", runtime=runtime)
     return answer.thought, answer.action
 
@@ -113,36 +110,7 @@ def _queries(state: DecideView) -> list[str]:
     return [state["assignment"], *thoughts, *wanted][:6]
 
 
-def _question(state: DecideView, choice: str) -> str:
-    return QUESTION.format(
-        assignment=state["assignment"],
-        advice=listed([*state["advice"], *state["belief"].text.splitlines()]),
-        count=len(state["turns"]),
-        turns=quoted(shown(state["turns"])),
-        view=quoted(state["evidence"].view, MOST_VIEW),
-        choice=choice,
-    )
-
-
-def _decided(thought: str, action: str, written: str = "") -> dict[str, Any]:
+def _action_of(thought: str, action: str, written: str = "") -> dict[str, Any]:
     # What the model wrote stays with what was made of it: the difference is the matching's, not the model's.
     args: Arguments = {"written": written} if written and written != action else {}
     return {"thought": thought, "action": Action(text=action, args=args)}
-
-
-# What only grows comes first, what changes with every action last: the cached part of the prompt is the longer.
-QUESTION = """\
-Assignment: {assignment}
-
-To keep in mind:
-{advice}
-
-Done so far ({count} actions), the latest with the world's answers:
-{turns}
-
-The world now:
-{view}
-
-{choice}
-Think in one short sentence, then give the one action to take next. Do not repeat what had no effect.
-"""

@@ -10,7 +10,7 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.prompting import clipped, quoted
 from certigraph.nodes.dag_forms import MOST_FLAW, Subtask, asked, at_most, nodes_of, subtask_form
-from certigraph.nodes.decide import MOST_VIEW
+from certigraph.nodes.situation import MOST_VIEW
 from certigraph.nodes.special import specialised
 from certigraph.state.dag import Dag, Node
 from certigraph.state.mending import flaws, mended

@@ -13,7 +13,7 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.prompting import listed, numbered, prompt, quoted, shown, unquoted
 from certigraph.nodes.bounded import Cut
-from certigraph.nodes.decide import MOST_VIEW
+from certigraph.nodes.situation import MOST_VIEW
 from certigraph.nodes.special import specialised
 from certigraph.nodes.transcript import transcript
 from certigraph.state.records import Task

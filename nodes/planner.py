@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.prompting import listed, numbered, prompt, quoted, shown
-from certigraph.nodes.decide import MOST_VIEW
+from certigraph.nodes.situation import MOST_VIEW
 from certigraph.nodes.special import specialised
 from certigraph.state.step import PlannerView, Subtask
 

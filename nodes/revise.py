@@ -11,7 +11,7 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.prompting import clipped, listed, quoted, unquoted
 from certigraph.nodes.bounded import Cut
 from certigraph.nodes.dag_forms import Id, Subtask, asked, at_most, nodes_of, one_of, subtask_form
-from certigraph.nodes.decide import MOST_VIEW
+from certigraph.nodes.situation import MOST_VIEW
 from certigraph.nodes.special import specialised
 from certigraph.state.dag import Dag, Node
 from certigraph.state.revision import Revision, effective, new_ids, refusals, revised, room

@@ -33,9 +33,15 @@ def route(*, granularity: str = "attribute", encoder: str = NAME, decimals: int 
 
     async def route(state: FactorView, runtime: Runtime[Context]) -> dict[str, Any]:
         reward = (await off_loop(_compared, state, granularity, encoder)).reward
-        return {"reward": reward if decimals is None else floor(reward * 10**decimals) / 10**decimals}
+        return {"reward": reward if decimals is None else cut_off(reward, decimals)}
 
     return route
+
+
+def cut_off(reward: float, decimals: int) -> float:
+    """The reward without its later decimals; rounding errors of a millionth do not count as missing the next one."""
+    scale = float(10**decimals)
+    return floor(round(reward * scale, 4)) / scale
 
 
 def _compared(state: FactorView, granularity: str, encoder: str) -> Routed:

@@ -9,8 +9,8 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.prompting import numbered, prompt, quoted, unquoted
 from certigraph.nodes.bounded import Cut
-from certigraph.nodes.decide import MOST_VIEW
 from certigraph.nodes.plan import assigned, traced
+from certigraph.nodes.situation import MOST_VIEW
 from certigraph.nodes.special import specialised
 from certigraph.state.subtask import Progress, SuperviseView
 

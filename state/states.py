@@ -3,6 +3,7 @@
 from typing import Any
 
 from certigraph.state.acting import ActingState, OutlineState
+from certigraph.state.appraising import AppraisingState
 from certigraph.state.hypothesising import HypothesesState
 from certigraph.state.lessons import TrialState
 from certigraph.state.rewarding import RewardState
@@ -11,11 +12,14 @@ from certigraph.state.sdp import SDPState
 from certigraph.state.step import StepState
 from certigraph.state.subtask import SubtaskState
 from certigraph.state.tdp import TDPState
+from certigraph.state.tree import TreeState
 
 STATES: dict[str, Any] = {
     "sdp": SDPState,
     "step": StepState,
     "react": ActingState,
+    "react_reward": AppraisingState,
+    "mcts": TreeState,
     "plan_and_solve": OutlineState,
     "reflexion": TrialState,
     "clin": TrialState,
@@ -28,6 +32,9 @@ STATES: dict[str, Any] = {
     "subtask": SubtaskState,
     "plan_and_act": SubtaskState,
     "cot": SubtaskState,
+    "monotonic": RewardState,
+    "reward_head": RewardState,
+    "reward_judge": RewardState,
     "statefactory": RewardState,
 }
 

@@ -37,6 +37,9 @@ HEAVY = (
     "statsmodels",
     "py4j",
     "scienceworld",
+    "alfworld",
+    "textworld",
+    "spacy",
 )
 
 

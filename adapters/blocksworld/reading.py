@@ -33,6 +33,11 @@ def conditions_in(prompt: str) -> list[State]:
     return [parse_facts(text) for text in CONDITION.findall(listed)]
 
 
+def considered_in(prompt: str) -> list[str]:
+    """The actions whose outcomes are to be foretold, in order."""
+    return CONDITION.findall(prompt.rpartition("Actions that are considered:")[2])
+
+
 def holds(wanted: State, state: State) -> bool:
     """Whether what is wanted is so; what is not understood is not."""
     return bool(wanted) and wanted <= state

@@ -10,9 +10,9 @@ from itertools import takewhile
 from typing import Any
 
 from certigraph.adapters.blocksworld.expert import plan
-from certigraph.adapters.blocksworld.reading import conditions_in, goal_in, holds, state_in, target_in
-from certigraph.adapters.blocksworld.strips import Move, applicable, apply, schema, unmet
-from certigraph.adapters.blocksworld.wording import fact_text, list_facts, move_text, parse_action
+from certigraph.adapters.blocksworld.reading import conditions_in, considered_in, goal_in, holds, state_in, target_in
+from certigraph.adapters.blocksworld.strips import Move, State, applicable, apply, schema, unmet
+from certigraph.adapters.blocksworld.wording import describe, fact_text, list_facts, move_text, parse_action
 
 MOST_NODES, MOST_STEPS = 8, 12
 
@@ -26,6 +26,8 @@ def respond(prompt: str, form: dict[str, Any]) -> Any:
         return "Nothing to add."
     if "nodes" in fields:
         return _decomposition(prompt, form["properties"]["nodes"].get("maxItems", MOST_NODES))
+    if fields == {"actions"}:
+        return {"actions": _proposals(prompt, form["properties"]["actions"])}
     if fields == {"choice"} or "thought" in fields:
         return _choice(prompt, form["properties"])
     return next(answer(prompt) for name, answer in _ANSWERS.items() if name in fields)
@@ -86,6 +88,7 @@ _ANSWERS: dict[str, Callable[[str], Answer]] = {
     "status": _progress,
     "change": lambda prompt: {"reason": "all is as it was", "change": [], "add": [], "remove": []},
     "forbidden": lambda prompt: {"reason": "no rule speaks of it", "forbidden": False},
+    "outcomes": lambda prompt: {"outcomes": [_outcome(state_in(prompt), text) for text in considered_in(prompt)]},
     "insights": lambda prompt: {"insights": []},
     "subtasks": lambda prompt: {"subtasks": []},
     "action": lambda prompt: {"action": move_text(_next_move(prompt, ()))},
@@ -107,4 +110,18 @@ def _next_move(prompt: str, listed: Sequence[str]) -> Move:
     state, target = state_in(prompt), target_in(prompt)
     moves = [move for text in listed if (move := parse_action(text)) and not unmet(state, move)]
     at_once = (move for move in moves if target <= apply(state, move))
-    return next(at_once, None) or (plan(state, target) or moves or applicable(state))[0]
+    first = [move for move in plan(state, target)[:1] if not moves or move in moves]
+    return next(at_once, None) or (first or moves or applicable(state))[0]
+
+
+def _proposals(prompt: str, part: dict[str, Any]) -> list[str]:
+    """The next move, then any others, as many as are asked for."""
+    listed = part["items"].get("enum", ())
+    best = _next_move(prompt, listed)
+    others = [move_text(move) for move in applicable(state_in(prompt)) if move != best]
+    return [move_text(best), *(text for text in others if not listed or text in listed)][: part["maxItems"]]
+
+
+def _outcome(state: State, text: str) -> str:
+    move = parse_action(text)
+    return describe(apply(state, move)) if move and not unmet(state, move) else "Nothing happens."

@@ -6,15 +6,19 @@ from functools import lru_cache
 
 from langchain_core.language_models import BaseChatModel
 
+from certigraph.adapters.models.chance import RANDOM, by_chance
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.models.simulated import SIMULATED, errors_named, name_of, simulated
 from certigraph.adapters.protocols import Responder
 from certigraph.state.endings import Fault, UnknownName
 
 FORMS = (
-    "openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:first, scripted:expert, simulated, "
-    "simulated:act=0.2,seed=3"
+    "openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:first, scripted:expert, scripted:random, "
+    "simulated, simulated:act=0.2,seed=3, openai:NAME?effort=medium"
 )
+
+EFFORT = "?effort="
+"""Stands between an endpoint's model and its reasoning effort: `openai:gpt-oss-20b?effort=medium`."""
 
 ONE_REQUEST = {"Connection": "close"}
 """Headers of every request. A kept connection belongs to one event loop, and a cached model outlives many."""
@@ -30,8 +34,9 @@ def chat_model(name: str, *, expert: Responder | None = None, trial: int = 0) ->
     """The chat model of a name: one of FORMS.
 
     `openai:` asks the endpoint at CERTIGRAPH_BASE_URL where that is set, with OPENAI_API_KEY as its key if there is
-    one. The expert answers for `scripted:expert`; without one it answers like `scripted:first`. `simulated` is the
-    expert with errors, drawn anew for each trial.
+    one; `?effort=` tells it the reasoning effort. The expert answers for `scripted:expert`; without one it answers like
+    `scripted:first`. `scripted:random` takes any option; `simulated` is the expert with errors. Both are drawn anew for
+    each trial.
 
     Raises:
         UnknownName: the name has none of these forms.
@@ -48,7 +53,7 @@ def chat_model(name: str, *, expert: Responder | None = None, trial: int = 0) ->
 
 
 def is_scripted(name: str) -> bool:
-    """Whether no language model answers, but a script: the expert's, the simulated agent's or the first option's."""
+    """Whether no language model answers, but a script: the expert's, the simulated agent's, the first or any option."""
     return name.partition(":")[0] in ("scripted", SIMULATED)
 
 
@@ -58,7 +63,9 @@ def check_model(name: str) -> str:
     if kind == SIMULATED:
         errors_named(name)
         return name
-    if name in ("local", "scripted:first", "scripted:expert") or (kind in ("openai", "local") and rest):
+    if kind == "openai" and EFFORT in rest and not all(rest.split(EFFORT, 1)):
+        raise UnknownName(f"{name!r} names no effort; write openai:NAME{EFFORT}medium")
+    if name in ("local", "scripted:first", "scripted:expert", RANDOM) or (kind in ("openai", "local") and rest):
         return name
     raise UnknownName(f"no model is called {name!r}; the forms are {FORMS}")
 
@@ -85,7 +92,8 @@ def _script(name: str, expert: Responder | None, trial: int) -> BaseChatModel:
     if name.partition(":")[0] == SIMULATED:
         errors = errors_named(name)
         return ScriptedChat(responder=simulated(errors, expert, trial), model_name=name_of(errors))
-    return ScriptedChat(responder=expert if name == "scripted:expert" else None, model_name=name)
+    responder = by_chance(trial) if name == RANDOM else expert if name == "scripted:expert" else None
+    return ScriptedChat(responder=responder, model_name=name)
 
 
 @lru_cache(maxsize=32)
@@ -97,8 +105,10 @@ def _endpoint(name: str, base_url: str | None, key: str | None) -> BaseChatModel
     from langchain_openai import ChatOpenAI
     from pydantic import SecretStr
 
+    plain, _, effort = name.partition(EFFORT)
     return ChatOpenAI(
-        model=name,
+        model=plain,
+        reasoning_effort=effort or None,
         base_url=base_url,
         api_key=SecretStr(key or "none"),
         temperature=0,

@@ -10,7 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from certigraph.adapters.models.chat import model_label
+from certigraph.adapters.models.chat import EFFORT, model_label
 from certigraph.adapters.models.redact import redact
 from certigraph.adapters.models.schemas import Schema
 from certigraph.state.endings import Fault
@@ -116,7 +116,9 @@ def _explain(error: Exception, model: BaseChatModel) -> str:
     where = getattr(model, "openai_api_base", None)
     asked = f"{model_label(model)} at {where}" if where else model_label(model)
     said = redact(f"{type(error).__name__}: {error}")[:SHOWN]
-    return f"{redact(asked)} failed: {said}; {_remedy(getattr(error, 'status_code', None))}"
+    status, effort = getattr(error, "status_code", None), getattr(model, "reasoning_effort", None)
+    told = f"; or it knows no reasoning effort: leave {EFFORT}{effort} away" if effort and status in _REFUSALS else ""
+    return f"{redact(asked)} failed: {said}; {_remedy(status)}{told}"
 
 
 def _remedy(status: int | None) -> str:

@@ -4,15 +4,13 @@ It is no model: what it shows is how a method's mechanisms deal with errors of a
 spoiled independently of all others, and the same way in every process, order and resumed run.
 """
 
-import hashlib
 from collections.abc import Mapping
-from random import Random
 from typing import Any
 
 from pydantic import ValidationError
 
+from certigraph.adapters.models.chance import drawing
 from certigraph.adapters.models.instances import minimal
-from certigraph.adapters.models.meter import current_meter
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.situation import current_situation
 from certigraph.adapters.models.spoiling import Errors, spoiled
@@ -58,19 +56,10 @@ def simulated(errors: Errors, expert: Responder | None, trial: int = 0) -> Respo
     def respond(prompt: str, schema: Schema) -> Any:
         right = expert(prompt, schema) if expert else minimal(schema)
         state = _state()
-        draw = Random(_key(errors.seed, trial, prompt))
+        draw = drawing(errors.seed, trial, prompt)
         return spoiled(right, schema, errors, draw, goal=_goal(state), target=_target(state))
 
     return respond
-
-
-def _key(seed: int, trial: int, prompt: str) -> str:
-    """What a draw depends on: also on when the question is asked, so that a target tried again is drawn anew."""
-    situation, state = current_situation(), _state()
-    task = state["task"].id if "task" in state else ""
-    step = situation.superstep if situation else 0
-    digest = hashlib.sha256(prompt.encode()).hexdigest()
-    return f"{seed}:{trial}:{task}:{step}:{len(current_meter().records)}:{digest}"
 
 
 def _state() -> Mapping[str, Any]:

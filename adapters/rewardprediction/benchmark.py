@@ -10,16 +10,24 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.limits import PAPER_LIMITS
 from certigraph.adapters.protocols import Operator, Responder
 from certigraph.adapters.rewardprediction.building import Demonstrated, build_pair
+from certigraph.adapters.rewardprediction.reading import Read, read_pairs
 from certigraph.adapters.rewardprediction.rows import Pair
 from certigraph.adapters.rewardprediction.world import RewardWorld
-from certigraph.state.endings import UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
-from certigraph.state.rewarding import DOMAIN, RECORDINGS
+from certigraph.state.rewarding import DOMAIN, RECORDINGS, Seen
 from certigraph.state.trajectory import Footer
+
+FIGURES = ("epic", "epic_each", "epic_raw", "epic_each_raw", "final_positive", "final_negative")
+"""What `world.figures` says of one task."""
 
 
 class RewardPrediction:
-    """Pairs `blocksworld/4-0`: those of the data folder, else a few that are built from generated BlocksWorld tasks."""
+    """Pairs `blocksworld/4-0`: those of the data folder, else a few that are built from generated BlocksWorld tasks.
+
+    Args:
+        data: a folder that `read_pairs` reads.
+    """
 
     name = "rewardprediction"
     briefing = ""
@@ -64,21 +72,43 @@ class RewardPrediction:
         parts = [(id_.partition("/")[0], footer.scores.parts) for id_, footer in runs if footer.scores]
         domains = dict.fromkeys(domain for domain, of in parts if of)
         told: dict[str, float] = {"n": len(runs)}
-        for name in ("epic", "epic_each", "epic_raw", "final_positive", "final_negative"):
+        for name in FIGURES:
             means = {d: fmean(cast(float, of[name]) for domain, of in parts if domain == d and of) for d in domains}
             told |= {name: fmean(means.values())} if means else {}
             told |= {f"{name}_{domain}": mean for domain, mean in means.items()} if name == "epic" else {}
         return told
 
+    def oracle(self, task: Task) -> list[Seen]:
+        """The positive trajectory up to the expert's last step: what an offline goal is read off.
+
+        Raises:
+            Fault: ("data") the task is none of the data's.
+        """
+        if task.id not in self.pairs:
+            raise Fault("data", f"no recorded expert for task {task.id!r}: only pairs of the data have one")
+        rows = self.pairs[task.id].positive.trajectory
+        last = max((place for place, row in enumerate(rows) if row.reward.is_expert), default=len(rows) - 1)
+        return [Seen(action=row.action, observation=row.observation) for row in rows[: last + 1]]
+
     @cached_property
-    def pairs(self) -> dict[str, Pair]:
-        """All pairs by id."""
-        return {pair.id: pair for pair in _generated()}
+    def pairs(self) -> Mapping[str, Pair]:
+        """All pairs by id. Raises Fault as `read_pairs` does."""
+        return {pair.id: pair for pair in self._read.pairs}
+
+    @property
+    def unpaired(self) -> Mapping[str, int]:
+        """By domain, tasks that were left out for want of a positive or a negative trajectory."""
+        return self._read.unpaired
+
+    @cached_property
+    def _read(self) -> Read:
+        return read_pairs(self.data) if self.data else Read(tuple(_generated()), {})
 
 
 def _generated() -> list[Pair]:
     worlds = cast(Demonstrated, load_benchmark("blocksworld"))
-    return [pair for task in worlds.tasks() if (pair := build_pair(worlds, task))]
+    tasks = [worlds.task(f"{blocks}-{seed}") for blocks in range(3, 7) for seed in range(5)]
+    return [pair for task in tasks if (pair := build_pair(worlds, task))]
 
 
 def _task(pair: Pair) -> Task:

@@ -12,86 +12,127 @@ from typing import Protocol
 from certigraph.adapters.protocols import Benchmark, Environment
 from certigraph.adapters.rewardprediction.rows import Pair, Recording, Reward, Row
 from certigraph.state.endings import Fault
-from certigraph.state.records import Action, Task
+from certigraph.state.records import Action, Observation, Task
 
 MOST_PADDING = 2
 """Random steps at each end of a positive trajectory, at most."""
 
+PADDED = 8
+"""Draws of random steps before a demonstration; if after none of them it reaches the goal, it stands alone."""
+
 TRIES = 40
-"""Draws of random steps before a task is given up."""
+"""Draws of a negative trajectory before a task is given up."""
 
 
 class Demonstrated(Benchmark, Protocol):
     """A benchmark that knows how its tasks are done."""
 
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
-        """Actions that reach the goal from the start, or from where the actions `before` lead."""
+        """Actions that reach the goal from the start, or from where the actions `before` lead.
+
+        Raises:
+            Fault: ("data") there are none.
+        """
         ...
 
 
 def build_pair(benchmark: Demonstrated, task: Task, seed: int = 0) -> Pair | None:
-    """The pair of a task, the same for the same seed; None where no demonstration reached the goal."""
+    """The pair of a task; None where there is none to be had."""
+    try:
+        return paired(benchmark, task, seed)
+    except Fault:
+        return None
+
+
+def paired(benchmark: Demonstrated, task: Task, seed: int = 0) -> Pair:
+    """The pair of a task, the same for the same seed.
+
+    Raises:
+        Fault: ("data") no demonstration reaches the goal, or every random trajectory fails the filter; as the world
+            and its demonstration raise.
+    """
     random = Random(f"{seed}:{benchmark.name}:{task.id}")
-    positive = next(filter(None, (_positive(benchmark, task, random, n) for n in range(TRIES))), None)
-    if positive is None:
-        return None
-    expert = [row.action for row in positive if row.reward.is_expert]
-    negative = next(
-        filter(None, (_negative(benchmark, task, random, expert, len(positive)) for _ in range(TRIES))), None
-    )
+    padded = (_positive(benchmark, task, random, MOST_PADDING) for _ in range(PADDED))
+    positive = next(filter(None, padded), None) or _positive(benchmark, task, random, 0)
+    segments = _segments([row.action for row in positive if row.reward.is_expert])
+    wandering = (_negative(benchmark, task, random, len(positive)) for _ in range(TRIES))
+    negative = next((rows for rows in wandering if _fails(rows, segments)), None)
     if negative is None:
-        return None
+        raise Fault("data", f"all of {TRIES} random trajectories share a stretch with the expert's or reach the goal")
     told = [Recording(goal_description=task.goal, trajectory=tuple(rows)) for rows in (positive, negative)]
-    return Pair(domain=benchmark.name, task=task.id, positive=told[0], negative=told[1])
+    return Pair(domain=benchmark.name, task=task.id, positive=told[0], negatives=(told[1],))
 
 
-def _positive(benchmark: Demonstrated, task: Task, random: Random, tried: int) -> list[Row] | None:
-    """Random steps, the expert's, random steps; None where the first ones kept the expert from the goal."""
-    most = MOST_PADDING if tried < TRIES - 1 else 0  # the last try is the demonstration alone
+def _positive(benchmark: Demonstrated, task: Task, random: Random, most: int) -> list[Row]:
+    """Random steps, the expert's, random steps; nothing where the first ones kept the expert from the goal.
+
+    Raises:
+        Fault: without any random steps before it the demonstration does not get there, or there is none.
+    """
     world = benchmark.open(task)
+    before: list[Row] = []
     try:
         world.reset()
         before = _wandered(world, random, random.randint(0, most))
-        actions = benchmark.demonstration(task, [row.action for row in before])
-        expert = [_stepped(world, action) for action in actions]
-        if not expert or world.score().value < 1.0:
-            return None
+        expert = _followed(world, benchmark.demonstration(task, [row.action for row in before]))
+        if not expert or expert[-1].reward.raw < 1.0:
+            reached = f"{expert[-1].reward.raw:g}" if expert else "no step"
+            raise Fault("data", f"its demonstration ends at {reached} of 1")
         shaped = [_worth(row, (place + 1) / len(expert)) for place, row in enumerate(expert)]
         return [*before, *shaped, *_wandered(world, random, random.randint(0, most))]
     except Fault:
-        return None
+        if not before:
+            raise
+        return []
     finally:
         world.close()
 
 
-def _negative(
-    benchmark: Demonstrated, task: Task, random: Random, expert: Sequence[str], length: int
-) -> list[Row] | None:
-    """As many random steps as the positive trajectory has; None where they share a stretch with the expert's."""
+def _followed(world: Environment, actions: Sequence[str]) -> list[Row]:
+    """The steps up to the one that reaches the goal: what a demonstration does after it is no progress."""
+    rows: list[Row] = []
+    for action in actions:
+        rows.append(_row(world, action, world.step(Action(text=action))))
+        if rows[-1].reward.raw >= 1.0:
+            break
+    return rows
+
+
+def _negative(benchmark: Demonstrated, task: Task, random: Random, length: int) -> list[Row]:
+    """As many random steps as the positive trajectory has, fewer where the world ends before; all worth nothing."""
     world = benchmark.open(task)
     try:
         world.reset()
         rows = _wandered(world, random, length)
     finally:
         world.close()
-    shared = set(pairwise(expert)) & set(pairwise(row.action for row in rows))
-    if shared or not rows or any(row.reward.raw >= 1.0 for row in rows):
-        return None
     return [row.model_copy(update={"reward": Reward(raw=row.reward.raw)}) for row in rows]
+
+
+def _segments(expert: Sequence[str]) -> set[tuple[str, ...]]:
+    """What a random trajectory must not contain: any two of the expert's actions in a row, or its only one."""
+    return set(pairwise(expert)) or {tuple(expert)}
+
+
+def _fails(rows: Sequence[Row], segments: set[tuple[str, ...]]) -> bool:
+    """The strict filter: a failure neither reaches the goal nor has a stretch of the expert's."""
+    actions = [row.action for row in rows]
+    shared = segments & {*pairwise(actions), *((action,) for action in actions)}
+    return bool(rows) and not shared and all(row.reward.raw < 1.0 for row in rows)
 
 
 def _wandered(world: Environment, random: Random, steps: int) -> list[Row]:
     rows: list[Row] = []
-    for _ in range(steps):
-        actions = world.admissible()
-        if not actions:
+    while len(rows) < steps and (actions := world.admissible()):
+        action = random.choice(sorted(actions))
+        observation = world.step(Action(text=action))
+        if observation.done and not observation.accepted:  # the episode was over before
             break
-        rows.append(_stepped(world, random.choice(sorted(actions))))
+        rows.append(_row(world, action, observation))
     return rows
 
 
-def _stepped(world: Environment, action: str) -> Row:
-    observation = world.step(Action(text=action))
+def _row(world: Environment, action: str, observation: Observation) -> Row:
     raw = min(1.0, max(0.0, world.score().value))
     return Row(action=action, observation=observation.text, reward=Reward(raw=raw, shaped=raw))
 

@@ -22,23 +22,23 @@ class Row(Record):
 
     action: str
     observation: str
-    reward: Reward = Reward()
+    reward: Reward
 
 
 class Recording(Record):
     """One trajectory towards a goal."""
 
-    goal_description: str
+    goal_description: str = Field(min_length=1)
     trajectory: tuple[Row, ...] = Field(min_length=1)
 
 
 class Pair(Record):
-    """A positive and a negative trajectory of one task (section 2.2)."""
+    """A positive trajectory of a task with its negative one, or with several (section 2.2)."""
 
     domain: str
     task: str
     positive: Recording
-    negative: Recording
+    negatives: tuple[Recording, ...] = Field(min_length=1)
 
     @property
     def id(self) -> str:
@@ -46,6 +46,6 @@ class Pair(Record):
         return f"{self.domain}/{self.task}"
 
     @property
-    def recordings(self) -> tuple[Recording, Recording]:
-        """Positive and negative, in the order in which predictors get them."""
-        return self.positive, self.negative
+    def recordings(self) -> tuple[Recording, ...]:
+        """The positive one first, in the order in which predictors get them."""
+        return self.positive, *self.negatives

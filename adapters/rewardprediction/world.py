@@ -61,17 +61,22 @@ def figures(recordings: Sequence[Recording], predicted: Rewards) -> dict[str, fl
     """EPIC distances of one task's predictions, and the rewards that its trajectories end with.
 
     `epic` pools the recordings of the task before correlating, as the reference code does; `epic_each` is the mean of
-    the distances of each recording; `epic_raw` is pooled too, from the world's own rewards.
+    the distances of each recording; those with `raw` are from the world's own rewards instead of the shaped ones.
     """
     shaped = [[row.reward.shaped for row in one.trajectory] for one in recordings]
     raw = [[row.reward.raw for row in one.trajectory] for one in recordings]
     return {
         "epic": epic_distance(_pooled(predicted), _pooled(shaped)),
-        "epic_each": fmean(epic_distance(ours, true) for ours, true in zip(predicted, shaped, strict=True)),
+        "epic_each": _each(predicted, shaped),
         "epic_raw": epic_distance(_pooled(predicted), _pooled(raw)),
+        "epic_each_raw": _each(predicted, raw),
         "final_positive": predicted[0][-1],
-        "final_negative": predicted[-1][-1],
+        "final_negative": fmean(one[-1] for one in predicted[1:]),
     }
+
+
+def _each(predicted: Rewards, true: Rewards) -> float:
+    return fmean(epic_distance(ours, theirs) for ours, theirs in zip(predicted, true, strict=True))
 
 
 def _pooled(rewards: Rewards) -> list[float]:

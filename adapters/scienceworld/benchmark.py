@@ -100,6 +100,16 @@ class ScienceWorldBenchmark:
         setting = Setting.model_validate(task.constants)
         return len(gold_recording(setting.task, setting.variation, setting.simplification).actions)
 
+    def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
+        """The simulator's own way to 100, answers to its questions as texts; the same wherever `before` has led.
+
+        Raises:
+            Fault: ("environment") its way ends below 100, as it does in some variations of growing plants, or it is not
+                on disk yet and the simulator does not start.
+        """
+        setting = Setting.model_validate(task.constants)
+        return list(gold_recording(setting.task, setting.variation, setting.simplification).actions)
+
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Mean score, successes, and SwiftSage's means by group; see `scoring.figures`.
 

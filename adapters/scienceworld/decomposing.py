@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from certigraph.adapters.answering import chain
 from certigraph.adapters.protocols import Limits
 from certigraph.adapters.scienceworld.milestones import joined, milestones
 from certigraph.adapters.scienceworld.standing import Standing
@@ -16,9 +17,7 @@ def nodes(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
     """A chain of the milestones ahead; the last one, of score 100, settles the task."""
     most = form["properties"]["nodes"].get("maxItems", MOST_NODES)
     ahead = joined([m for m in milestones(at.gold) if m.score > at.score], most)
-    ids = [f"milestone-{m.number}" for m in ahead]
-    chained = zip(ids, ahead, [[], *([id_] for id_ in ids)], strict=False)
-    return {"nodes": [{"id": id_, "task": m.text(), "needs": needs} for id_, m, needs in chained]}
+    return {"nodes": chain({f"milestone-{m.number}": m.text() for m in ahead})}
 
 
 def steps(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
@@ -35,8 +34,3 @@ def progress(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
     guidance = "" if reached or not at.left else at.left[0]
     status = "completed" if reached else "needs_more_steps"
     return {"reason": told, "status": status, "off_plan": False, "guidance": guidance, "result": told}
-
-
-def unchanged(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    """A revision that leaves the graph as it is."""
-    return {"reason": "the path is as it was", "change": [], "add": [], "remove": []}

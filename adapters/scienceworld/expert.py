@@ -12,13 +12,10 @@ tell enough. BlocksWorld's expert is the one that knows its prompts alone.
 """
 
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from certigraph.adapters.matching import ranked
-from certigraph.adapters.models.instances import minimal
-from certigraph.adapters.models.situation import current_situation
+from certigraph.adapters.answering import Answer, acting, answered, proposing, unchanged
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.scienceworld import decomposing
 from certigraph.adapters.scienceworld.milestones import milestones, named
@@ -33,8 +30,6 @@ IDLE = "look around"
 PIECE = 8
 """Actions of a milestone that make one subtask: what STEP allows by default before it refines a subtask."""
 
-Answer = Callable[[Standing, str, dict[str, Any]], Any]
-
 
 @lru_cache(maxsize=64)
 def _recorded(task: str, variation: int, simplification: str) -> Recording:
@@ -43,13 +38,7 @@ def _recorded(task: str, variation: int, simplification: str) -> Recording:
 
 def respond_for(gold: Golds = _recorded) -> Responder:
     """The mind; `gold` has the paths. Outside a node, and to questions of other kinds, its answers are the least."""
-
-    def respond(prompt: str, form: dict[str, Any]) -> Any:
-        situation = current_situation()
-        answer = next((make for name, make in _ANSWERS.items() if name in form.get("properties", ())), None)
-        return answer(standing(situation.state, gold), prompt, form) if situation and answer else minimal(form)
-
-    return respond
+    return answered(_ANSWERS, lambda state: standing(state, gold))
 
 
 def _plan(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
@@ -65,12 +54,16 @@ def _subtask(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
 
 
 def _action(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    actions, parts = at.gold.actions, form["properties"]
+    return acting(_next(at), form, "the gold path says so")
+
+
+def _proposals(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
+    return proposing(_next(at), form)
+
+
+def _next(at: Standing) -> str:
     reached = at.target is not None and at.target.score <= at.score
-    wanted = IDLE if reached else actions[min(at.done, len(actions) - 1)]
-    options = parts.get("choice", {}).get("enum")
-    answer = {"choice": ranked(wanted, options, most=1, focus_rule=False)[0].action} if options else {"action": wanted}
-    return {"thought": "the gold path says so", **answer} if "thought" in parts else answer
+    return IDLE if reached else at.gold.actions[min(at.done, len(at.gold.actions) - 1)]
 
 
 def _verdict(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
@@ -89,7 +82,7 @@ def _completion(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
     return {"reason": f"{at.done} actions of the gold path are done", "completed": done}
 
 
-_ANSWERS: dict[str, Answer] = {
+_ANSWERS: dict[str, Answer[Standing]] = {
     "conditions": _plan,
     "holds": _verdict,
     "subtask": _subtask,
@@ -97,7 +90,8 @@ _ANSWERS: dict[str, Answer] = {
     "nodes": decomposing.nodes,
     "steps": decomposing.steps,
     "status": decomposing.progress,
-    "change": decomposing.unchanged,
+    "change": unchanged,
     "action": _action,
+    "actions": _proposals,
     "choice": _action,
 }

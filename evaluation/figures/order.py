@@ -10,6 +10,8 @@ TITLES = {
     "clin": "CLIN",
     "sdp": "SDP",
     "react": "ReAct",
+    "react_reward": "ReAct + StateFactory",
+    "mcts": "MCTS + StateFactory",
     "reflexion": "Reflexion",
     "plan_and_solve": "Plan-and-Solve",
 }

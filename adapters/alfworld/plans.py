@@ -1,0 +1,42 @@
+"""The planner's ways to the goal, worked out once for each game and past, then read from the cache."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from certigraph.adapters.alfworld.game import Game
+from certigraph.adapters.caching import cache_folder, whole_file
+
+
+def planned(path: Path, before: Sequence[str] = ()) -> list[str]:
+    """Commands that do a game's task, from its start or from where the commands `before` lead; none once it is done.
+
+    The first time it takes 2 to 20 s: a game of its own is played up to there and asked for a plan. The planner knows
+    what is in closed receptacles.
+
+    Raises:
+        Fault: ("environment") the game cannot be played.
+    """
+    known = cache_folder() / "alfworld" / "plans" / f"{_key(path, before)}.json"
+    if not known.is_file():
+        plan = _worked_out(path, before)
+        with whole_file(known) as unfinished:
+            unfinished.write_text(json.dumps(plan), encoding="utf-8")
+    found: list[str] = json.loads(known.read_text(encoding="utf-8"))
+    return found
+
+
+def _key(path: Path, before: Sequence[str]) -> str:
+    return hashlib.sha256(path.read_bytes() + json.dumps(list(before)).encode()).hexdigest()[:24]
+
+
+def _worked_out(path: Path, before: Sequence[str]) -> list[str]:
+    game = Game(path)
+    try:
+        won = game.reset().won
+        for command in before:
+            won = game.step(command).won
+        return [] if won else list(game.plan())
+    finally:
+        game.close()

@@ -1,0 +1,1 @@
+"""TextWorld: text adventures that are generated from a seed."""

@@ -1,0 +1,135 @@
+"""WebShop as a benchmark: WebShop's small setting of 1,000 products where its data is, else an invented shop."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from math import sqrt
+from pathlib import Path
+from statistics import fmean, stdev
+
+from pydantic import ValidationError
+
+from certigraph.adapters.demonstrating import demonstrated
+from certigraph.adapters.limits import PAPER_LIMITS
+from certigraph.adapters.protocols import Operator, Responder
+from certigraph.adapters.webshop.generated import generated_catalogue
+from certigraph.adapters.webshop.goals import Goal, goals, written_goals
+from certigraph.adapters.webshop.planning import plan
+from certigraph.adapters.webshop.products import PRODUCTS, Catalogue, read_catalogue
+from certigraph.adapters.webshop.shop import Shop
+from certigraph.adapters.webshop.splits import USUAL, selected
+from certigraph.adapters.webshop.world import WebShopWorld
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Action, Task
+from certigraph.state.trajectory import Footer
+
+PLAIN, ATTRIBUTES = "plain", "attributes"
+
+
+class WebShop:
+    """Tasks `B08X2PKKB2-0`: a product, and which combination of its options.
+
+    Splits: `instructions`, the usual one, the first goal of each of 275 instructions; `test`, `dev` and `train` of all
+    3,964 goals; `written`, the eleven in crowd workers' own words. The shop and its reward follow WebShop's rules, but
+    the search is by another BM25 and the finder of nouns is our own (shop.py, nouns.py), so that scores can differ.
+
+    Args:
+        data: The folder that holds WebShop's files, read when first needed; None for the invented shop.
+        config: "" for pages that mark their buttons; "plain" for strings joined by " [SEP] "; "attributes" to show
+            attributes too, of which WebShop's text pages have none.
+    """
+
+    configurations = (ATTRIBUTES, PLAIN)
+
+    def __init__(self, data: Path | None = None, config: str = "") -> None:
+        if config not in ("", *self.configurations):
+            raise UnknownName(f"webshop has no configuration {config!r}; known: {', '.join(self.configurations)}")
+        self.data, self._config = data, config
+        self.name = f"webshop:{config}" if config else "webshop"
+        self.briefing = BRIEFING
+        self.limits = PAPER_LIMITS["webshop"]
+
+    def tasks(self, split: str = "") -> list[Task]:
+        """The tasks of a split.
+
+        Raises:
+            UnknownName: for an unknown split, naming the known ones.
+            Fault: ("data") when the data folder holds no readable files.
+        """
+        return [self._task(id_, goal) for id_, goal in selected(self._goals, self._written, split or USUAL).items()]
+
+    def task(self, task_id: str) -> Task:
+        """One task. Raises UnknownName whose message lists some valid ids, and Fault as `tasks` does."""
+        goal = self._goals.get(task_id) or self._written.get(task_id)
+        if goal is None:
+            more = "" if self.data else f"; WebShop's need --data DIR, with {PRODUCTS} under DIR/webshop/"
+            raise UnknownName(f"no task {task_id!r}; known are {', '.join(list(self._goals)[:3])}, ...{more}")
+        return self._task(task_id, goal)
+
+    def open(self, task: Task) -> WebShopWorld:
+        """The shop with a task's goal. Raises Fault("data") where its constants are no goal."""
+        marked, attributes = self._config != PLAIN, self._config == ATTRIBUTES
+        return WebShopWorld(self._shop, self._goal(task), marked=marked, attributes=attributes)
+
+    def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
+        """Search, turn pages, choose options, buy: from the start, or from where the actions `before` lead.
+
+        Raises:
+            Fault: ("data") something else is bought already, or no search of the instruction's words finds the product.
+        """
+        world = self.open(task)
+        for action in before:
+            world.step(Action(text=action))
+        return plan(world.page, world.goal, self._shop)
+
+    def operators(self) -> Mapping[str, Operator]:
+        """None: the generic, prompted operators serve."""
+        return {}
+
+    def expert(self) -> Responder:
+        """Follows the demonstrations."""
+        return demonstrated(self.demonstration)
+
+    def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
+        """Mean reward and rate of success (reward 1) with their standard errors, and of runs that bought anything."""
+        rewards = [footer.scores.value if footer.scores else 0.0 for _, footer in runs]
+        bought = [footer.scores is not None and footer.scores.answer is not None for _, footer in runs]
+        solved = [float(reward >= 1.0) for reward in rewards]
+        told = {"n": float(len(runs)), "bought": fmean(bought)}
+        for name, values in (("score", rewards), ("success", solved)):
+            error = stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0
+            told |= {name: fmean(values), f"{name}_stderr": error}
+        return told
+
+    def _task(self, task_id: str, goal: Goal) -> Task:
+        return Task(benchmark=self.name, id=task_id, goal=goal.instruction, constants=goal.as_json())
+
+    def _goal(self, task: Task) -> Goal:
+        try:
+            return Goal.model_validate(task.constants)
+        except ValidationError as error:
+            raise Fault("data", f"task {task.id}: {error}; make it with WebShop().tasks()") from error
+
+    @cached_property
+    def _catalogue(self) -> Catalogue:
+        return read_catalogue(self.data) if self.data else generated_catalogue()
+
+    @cached_property
+    def _shop(self) -> Shop:
+        return Shop(self._catalogue)
+
+    @cached_property
+    def _goals(self) -> dict[str, Goal]:
+        return goals(self._catalogue)
+
+    @cached_property
+    def _written(self) -> dict[str, Goal]:
+        return written_goals(self._catalogue)
+
+
+BRIEFING = """\
+The world is a web shop. search[KEYWORDS] on the search page lists products, ten a page. click[BUTTON] presses a button
+of the page, which has [button] before its name: a product's number opens the product, the value of an option chooses
+it, Back to Search, < Prev and Next > lead on, Description, Features and Reviews tell more. click[Buy Now] buys the
+product as chosen and ends the task. What is bought is judged by its kind, what it is like, each option and its price:
+choose every option that was asked for first."""
+"""It says nothing of the finder of nouns: agents are not told by which words kinds are compared."""

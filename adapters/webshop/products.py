@@ -1,0 +1,110 @@
+"""What a shop sells and what its customers want: the records, and WebShop's files of them."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from pydantic import Field, ValidationError
+
+from certigraph.adapters.rows import Row, read_json, read_rows
+from certigraph.state.endings import Fault
+from certigraph.state.records import Record
+
+PRODUCTS, INSTRUCTIONS = "products_1000.jsonl.gz", "items_ins_v2_1000.json.gz"
+
+BELOW = "\u203a"
+"""The angle quotation mark that levels of a category have between them."""
+
+
+class Product(Record):
+    """One listing. `prices` is one price in dollars, or the lowest and the highest of a range."""
+
+    asin: str = Field(min_length=1)
+    title: str
+    description: str = ""
+    features: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
+    """What it is said to be, on none of its pages unless the shop shows attributes."""
+    options: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    prices: tuple[float, ...] = Field(min_length=1, max_length=2)
+    query: str = ""
+    """The search that Amazon listed it under."""
+    category: str = ""
+    """Its levels, broad to narrow, with BELOW between them."""
+
+    @property
+    def price_text(self) -> str:
+        """As pages show it: `$7.99`, `$19.99 to $27.99`."""
+        return " to ".join(f"${price}" for price in self.prices)
+
+    @property
+    def price(self) -> float:
+        """What a buyer pays; of a range, a price drawn evenly from it, the same every time."""
+        return Random(f"price:{self.asin}").uniform(self.prices[0], self.prices[-1])
+
+    @property
+    def values(self) -> list[str]:
+        """The values of all options."""
+        return [value for values in self.options.values() for value in values]
+
+
+class Wish(Record):
+    """An instruction without options and price: what is wanted in words, and the attributes it is judged by."""
+
+    asin: str
+    text: str = Field(min_length=1)
+    attributes: tuple[str, ...] = Field(min_length=1)
+    options: tuple[str, ...] | None = None
+    """The values that a crowd worker's own words ask for; None where every combination makes a goal."""
+
+
+class Catalogue(NamedTuple):
+    """All of a shop."""
+
+    products: Mapping[str, Product]
+    """By asin."""
+    wishes: tuple[Wish, ...]
+
+
+def read_catalogue(folder: Path) -> Catalogue:
+    """The shop of 1,000 products and its 275 templated and 11 written instructions.
+
+    Raises:
+        Fault: ("data") a file is missing or not as WebShop writes it; the message names file and field.
+    """
+    rows = list(read_rows(folder / PRODUCTS))
+    products = {product.asin: product for product in map(_product, rows)}
+    return Catalogue(products, (*_templated(folder / INSTRUCTIONS), *(wish for row in rows for wish in _written(row))))
+
+
+def _product(row: Row) -> Product:
+    try:
+        value = row.value
+        return Product(
+            asin=value["asin"],
+            title=value["Title"],
+            description=value["Description"],
+            features=value["BulletPoints"],
+            attributes=value["Attributes"],
+            options=value["options"],
+            prices=value["pricing"],
+            query=value["query"],
+            category=value["product_category"],
+        )
+    except (KeyError, TypeError, ValidationError) as error:
+        raise Fault("data", f"{row.where}: no product of WebShop ({error!r}): put the published file there") from error
+
+
+def _templated(path: Path) -> Iterator[Wish]:
+    found: Mapping[str, Any] = read_json(path)
+    for asin, row in found.items():
+        if row.get("instruction"):
+            yield Wish(asin=asin, text=row["instruction"], attributes=row["instruction_attributes"])
+
+
+def _written(row: Row) -> Iterator[Wish]:
+    for one in row.value.get("instructions", ()):
+        text = one["instruction"].strip().rstrip(".")
+        options = one["instruction_options"]
+        yield Wish(asin=one["asin"], text=text, attributes=one["instruction_attributes"], options=options)

@@ -1,0 +1,1 @@
+"""RewardPrediction: building its pairs, and measuring how well rewards are predicted on them."""

@@ -1,0 +1,58 @@
+"""Work in several processes, of which any may die without costing more than its own piece."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import TypeVar
+
+Given = TypeVar("Given")
+Outcome = TypeVar("Outcome")
+
+
+def in_processes(
+    work: Callable[[Given], Outcome], given: Sequence[Given], at_once: int
+) -> Iterator[tuple[Given, Outcome | None]]:
+    """Each piece of work with its outcome, as they come; None where its process died twice.
+
+    Raises whatever `work` raises.
+    """
+    workers = _Workers()
+    threads = ThreadPoolExecutor(min(at_once, len(given)) or 1)
+    try:
+        futures = {threads.submit(workers.done, work, piece): piece for piece in given}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+        workers.close()
+
+
+class _Workers:
+    """A process for each thread that asks; a new one where it died. One pool of them all would die with any."""
+
+    def __init__(self) -> None:
+        self._own = threading.local()
+        self._all: list[ProcessPoolExecutor] = []
+
+    def done(self, work: Callable[[Given], Outcome], piece: Given) -> Outcome | None:
+        """The outcome; None where the process died, and the next one too."""
+        for _ in range(2):
+            try:
+                return self._executor().submit(work, piece).result()
+            except BrokenProcessPool:
+                del self._own.executor
+        return None
+
+    def close(self) -> None:
+        """End the processes; what they are at is lost."""
+        for executor in self._all:
+            executor.shutdown(wait=False, cancel_futures=True)
+
+    def _executor(self) -> ProcessPoolExecutor:
+        if not hasattr(self._own, "executor"):
+            self._own.executor = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+            self._all.append(self._own.executor)
+        executor: ProcessPoolExecutor = self._own.executor
+        return executor

@@ -1,0 +1,107 @@
+"""Monte Carlo Tree Search over a world model, with StateFactory's reward as its value (appendix C.6.3).
+
+Before each action: select a leaf of the tree by UCT, expand it (propose and imagine), rate the outcomes with a rollout
+of one step, and back that up; then take the action that was visited most. What was searched below it is kept. The world
+model is by default a copy of the simulator, which is privileged information, as in `react_reward`.
+"""
+
+from typing import TypedDict, Unpack
+
+from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Checkpointer
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Operator
+from certigraph.graphs.assembly import add_path, assemble
+from certigraph.nodes import acting_slots, appraising_slots
+from certigraph.nodes import tree_slots as slots
+from certigraph.nodes.act import act, reset
+from certigraph.nodes.appraise import appraise
+from certigraph.nodes.candidates import propose_actions
+from certigraph.nodes.factorise import extract_state, interpret_goal
+from certigraph.nodes.imagine import rehearsed
+from certigraph.nodes.route import route
+from certigraph.nodes.tree import backpropagate, most_visited, select
+from certigraph.state.gathering import ending
+from certigraph.state.run import RunInput
+from certigraph.state.tree import TreeState as State
+from certigraph.state.tree import solution
+
+__all__ = ["State", "build", "ending", "graph"]
+
+TreeGraph = CompiledStateGraph[State, Context, RunInput, State]
+
+STANDING = (appraising_slots.EXTRACT, appraising_slots.INTERPRET, slots.ROUTE)
+SEARCH = (slots.SELECT, slots.PROPOSE, slots.IMAGINE, slots.APPRAISE, slots.BACKPROPAGATE)
+
+
+def after_route(state: State, runtime: Runtime[Context]) -> str:
+    """`known` where the tree holds a way to the goal already, else `search`."""
+    return "known" if solution(state["tree"]) else "search"
+
+
+def after_backup(state: State, runtime: Runtime[Context]) -> str:
+    """`again` while simulations are left and no way to the goal is found, else `decide`."""
+    return "again" if state["searching"] else "decide"
+
+
+def after_act(state: State, runtime: Runtime[Context]) -> str:
+    """`over` when the episode is, else `continue`."""
+    return "over" if acting_slots.over(state, runtime) else "continue"
+
+
+class Operators(TypedDict, total=False):
+    """The keywords of `build`."""
+
+    reset: Operator
+    extract: Operator
+    interpret: Operator
+    route: Operator
+    select: Operator
+    propose: Operator
+    imagine: Operator
+    appraise: Operator
+    backpropagate: Operator
+    choose: Operator
+    act: Operator
+
+
+def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> TreeGraph:
+    """The graph, with operators of your own where a keyword names a slot.
+
+    Args:
+        checkpointer: a LangGraph saver; without one a run cannot be resumed.
+        **operators: what takes the place of an operator, by slot: `build(propose=listed)`. Those of `extract`,
+            `interpret` and `route` rate the imagined outcomes too.
+
+    Raises:
+        TypeError: a keyword names no slot.
+    """
+    rating = {"extract": extract_state, "interpret": interpret_goal, "route": route()}
+    rating |= {slot: operators[slot] for slot in rating if slot in operators}  # type: ignore[literal-required]
+    defaults = {
+        "reset": reset,
+        **rating,
+        "select": select(),
+        "propose": propose_actions(),
+        "imagine": rehearsed,
+        "appraise": appraise(**rating),
+        "backpropagate": backpropagate(),
+        "choose": most_visited,
+        "act": act,
+    }
+    places = (slots.RESET, *STANDING, *SEARCH, slots.CHOOSE, slots.ACT)
+    builder = assemble(State, RunInput, places, defaults, operators)
+    builder.add_edge(START, "reset")
+    add_path(builder, "reset", *(slot.name for slot in STANDING))
+    builder.add_conditional_edges("route", after_route, {"search": "select", "known": "choose"})
+    add_path(builder, *(slot.name for slot in SEARCH))
+    builder.add_conditional_edges("backpropagate", after_backup, {"again": "select", "decide": "choose"})
+    builder.add_edge("choose", "act")
+    builder.add_conditional_edges("act", after_act, {"continue": "extract", "over": END})
+    return builder.compile(checkpointer=checkpointer, name="mcts")
+
+
+graph = build()

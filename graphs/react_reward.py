@@ -1,0 +1,96 @@
+"""ReAct with StateFactory's rewards: look one step ahead, then act (Shen et al., arXiv 2603.09400, appendix C.6.2).
+
+Before each action the agent proposes some, imagines what each leads to, has StateFactory rate the outcomes, and
+chooses knowing what each would gain. Its world model is by default a copy of the simulator, which is privileged
+information: `imagine=predicted` has the model foresee outcomes itself.
+"""
+
+from typing import TypedDict, Unpack
+
+from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Checkpointer
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Operator
+from certigraph.graphs.assembly import add_path, assemble
+from certigraph.nodes import acting_slots
+from certigraph.nodes import appraising_slots as slots
+from certigraph.nodes.act import act, reset
+from certigraph.nodes.appraise import appraise
+from certigraph.nodes.candidates import propose_actions
+from certigraph.nodes.choose_by_reward import choose_by_reward
+from certigraph.nodes.factorise import extract_state, interpret_goal
+from certigraph.nodes.imagine import rehearsed
+from certigraph.nodes.route import route
+from certigraph.state.appraising import AppraisingState as State
+from certigraph.state.gathering import ending
+from certigraph.state.run import RunInput
+
+__all__ = ["State", "build", "ending", "graph"]
+
+RewardedGraph = CompiledStateGraph[State, Context, RunInput, State]
+
+SLOTS = (
+    slots.RESET,
+    slots.EXTRACT,
+    slots.INTERPRET,
+    slots.ROUTE,
+    slots.PROPOSE,
+    slots.IMAGINE,
+    slots.APPRAISE,
+    slots.CHOOSE,
+    slots.ACT,
+)
+
+
+def after_act(state: State, runtime: Runtime[Context]) -> str:
+    """`over` when the episode is, else `continue`."""
+    return "over" if acting_slots.over(state, runtime) else "continue"
+
+
+class Operators(TypedDict, total=False):
+    """The keywords of `build`."""
+
+    reset: Operator
+    extract: Operator
+    interpret: Operator
+    route: Operator
+    propose: Operator
+    imagine: Operator
+    appraise: Operator
+    choose: Operator
+    act: Operator
+
+
+def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> RewardedGraph:
+    """The graph, with operators of your own where a keyword names a slot.
+
+    Args:
+        checkpointer: a LangGraph saver; without one a run cannot be resumed.
+        **operators: what takes the place of an operator, by slot: `build(imagine=predicted, choose=greedy)`. Those of
+            `extract`, `interpret` and `route` rate the imagined outcomes too.
+
+    Raises:
+        TypeError: a keyword names no slot.
+    """
+    rating = {"extract": extract_state, "interpret": interpret_goal, "route": route()}
+    rating |= {slot: operators[slot] for slot in rating if slot in operators}  # type: ignore[literal-required]
+    defaults = {
+        "reset": reset,
+        **rating,
+        "propose": propose_actions(),
+        "imagine": rehearsed,
+        "appraise": appraise(**rating),
+        "choose": choose_by_reward,
+        "act": act,
+    }
+    builder = assemble(State, RunInput, SLOTS, defaults, operators)
+    builder.add_edge(START, "reset")
+    add_path(builder, *(slot.name for slot in SLOTS))
+    builder.add_conditional_edges("act", after_act, {"continue": "extract", "over": END})
+    return builder.compile(checkpointer=checkpointer, name="react_reward")
+
+
+graph = build()

@@ -1,0 +1,37 @@
+"""The slots of the agents that look ahead, and the bookkeeping around their operators' answers."""
+
+from langgraph.runtime import Runtime
+
+from certigraph.adapters.context import Context
+from certigraph.nodes import acting_slots
+from certigraph.nodes.slots import Slot, Update
+from certigraph.state.appraising import (
+    AppraisingState,
+    appraise_view,
+    choose_view,
+    lookahead_view,
+    standing_view,
+)
+from certigraph.state.factored import FactoredState
+
+
+def _knows_nothing(state: AppraisingState, update: Update, runtime: Runtime[Context]) -> Update:
+    nowhere = {"factored": FactoredState(), "goal": FactoredState(), "reward": 0.0}
+    nothing: Update = {"candidates": (), "foreseen": (), "appraisals": ()}
+    return {**acting_slots.RESET.record(state, update, runtime), **nowhere, **nothing}
+
+
+def _worth_only(state: AppraisingState, update: Update, runtime: Runtime[Context]) -> Update:
+    """The states behind the figures are not needed again, and would weigh on checkpoints."""
+    return {"appraisals": tuple(one.appraisal for one in update["appraisals"])}
+
+
+RESET = acting_slots.RESET._replace(record=_knows_nothing)
+EXTRACT = Slot("extract", frozenset({"factored"}), standing_view, types={"factored": FactoredState})
+INTERPRET = Slot("interpret", frozenset({"goal"}), standing_view, types={"goal": FactoredState})
+ROUTE = Slot("route", frozenset({"reward"}), standing_view)
+PROPOSE = Slot("propose", frozenset({"candidates"}), lookahead_view)
+IMAGINE = Slot("imagine", frozenset({"foreseen"}), lookahead_view)
+APPRAISE = Slot("appraise", frozenset({"appraisals"}), appraise_view, _worth_only)
+CHOOSE = acting_slots.DECIDE._replace(name="choose", view=choose_view)
+ACT = acting_slots.ACT

@@ -1,0 +1,49 @@
+"""What ReAct's agent is told before it decides, for the operators that share its prompt."""
+
+from certigraph.adapters.prompting import listed, quoted, shown
+from certigraph.state.acting import DecideView
+
+MOST_VIEW = 900
+"""Characters of the world's view in a prompt; with them a prompt stays near 600 tokens beyond its shared opening."""
+
+DECIDE = "{choice}"
+"""Where ReAct's prompt stops telling and begins to ask."""
+
+
+def told(state: DecideView, question: str) -> str:
+    """Assignment, notes, turns and the world now, exactly as ReAct has them, then another question."""
+    return _material(QUESTION.partition(DECIDE)[0], state) + question
+
+
+def decided(state: DecideView, choice: str) -> str:
+    """The same with ReAct's own question: a thought, then one action of a choice."""
+    return _material(QUESTION, state, choice)
+
+
+def _material(form: str, state: DecideView, choice: str = "") -> str:
+    return form.format(
+        assignment=state["assignment"],
+        advice=listed([*state["advice"], *state["belief"].text.splitlines()]),
+        count=len(state["turns"]),
+        turns=quoted(shown(state["turns"])),
+        view=quoted(state["evidence"].view, MOST_VIEW),
+        choice=choice,
+    )
+
+
+# What only grows comes first, what changes with every action last: the cached part of the prompt is the longer.
+QUESTION = """\
+Assignment: {assignment}
+
+To keep in mind:
+{advice}
+
+Done so far ({count} actions), the latest with the world's answers:
+{turns}
+
+The world now:
+{view}
+
+{choice}
+Think in one short sentence, then give the one action to take next. Do not repeat what had no effect.
+"""

@@ -1,0 +1,219 @@
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.rewardprediction.domains import Domain
+from certigraph.evaluation.rewards import dataset, rating
+from certigraph.evaluation.rewards.attempts import Dropped, attempts
+from certigraph.evaluation.rewards.dataset import Asked, build, chosen_domains
+from certigraph.evaluation.rewards.findings import told
+from certigraph.evaluation.rewards.keeping import COUNTS, DROPPED, read_counts
+from certigraph.evaluation.rewards.measuring import ROWS, measure
+from certigraph.evaluation.rewards.predictors import granularity_of, knows_the_goal, predictors
+from certigraph.evaluation.rewards.processes import in_processes
+from certigraph.evaluation.rewards.rating import Rated, rate_all, read_rated
+from certigraph.evaluation.rewards.reporting import PAGE
+from certigraph.evaluation.rewards.sampling import levelled, queues
+from certigraph.evaluation.rewards.speed import timed
+from certigraph.evaluation.rewards.summary import EPIC, OVERALL, lines_of, stratified
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Task
+
+BASELINES = ("monotonic", "constant=monotonic:rate=constant")
+
+
+@pytest.fixture(autouse=True)
+def generated(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+
+
+def tasks(*ids: str) -> list[Task]:
+    return [Task(benchmark="b", id=id_) for id_ in ids]
+
+
+def test_kinds_are_drawn_evenly_and_left_out_by_name():
+    domain = Domain(4, kind="(.*?)-", without=frozenset({"grow"}))
+    drawn = queues(tasks("boil-1", "boil-2", "boil-3", "boil-4", "mix-1", "find-1", "find-2", "grow-1"), domain, 0)
+    assert set(drawn) == {"boil", "mix", "find"}
+    taken = levelled(drawn, {"boil": 1}, 5)
+    assert Counter(task.id.partition("-")[0] for task in taken) == {"boil": 2, "find": 2, "mix": 1}
+
+
+def test_the_draw_is_the_seed_s():
+    many = tasks(*(f"t{n}" for n in range(30)))
+    first, again, other = (list(queues(many, Domain(0), seed)[""]) for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def test_a_build_goes_on_and_comes_out_the_same(tmp_path: Path):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    count = build(Asked("blocksworld", pairs=6), whole)
+    assert (count.built, count.wanted, count.published) == (6, 6, 250)
+    build(Asked("blocksworld", pairs=6), cut)
+    lines = (cut / "blocksworld.jsonl").read_text().splitlines(keepends=True)
+    (cut / "blocksworld.jsonl").write_text("".join(lines[3:5]) + lines[0][:50])  # as a kill leaves it
+    build(Asked("blocksworld", pairs=6), cut)
+    assert (cut / "blocksworld.jsonl").read_bytes() == (whole / "blocksworld.jsonl").read_bytes()
+    assert read_counts(whole)["blocksworld"] == count
+
+
+def test_another_seed_in_the_same_folder_is_refused(tmp_path: Path):
+    build(Asked("blocksworld", pairs=2), tmp_path)
+    with pytest.raises(Fault, match="holds blocksworld with seed 0, not 1"):
+        build(Asked("blocksworld", pairs=2, seed=1), tmp_path)
+
+
+def test_broken_tasks_are_counted_with_their_reason_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def breaking(benchmark, data, seed, given, at_once=1):
+        for task in given:
+            if task.id.startswith("4-"):
+                yield Dropped(domain=benchmark, task=task.id, reason="it broke")
+            else:
+                yield from attempts(benchmark, data, seed, [task])
+
+    monkeypatch.setattr(dataset, "attempts", breaking)
+    count = build(Asked("blocksworld", pairs=12), tmp_path)
+    assert count.built == 12
+    assert count.dropped["it broke"] == 5
+    assert (tmp_path / DROPPED).read_text().count("it broke") == 5
+    assert json.loads((tmp_path / COUNTS).read_text())[0]["dropped"]["it broke"] == 5
+
+
+def test_an_exception_in_a_world_costs_one_pair():
+    broken = Task(benchmark="blocksworld", id="x", constants={"init": "nonsense"})
+    (outcome,) = attempts("blocksworld", None, 0, [broken])
+    assert isinstance(outcome, Dropped)
+    assert outcome.reason.startswith("task x")
+
+
+def test_a_benchmark_without_demonstrations_is_named(tmp_path: Path):
+    with pytest.raises(UnknownName, match="hotpotqa shows no demonstrations"):
+        build(Asked("hotpotqa"), tmp_path)
+    assert set(chosen_domains(())) == {"alfworld", "blocksworld", "scienceworld", "textworld", "webshop"}
+
+
+def dies_on_two(number: int) -> int:
+    if number == 2:
+        os._exit(1)
+    return 10 * number
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_costs_its_own_piece():
+    assert dict(in_processes(dies_on_two, [1, 2, 3], 2)) == {1: 10, 2: None, 3: 30}
+
+
+def test_predictors_are_named_with_their_operators():
+    made = predictors(["raw=statefactory:route=route:granularity=raw", "statefactory", "monotonic:rate=constant"])
+    assert [method.name for method in made] == ["raw", "statefactory", "monotonic:rate=constant"]
+    assert [granularity_of(method) for method in made] == ["raw", "attribute", None]
+    (offline,) = predictors(["statefactory:interpret=offline_goal"])
+    assert knows_the_goal(offline) and granularity_of(offline) is None
+    assert predictors(["monotonic"], ["all-MiniLM-L6-v2"])[1].name == "all-MiniLM-L6-v2"
+    with pytest.raises(UnknownName, match="sdp predicts no rewards"):
+        predictors(["sdp"])
+    with pytest.raises(UnknownName, match="two predictors are called monotonic"):
+        predictors(["monotonic", "monotonic"])
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    build(Asked("blocksworld", pairs=8), tmp_path / "data")
+    return tmp_path / "data"
+
+
+def ids(pairs: Path) -> list[str]:
+    lines = (pairs / "blocksworld.jsonl").read_text().splitlines()
+    return [f"blocksworld/{json.loads(line)['task']}" for line in lines]
+
+
+@pytest.mark.slow
+def test_baselines_land_where_they_are_known_to(pairs: Path, tmp_path: Path):
+    assert measure(predictors(BASELINES), Context(data=str(pairs)), tmp_path / "out", as_json=True) == 0
+    rows = read_rated(tmp_path / "out" / ROWS)
+    monotonic, constant = lines_of(rows, ["monotonic", "constant"])
+    assert constant.figures[EPIC].mean == pytest.approx(0.7071, abs=1e-4)
+    assert 0.5 < monotonic.figures[EPIC].mean < 0.65
+    assert constant.difference is not None and constant.difference.mean > 0
+    page = (tmp_path / "out" / PAGE).read_text()
+    assert "0.707 " in page and "<svg" in page and "<script" not in page
+    assert {"table.csv", "bars.png", "curves.svg", "rows.jsonl"} <= {p.name for p in (tmp_path / "out").iterdir()}
+
+
+def test_a_measurement_goes_on_with_what_is_left(pairs: Path, tmp_path: Path):
+    methods, context, rows = predictors(BASELINES[:1]), Context(data=str(pairs)), tmp_path / "rows.jsonl"
+    names = [
+        f"blocksworld/{json.loads(line)['task']}" for line in (pairs / "blocksworld.jsonl").read_text().split("\n")[:3]
+    ]
+    rate_all(methods, names[:2], context, rows)
+    kept = rows.read_text()
+    rows.write_text(kept + '{"predictor": "mono')
+    asked: list[int] = []
+    assert rate_all(methods, names, context, rows, told=lambda done, failed: asked.append(done)) == []
+    assert asked == [3]
+    assert rows.read_text().startswith(kept) and len(read_rated(rows)) == 3
+
+
+class Broken:
+    def invoke(self, given, context):
+        raise RuntimeError("no idea")
+
+
+def test_what_cannot_be_rated_is_told_and_tried_again(pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    rows, context, methods = tmp_path / "rows.jsonl", Context(data=str(pairs)), predictors(BASELINES[:1])
+    with monkeypatch.context() as patched:
+        patched.setattr(rating, "_graph", lambda method: Broken())
+        failed = rate_all(methods, ids(pairs)[:1], context, rows)
+    assert [(one.pair, one.reason) for one in failed] == [(ids(pairs)[0], "RuntimeError: no idea")]
+    assert read_rated(rows) == []
+    assert rate_all(methods, ids(pairs)[:1], context, rows) == []
+    assert len(read_rated(rows)) == 1
+
+
+def row(predictor: str, pair: str, epic: float, **more: float) -> Rated:
+    names = ("epic", "epic_each", "epic_raw", "epic_each_raw", "final_positive", "final_negative")
+    figures = {**dict.fromkeys(names, epic), "final_negative": 0.1, **more}
+    domain = pair.partition("/")[0]
+    return Rated(
+        predictor=predictor, pair=pair, domain=domain, rewards=((epic,),), figures=figures, seconds=0.1, digest=pair
+    )
+
+
+def test_overall_is_the_mean_of_domains_and_differences_are_paired():
+    first = [row("a", "x/1", 0.2), row("a", "x/2", 0.4), row("a", "x/3", 0.3), row("a", "y/1", 0.9)]
+    other = [row("b", one.pair, one.figures["epic"] + 0.1) for one in first]
+    lines = {(line.predictor, line.domain): line for line in lines_of([*first, *other], ["a", "b"])}
+    assert lines["a", OVERALL].figures[EPIC].mean == pytest.approx(0.6)
+    low, high = lines["a", OVERALL].figures[EPIC][1:]
+    assert low is not None and high is not None and low < 0.6 < high
+    gap = lines["b", OVERALL].difference
+    assert gap is not None and gap == pytest.approx((0.1, 0.1, 0.1))
+    assert lines["a", "x"].difference is None
+
+
+def test_equal_domains_are_resampled_apart():
+    values = [0.0, 1.0] * 20
+    one, two = (stratified({f"d{n}": values for n in range(many)}) for many in (1, 4))
+    assert one.low is not None and two.low is not None
+    assert two.low - 0.5 == pytest.approx((one.low - 0.5) / 2, abs=0.03)
+
+
+def test_findings_say_whether_the_papers_order_holds():
+    methods = predictors(["statefactory", "raw=statefactory:route=route:granularity=raw"])
+    rows = [row("statefactory", "x/1", 0.3), row("raw", "x/1", 0.8)]
+    said = told(methods, lines_of(rows, ["statefactory", "raw"]), rows)
+    assert "raw 0.800 > attribute 0.300; the paper's order" in said[0]
+    assert "in every domain" in said[-1]
+    worse = [row("statefactory", "x/1", 0.9, final_positive=0.0), row("raw", "x/1", 0.8)]
+    said = told(methods, lines_of(worse, ["statefactory", "raw"]), worse)
+    assert "not the paper's order" in said[0] and "not in x" in said[-1]
+
+
+def test_speed_counts_trajectories(pairs: Path):
+    (method,) = predictors(["monotonic"])
+    found = timed(method, ids(pairs), Context(data=str(pairs)))
+    assert found is not None and found.trajectories == 16 and min(found.cold, found.warm) > 0

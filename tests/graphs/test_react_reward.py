@@ -1,0 +1,122 @@
+"""ReAct with StateFactory's rewards: what is proposed, imagined and gained, and what the choice knows."""
+
+from pathlib import Path
+
+import pytest
+from lookahead import RATING, Mind, WatchedBlocks, played, taking
+
+from certigraph.adapters.blocksworld.responder import respond
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.evaluation.result import Result
+from certigraph.evaluation.run import run
+from certigraph.graphs import react, react_reward
+from certigraph.nodes.candidate_lists import listed, shortlisted
+from certigraph.nodes.candidates import propose_actions
+from certigraph.nodes.choose_by_reward import greedy, ranking
+from certigraph.nodes.imagine import predicted
+from certigraph.state.appraising import Appraisal
+from certigraph.state.reading import read_trajectory
+
+
+def gains(result: Result) -> dict[str, float]:
+    return {one.action: one.gain for one in result.state["appraisals"]}
+
+
+def test_the_expert_goes_the_way_that_it_goes_in_react(tmp_path: Path):
+    rewarded = played(react_reward.build(**RATING), tmp_path / "a", respond)
+    plain = played(react.build(), tmp_path / "b", respond)
+    assert rewarded.ending == "goal"
+    assert [t.action for t in rewarded.state["turns"]] == [t.action for t in plain.state["turns"]]
+
+
+def test_only_what_settles_the_goal_gains(tmp_path: Path):
+    """Wanted is red on orange; red lies on blue."""
+    up = "unstack the red block from on top of the blue block"
+    graph = react_reward.build(**RATING, propose=listed, choose=taking([up]))
+    first = played(graph, tmp_path / "1", task="3-1", steps=1)
+    second = played(graph, tmp_path / "2", task="3-1", steps=2)
+    assert gains(first) == {up: 0, "pick up the orange block": 0}
+    assert gains(second) == {
+        "put down the red block": 0,
+        "stack the red block on top of the blue block": 0,
+        "stack the red block on top of the orange block": 1,
+    }
+
+
+def test_the_most_gain_is_taken_without_a_question(tmp_path: Path):
+    graph = react_reward.build(**RATING, propose=listed, choose=greedy)
+    result = played(graph, tmp_path, task="3-1")
+    assert result.ending == "goal"
+    assert len(result.state["turns"]) == 2
+    assert result.usage.calls == 0
+
+
+def test_the_best_gain_wins_and_of_equals_the_first_proposed():
+    offered = {"a": 0.1, "b": 0.3, "c": 0.3, "d": -0.2}
+    order = ranking([Appraisal(action=a, reward=0.5 + g, gain=g) for a, g in offered.items()])
+    assert [one.action for one in order] == ["b", "c", "a", "d"]
+
+
+def test_rehearsals_leave_the_live_world_alone(tmp_path: Path):
+    benchmark, mind = WatchedBlocks(), ScriptedChat(responder=respond)
+    result = run(react_reward.build(**RATING), benchmark, "4-0", context=Context(chat=mind), out=tmp_path)
+    live, *copies = benchmark.worlds
+    assert live.done == [turn.action for turn in result.state["turns"]]
+    assert live.resets == 1
+    assert copies
+    assert all(world.closed for world in benchmark.worlds)
+
+
+def test_the_choice_is_among_the_candidates_and_knows_their_gains(tmp_path: Path):
+    mind = Mind()
+    result = played(react_reward.build(**RATING), tmp_path, mind, steps=2)
+    offered = result.state["appraisals"]
+    assert [one.action for one in offered] == list(result.state["candidates"])
+    assert all(f"{one.action} ({one.gain:+.2f})" in mind.prompts("choice")[-1] for one in offered)
+
+
+def test_its_prompts_tell_what_reacts_prompt_tells(tmp_path: Path):
+    plain, mind = Mind(), Mind()
+    played(react.build(), tmp_path / "a", plain, steps=1)
+    propose = propose_actions(k=2)
+    played(react_reward.build(**RATING, propose=propose, imagine=predicted), tmp_path / "b", mind, steps=1)
+    told = plain.prompts("choice")[0].partition("Actions to choose from")[0]
+    assert [fields for fields, _ in mind.asked] == [["actions"], ["outcomes"], ["choice", "thought"]]
+    assert all(prompt.startswith(told) for _, prompt in mind.asked)
+
+
+@pytest.mark.parametrize(("k", "calls"), [(2, 2), (3, 1)])
+def test_who_may_do_no_more_than_k_is_not_asked_to_propose(k: int, calls: int, tmp_path: Path):
+    result = played(react_reward.build(**RATING, propose=propose_actions(k=k)), tmp_path, task="4-0", steps=1)
+    assert result.usage.calls == calls
+
+
+def test_a_model_that_foresees_right_serves_as_well_as_the_simulator(tmp_path: Path):
+    told = played(react_reward.build(**RATING, imagine=predicted), tmp_path / "a", respond, task="3-1", steps=2)
+    known = played(react_reward.build(**RATING), tmp_path / "b", respond, task="3-1", steps=2)
+    assert gains(told) == gains(known)
+    assert told.usage.calls == known.usage.calls + 2
+
+
+def test_a_shortlist_is_k_actions_near_the_assignment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("certigraph.nodes.candidate_lists.encoder", lambda: None)
+    graph = react_reward.build(**RATING, propose=shortlisted(k=2), choose=greedy)
+    assert len(played(graph, tmp_path, task="6-1", steps=1).state["candidates"]) == 2
+
+
+def test_it_is_stopped_where_it_goes_round_in_circles_and_its_trajectory_adds_up(tmp_path: Path):
+    graph = react_reward.build(**RATING, propose=listed, choose=taking(["jump"] * 9))
+    result = played(graph, tmp_path, steps=9, repeats=3)
+    state = read_trajectory(result.folder).state()
+    assert [turn.action for turn in state["turns"]] == [step.action.text for step in state["history"]] == ["jump"] * 3
+    assert result.ending == "gave_up"
+
+
+def test_the_budget_counts_proposals_and_choices(tmp_path: Path):
+    result = played(react_reward.build(**RATING, propose=propose_actions(k=2)), tmp_path, respond)
+    turns, calls = len(result.state["turns"]), {e.node: 0 for e in result.trajectory.events}
+    for event in result.trajectory.events:
+        calls[event.node] += event.usage.calls
+    assert calls["choose"] == turns
+    assert result.usage.calls == calls["choose"] + calls["propose"] > turns

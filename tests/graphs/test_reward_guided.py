@@ -1,0 +1,71 @@
+"""SDP's Realize by reward: it takes what comes nearest to the target, and knows no more than Realize may."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lookahead import RATING, Mind, played
+
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld
+from certigraph.adapters.blocksworld.responder import respond
+from certigraph.graphs import sdp
+from certigraph.nodes import reward_guided as module
+from certigraph.nodes.reward_guided import reward_guided
+from certigraph.state.records import Predicate
+
+
+@pytest.fixture(autouse=True)
+def counting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "route", lambda: RATING["route"])
+    monkeypatch.setattr(module, "extract_state", RATING["extract"])
+    monkeypatch.setattr(module, "interpret_goal", RATING["interpret"])
+
+
+def aiming_at(*targets: str) -> Any:
+    async def propose(state: Any, runtime: Any) -> dict[str, Any]:
+        return {"plan": [Predicate(text=text) for text in targets]}
+
+    return propose
+
+
+def test_the_expert_reaches_the_goal(tmp_path: Path):
+    result = played(sdp.build(realize=reward_guided(k=3)), tmp_path, respond)
+    assert result.ending == "goal"
+
+
+def test_the_action_that_settles_the_target_is_taken_whatever_the_model_would(tmp_path: Path):
+    """A mind that always names the first option holds red in hand; wanted is red on orange."""
+    held = "the hand is currently holding red block"
+    plan = aiming_at(held, "the red block is on top of the orange block")
+
+    def first(prompt: str, form: dict[str, Any]) -> Any:
+        return respond(prompt, form) if "holds" in form["properties"] else Mind()(prompt, form)
+
+    result = played(sdp.build(propose=plan, realize=reward_guided(k=30)), tmp_path, first, task="3-1")
+    assert result.ending == "goal"
+    assert [step.action.text for step in result.state["history"]] == [
+        "unstack the red block from on top of the blue block",
+        "stack the red block on top of the orange block",
+    ]
+
+
+def test_a_target_that_tells_no_state_is_replaced_by_the_goal(tmp_path: Path):
+    plan = aiming_at("be in the mood")
+    result = played(sdp.build(propose=plan, realize=reward_guided(k=30)), tmp_path, task="3-1", steps=2, attempts=2)
+    taken = [step.action.text for step in result.state["history"]]
+    assert taken[-1] == "stack the red block on top of the orange block"
+
+
+def test_who_asks_shows_the_model_the_gains_and_the_target_alone(tmp_path: Path):
+    mind, target = Mind(), "the hand is currently holding red block"
+    graph = sdp.build(propose=aiming_at(target), realize=reward_guided(k=30, asks=True))
+    played(graph, tmp_path, mind, task="3-1", steps=1)
+    asked = mind.prompts("choice")[0]
+    assert f"Assignment: {target}" in asked
+    assert "unstack the red block from on top of the blue block (+1.00)" in asked
+    assert BlocksWorld().task("3-1").goal not in asked
+
+
+def test_it_is_named_with_its_arguments_in_the_header(tmp_path: Path):
+    result = played(sdp.build(realize=reward_guided(k=2)), tmp_path, respond, steps=1)
+    assert result.trajectory.header.operators["realize"] == {"name": "reward_guided", "args": {"k": 2}}

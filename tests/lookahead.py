@@ -1,0 +1,106 @@
+"""For agents that look ahead: a reward worked out by hand, and worlds that tell if they were touched."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld
+from certigraph.adapters.blocksworld.strips import State
+from certigraph.adapters.blocksworld.wording import parse_facts, parse_goal, parse_observed
+from certigraph.adapters.blocksworld.world import BlocksWorldEnvironment
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.protocols import Limits
+from certigraph.evaluation.result import Result
+from certigraph.evaluation.run import run
+from certigraph.state.factored import FactoredState, factored
+from certigraph.state.records import Action, Observation, Task
+
+
+async def seen(state: Any, runtime: Any) -> dict[str, Any]:
+    """Where every block is."""
+    return {"factored": _places(parse_observed(state["step"].observation))}
+
+
+async def wanted(state: Any, runtime: Any) -> dict[str, Any]:
+    """Where blocks are to be."""
+    return {"goal": _places(parse_goal(state["task"].goal) or parse_facts(state["task"].goal))}
+
+
+async def counted(state: Any, runtime: Any) -> dict[str, Any]:
+    """The share of the goal's places that are so, in place of similarities."""
+    goal, present = state["goal"].entities, state["factored"].entities
+    return {"reward": sum(one in present for one in goal) / len(goal) if goal else 0.0}
+
+
+RATING: dict[str, Any] = {"extract": seen, "interpret": wanted, "route": counted}
+"""Operators that rate states as simply as can be."""
+
+
+def _places(facts: State) -> FactoredState:
+    told = {"on": lambda fact: fact.args[1], "ontable": lambda _: "table", "holding": lambda _: "hand"}
+    return factored({fact.args[0]: {"place": told[fact.name](fact)} for fact in sorted(facts) if fact.name in told})
+
+
+def played(graph: Any, tmp_path: Path, mind: Any = None, task: str = "4-0", **limits: Any) -> Result:
+    """A run in BlocksWorld; without a mind the answers are the least."""
+    chat = ScriptedChat(responder=mind or (lambda prompt, form: minimal(form)))
+    return run(graph, BlocksWorld(), task, context=Context(chat=chat, limits=Limits(**limits)), out=tmp_path)
+
+
+class Mind:
+    """Writes down every prompt, and answers with the least instance of the schema."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[list[str], str]] = []
+
+    def __call__(self, prompt: str, form: dict[str, Any]) -> Any:
+        self.asked.append((sorted(form["properties"]), prompt))
+        return minimal(form)
+
+    def prompts(self, field: str) -> list[str]:
+        return [prompt for fields, prompt in self.asked if field in fields]
+
+
+class Watched(BlocksWorldEnvironment):
+    """Writes down what is done in it."""
+
+    def __init__(self, instance: Any) -> None:
+        super().__init__(instance)
+        self.done: list[str] = []
+        self.resets, self.closed = 0, False
+
+    def reset(self) -> Observation:
+        self.resets += 1
+        self.done = []
+        return super().reset()
+
+    def step(self, action: Action) -> Observation:
+        self.done.append(action.text)
+        return super().step(action)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class WatchedBlocks(BlocksWorld):
+    """BlocksWorld that remembers every world that it opened, the live one first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.worlds: list[Watched] = []
+
+    def open(self, task: Task) -> Watched:
+        self.worlds.append(Watched(super().open(task).instance))
+        return self.worlds[-1]
+
+
+def taking(way: Sequence[str]) -> Any:
+    """An operator that takes these actions, then the first candidate."""
+
+    async def choose(state: Any, runtime: Any) -> dict[str, Any]:
+        done = len(state["turns"])
+        return {"action": Action(text=way[done] if done < len(way) else state["appraisals"][0].action), "thought": ""}
+
+    return choose
