@@ -27,7 +27,11 @@ def watched(tmp_path_factory):
     task = {"domain": "blocksworld", "recordings": [recording, recording[:1]]}
     mine = certigraph.Task(benchmark="rewardprediction", id="mine", goal=f"My goal is that {GOAL}.", constants=task)
     result = certigraph.run(
-        statefactory.build(route=share), "rewardprediction", mine, out=tmp_path_factory.mktemp("r"), listener=lines.append
+        statefactory.build(route=share),
+        "rewardprediction",
+        mine,
+        out=tmp_path_factory.mktemp("r"),
+        listener=lines.append,
     )
     return result, lines
 
