@@ -48,4 +48,5 @@ def _compared(state: FactorView, granularity: str, encoder: str) -> Routed:
     goal, present = state["goal"], state["factored"]
     if granularity == "raw":
         goal, present = raw(state["task"].goal), raw(state["step"].observation)
-    return routed(coarsened(goal, granularity), coarsened(present, granularity), needed_encoder(encoder).encode)
+    wanted, told = (coarsened(one, granularity, goal) for one in (goal, present))
+    return routed(wanted, told, needed_encoder(encoder).encode)

@@ -7,13 +7,13 @@ from pydantic import Field
 from certigraph.state.records import Record
 
 Granularity = Literal["raw", "textual", "object", "attribute"]
-"""How finely a state is told: the observation as it is; its facts as sentences; sentences under the object that they
-are about; values under the attributes of objects (StateFactory, appendix C.5.1, levels 1 to 4)."""
+"""How finely a state is told: the observation as it is; its relevant facts as one text; the facts of each object as one
+text; values under the attributes of objects (StateFactory, appendix C.5.1, levels 1 to 4)."""
 
 GRANULARITIES: tuple[str, ...] = get_args(Granularity)
 
 ENTANGLED = "description"
-"""The one attribute of an object whose sentences are not taken apart."""
+"""The one attribute of an object whose facts are not taken apart."""
 
 
 class Entity(Record):
@@ -48,17 +48,28 @@ def as_mapping(state: FactoredState) -> dict[str, dict[str, str]]:
     return {entity.identity: dict(entity.attributes) for entity in state.entities}
 
 
-def coarsened(state: FactoredState, granularity: str) -> FactoredState:
-    """The same facts at a coarser granularity than `attribute`.
+def coarsened(state: FactoredState, granularity: str, goal: FactoredState) -> FactoredState:
+    """The same facts at a coarser granularity than `attribute`, in a form that is compared in the same way.
 
-    Sentences and raw text are identities without attributes, so that one way of comparing serves all four.
+    `textual` has the unstructured form of `raw` (appendix C.5.1): one text, of what is known about the goal's objects.
+    At `object` the facts of an object are one description of it. Both have them in a fixed order, so that no order is
+    taken for a difference.
     """
     if granularity == "object":
-        told = {entity.identity: {ENTANGLED: "; ".join(entity.sentences())} for entity in state.entities}
-        return factored(told)
-    if granularity == "textual":
-        return factored({sentence: {} for entity in state.entities for sentence in entity.sentences()})
-    return state
+        return factored({entity.identity: _entangled(entity) for entity in state.entities})
+    return raw(_flat(state, goal)) if granularity == "textual" else state
+
+
+def _entangled(entity: Entity) -> dict[str, str]:
+    told = "; ".join(f"{name} {value}" for name, value in sorted(entity.attributes.items()))
+    return {ENTANGLED: told} if told else {}
+
+
+def _flat(state: FactoredState, goal: FactoredState) -> str:
+    named = {entity.identity for entity in goal.entities}
+    relevant = [entity for entity in state.entities if entity.identity in named] or state.entities
+    told = (sentence for entity in sorted(relevant, key=lambda one: one.identity) for sentence in entity.sentences())
+    return ". ".join(told)
 
 
 def raw(text: str) -> FactoredState:

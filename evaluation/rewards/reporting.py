@@ -73,6 +73,15 @@ def _drawings(
     return {name: written(figure, out / name) for name, figure in drawn.items()}
 
 
+def write_transfer(done: Transfer, out: Path) -> None:
+    """Write the transfer matrix and its drawing to a measurement's folder, whose page has it from then on."""
+    out.mkdir(parents=True, exist_ok=True)
+    with whole_file(out / TRANSFER) as draft:
+        draft.write_text(done.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    with mpl.rc_context(STYLE):
+        written(heat(done), out / "heat")
+
+
 def _flat(line: Line) -> dict[str, Any]:
     means = {**line.figures, **({"difference": line.difference} if line.difference else {})}
     parts = {

@@ -4,7 +4,7 @@ from pytest import approx, mark
 
 from certigraph.adapters.routing import routed
 from certigraph.nodes.route import cut_off
-from certigraph.state.factored import FactoredState, coarsened, factored, raw
+from certigraph.state.factored import Entity, FactoredState, coarsened, factored, raw
 
 COSINES = {("apple", "apple 3"): 0.8, ("apple", "pear"): 0.5, ("place", "location"): 0.9, ("fridge", "table"): 0.4}
 """Of the texts that are neither equal nor unrelated."""
@@ -120,8 +120,19 @@ def test_all_texts_are_encoded_by_one_call_and_each_once_a_side():
     assert len(asked) == 1 and len(asked[0]) == len(set(asked[0]))
 
 
-def test_coarser_states_are_compared_as_identities():
-    state = factored({"apple 3": {"location": "table"}})
-    assert coarsened(state, "textual") == factored({"apple 3: location table": {}})
-    assert coarsened(state, "object") == factored({"apple 3": {"description": "apple 3: location table"}})
+def test_coarser_states_tell_the_same_facts_in_one_order():
+    goal = factored({"apple 3": {"location": "fridge"}})
+    state = factored({"cup 1": {"location": "shelf"}, "apple 3": {"state": "hot", "location": "table"}})
+    assert coarsened(state, "textual", goal) == factored({"apple 3: state hot. apple 3: location table": {}})
+    described = coarsened(state, "object", goal).get("apple 3")
+    assert described == Entity(identity="apple 3", attributes={"description": "location table; state hot"})
+    assert coarsened(state, "attribute", goal) == state
+
+
+def test_flat_text_tells_everything_where_nothing_of_the_goal_is_known():
+    state = factored({"cup 1": {}})
+    assert coarsened(state, "textual", factored({"apple": {}})) == factored({"cup 1": {}})
+
+
+def test_blank_text_is_no_state():
     assert raw("  \n") == FactoredState() and routed(raw("apple"), raw("pear"), encode).reward == approx(0.5, abs=1e-5)

@@ -1,5 +1,4 @@
 import json
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -96,15 +95,10 @@ def test_a_benchmark_without_demonstrations_is_named(tmp_path: Path):
     assert set(chosen_domains(())) == {"alfworld", "blocksworld", "scienceworld", "textworld", "webshop"}
 
 
-def dies_on_two(number: int) -> int:
-    if number == 2:
-        os._exit(1)
-    return 10 * number
-
-
 @pytest.mark.slow
 def test_a_process_that_dies_costs_its_own_piece():
-    assert dict(in_processes(dies_on_two, [1, 2, 3], 2)) == {1: 10, 2: None, 3: 30}
+    dying = "__import__('os')._exit(1)"
+    assert dict(in_processes(eval, ["1 + 1", dying, "3"], 2)) == {"1 + 1": 2, dying: None, "3": 3}
 
 
 def test_predictors_are_named_with_their_operators():
