@@ -1,5 +1,6 @@
 """Work in several processes, of which any may die without costing more than its own piece."""
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
@@ -29,6 +30,11 @@ def in_processes(
         workers.close()
 
 
+def _one_thread() -> None:
+    """Before torch is there: the threads of several processes would wait for each other more than they work."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+
+
 class _Workers:
     """A process for each thread that asks; a new one where it died. One pool of them all would die with any."""
 
@@ -52,7 +58,7 @@ class _Workers:
 
     def _executor(self) -> ProcessPoolExecutor:
         if not hasattr(self._own, "executor"):
-            self._own.executor = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+            self._own.executor = ProcessPoolExecutor(1, get_context("spawn"), _one_thread)
             self._all.append(self._own.executor)
         executor: ProcessPoolExecutor = self._own.executor
         return executor
