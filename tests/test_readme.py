@@ -11,6 +11,7 @@ from certigraph.cli import app
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_python_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}

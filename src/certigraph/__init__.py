@@ -25,11 +25,15 @@ if TYPE_CHECKING:
     from certigraph.nodes.gate import exhaustion_gate as exhaustion_gate
     from certigraph.nodes.gate import smooth_gate as smooth_gate
     from certigraph.nodes.replan import give_up as give_up
+    from certigraph.nodes.reward_guided import reward_guided as reward_guided
+    from certigraph.nodes.route import route as route
     from certigraph.nodes.specs import factory as factory
     from certigraph.nodes.validate import always_pass as always_pass
     from certigraph.nodes.validate import capped as capped
     from certigraph.state.dag import Dag as Dag
     from certigraph.state.dag import Node as Node
+    from certigraph.state.factored import Entity as Entity
+    from certigraph.state.factored import FactoredState as FactoredState
     from certigraph.state.reading import read_trajectory as read_trajectory
     from certigraph.state.records import Action as Action
     from certigraph.state.records import Observation as Observation
@@ -56,9 +60,12 @@ _PUBLIC = {
     "nodes.extract": ("freeform", "structured"),
     "nodes.gate": ("exhaustion_gate", "smooth_gate"),
     "nodes.replan": ("give_up",),
+    "nodes.reward_guided": ("reward_guided",),
+    "nodes.route": ("route",),
     "nodes.specs": ("factory",),
     "nodes.validate": ("always_pass", "capped"),
     "state.dag": ("Dag", "Node"),
+    "state.factored": ("Entity", "FactoredState"),
     "state.subtask": ("Progress",),
     "state.tdp": ("Outcome",),
     "state.records": ("Action", "Observation", "Predicate", "Task", "Verdict"),
