@@ -1,4 +1,8 @@
-"""Symbolic extractors: worlds whose text is templated are read into factored states by rules, without a model."""
+"""Symbolic extractors: worlds whose text is templated are read into factored states by rules, without a model.
+
+Each is written by hand for one world, from its templates and types of tasks, and reads no other. It so knows more than
+the language model that StateFactory has extract (here `prompted_state`): beside its results, say which one was used.
+"""
 
 from functools import lru_cache
 from importlib import import_module
@@ -34,7 +38,9 @@ class Factors(Protocol):
         ...
 
     def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
-        """The goal as a state (Eq. 6), anchored to what is known of the world.
+        """The goal as a state (Eq. 6), anchored to what is known of the world; empty where none of it can be read.
+
+        It may want milestones: states that the task implies for any agent. It knows no demonstration and plans nothing.
 
         Args:
             goal: the goal in words.

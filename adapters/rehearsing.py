@@ -14,7 +14,7 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.benchmarks import benchmark_of, context_of, in_world
 from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import Episode
-from certigraph.adapters.protocols import Benchmark
+from certigraph.adapters.protocols import Benchmark, Environment
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Observation, Step, Task
 
@@ -90,9 +90,17 @@ def _copy_for(live: Episode, path: Sequence[str], benchmark: Benchmark, task: Ta
         copies.remove(copy)
     else:
         world = copies.pop(0).episode.environment if len(copies) >= MOST_COPIES else benchmark.open(task)
-        copy = _Copy(Episode(world))
+        copy = _begun(world)
     copies.append(copy)
     return copy
+
+
+def _begun(world: Environment) -> _Copy:
+    try:
+        return _Copy(Episode(world))
+    except Fault:
+        world.close()  # nobody else knows of it, and a simulator would run on
+        raise
 
 
 def _kept(live: Episode) -> list[_Copy]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float32]
 
-HOW = "certigraph rewards train --out head.npz, then rate=supervised:head=head.npz"
+HOW = "certigraph rewards train DATA --out head.npz, then rate=supervised:head=head.npz"
 
 
 class Card(Record):

@@ -33,7 +33,7 @@ __all__ = ["State", "build", "ending", "graph"]
 
 TreeGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-STANDING = (appraising_slots.EXTRACT, appraising_slots.INTERPRET, slots.ROUTE)
+STANDING = (appraising_slots.EXTRACT, appraising_slots.INTERPRET, appraising_slots.ROUTE)
 SEARCH = (slots.SELECT, slots.PROPOSE, slots.IMAGINE, slots.APPRAISE, slots.BACKPROPAGATE)
 
 

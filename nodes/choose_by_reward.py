@@ -24,8 +24,13 @@ async def choose_by_reward(state: ChooseView, runtime: Runtime[Context]) -> dict
 
 
 async def greedy(state: ChooseView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """The candidate of the highest gain, without a question; of equals, the one proposed first."""
-    best = ranking(state["appraisals"])[0]
+    """The candidate of the highest gain, without a question; of equals, the one proposed first.
+
+    A way back to a state that the episode was in is taken where nothing else is left. The paper has no such rule: its
+    model is shown the gains alone, and what gains most in a row can go in circles.
+    """
+    offered = ranking(state["appraisals"])
+    best = next((one for one in offered if not one.seen), offered[0])
     return {"thought": f"predicted gain {best.gain:+.2f}", "action": Action(text=best.action)}
 
 

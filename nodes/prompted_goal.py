@@ -4,6 +4,7 @@ At first, a blueprint of the goal alone. Later, two kinds of edits: an object th
 the one that was found, and a milestone that the task itself names is added. The wording is ours.
 """
 
+import re
 from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
@@ -57,7 +58,7 @@ def edited(goal: FactoredState, state: FactoredState, edits: Any) -> FactoredSta
     """The goal after its edits; an anchor to what the state does not hold is none, for it was not found."""
     seen = {text for entity in state.entities for text in (entity.identity, *entity.attributes.values())}
     for anchor in edits.anchors:
-        if any(anchor.found in text for text in seen):
+        if any(_mentioned(anchor.found, text) for text in seen):
             goal = _anchored(goal, anchor.wanted, anchor.found)
     milestones = edits.milestones
     if isinstance(milestones, Sentences):
@@ -69,13 +70,22 @@ def _anchored(goal: FactoredState, wanted: str, found: str) -> FactoredState:
     """Every mention of an object by the name it was found under, but for mentions that have that name already."""
 
     def renamed(text: str) -> str:
-        return text if found in text else text.replace(wanted, found)
+        return text if _mentioned(found, text) else _mention(wanted).sub(lambda match: found, text)
 
-    entities = {
-        renamed(entity.identity): {name: renamed(value) for name, value in entity.attributes.items()}
-        for entity in goal.entities
-    }
+    entities: dict[str, dict[str, str]] = {}
+    for entity in goal.entities:
+        told = {name: renamed(value) for name, value in entity.attributes.items()}
+        entities.setdefault(renamed(entity.identity), {}).update(told)
     return factored(entities)
+
+
+def _mention(name: str) -> re.Pattern[str]:
+    """Finds a name as whole words, and not where it has a number: a pot is neither in a potato nor is it pot 2."""
+    return re.compile(rf"(?<!\w){re.escape(name)}(?!\w| \d)")
+
+
+def _mentioned(name: str, text: str) -> bool:
+    return _mention(name).search(text) is not None
 
 
 def _question(state: FactorView) -> str:

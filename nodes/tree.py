@@ -8,6 +8,7 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Operator
 from certigraph.nodes.specs import factory
+from certigraph.state.appraising import digest
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action
 from certigraph.state.tree import (
@@ -15,7 +16,6 @@ from certigraph.state.tree import (
     Simulation,
     TreeView,
     children,
-    digest,
     found,
     leaf_of,
     solution,
@@ -26,7 +26,7 @@ EXPLORATION = 0.3
 """Constant of UCT; rewards of neighbouring states lie some tenths apart."""
 
 SIMULATIONS = 10
-"""Expansions for one action: with the graph's other nodes, what a run has supersteps for."""
+"""Expansions for one action."""
 
 
 @factory

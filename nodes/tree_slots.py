@@ -11,7 +11,7 @@ from certigraph.nodes.slots import Slot, Update
 from certigraph.state.appraising import AppraiseView, LookaheadView, appraise_view, lookahead_view, turns_of
 from certigraph.state.records import Action
 from certigraph.state.run import Evidence
-from certigraph.state.tree import Node, Path, Simulation, TreeState, TreeView, below, digest, found
+from certigraph.state.tree import Node, Path, Simulation, TreeState, TreeView, below, found
 
 DEPTH = 12
 """Imagined actions in a row; further ahead no world model is trusted."""
@@ -54,16 +54,12 @@ def _leaf(state: TreeState) -> Path:
 
 def _no_tree(state: TreeState, update: Update, runtime: Runtime[Context]) -> Update:
     begun = appraising_slots.RESET.record(state, update, runtime)
-    return {**begun, **_pruned([], []), "visited": Overwrite([])}
+    return {**begun, **_pruned([], [])}
 
 
 def _pruned(tree: Sequence[Node], simulations: Sequence[Simulation]) -> Update:
     none_yet = {"leaf": (), "searched": 0, "searching": True, "imagined": ()}
     return {**none_yet, "tree": Overwrite([*tree]), "simulations": Overwrite([*simulations])}
-
-
-def _rated(state: TreeState, update: Update, runtime: Runtime[Context]) -> Update:
-    return {**update, "visited": [digest(state["factored"])]}
 
 
 def _nowhere_further(state: TreeState, runtime: Runtime[Context]) -> Update | None:
@@ -99,7 +95,6 @@ def _acted(state: TreeState, update: Update, runtime: Runtime[Context]) -> Updat
 
 
 RESET = appraising_slots.RESET._replace(record=_no_tree)
-ROUTE = appraising_slots.ROUTE._replace(record=_rated)
 SELECT = Slot("select", frozenset({"leaf"}), tree_view)
 PROPOSE = appraising_slots.PROPOSE._replace(view=leaf_lookahead, skip=_nowhere_further)
 IMAGINE = appraising_slots.IMAGINE._replace(view=leaf_lookahead)

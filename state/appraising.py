@@ -1,11 +1,14 @@
 """State of the agents that look ahead: candidates for the next action, what they would lead to, what that is worth."""
 
+import hashlib
+import json
 from collections.abc import Sequence
 
 from typing_extensions import TypedDict
 
 from certigraph.state.acting import ActingState, DecideView, Turn, decide_view
-from certigraph.state.factored import FactoredState
+from certigraph.state.channels import Log
+from certigraph.state.factored import FactoredState, as_mapping
 from certigraph.state.records import Record, Task
 from certigraph.state.rewarding import FactorView, Seen
 
@@ -28,6 +31,8 @@ class Appraisal(Record):
     reward: float
     gain: float
     """The reward of the outcome less that of the state before it (StateFactory Eq. 15)."""
+    seen: bool = False
+    """Whether the episode was in that state before, as far as states are extracted."""
 
 
 class Imagined(Record):
@@ -48,6 +53,8 @@ class AppraisingState(ActingState, total=False):
     candidates: tuple[str, ...]
     foreseen: tuple[Foreseen, ...]
     appraisals: tuple[Appraisal, ...]
+    visited: Log[str]
+    """Digests of the states that the episode was in."""
 
 
 class LookaheadView(DecideView):
@@ -105,3 +112,8 @@ def choose_view(state: AppraisingState) -> ChooseView:
 def turns_of(outcomes: Sequence[Foreseen]) -> tuple[Turn, ...]:
     """Imagined steps as turns."""
     return tuple(Turn(action=o.action, observation=o.observation, accepted=o.accepted) for o in outcomes)
+
+
+def digest(state: FactoredState) -> str:
+    """Sixteen hex digits that tell two states apart, in whatever order their facts came to be known."""
+    return hashlib.sha256(json.dumps(as_mapping(state), sort_keys=True).encode()).hexdigest()[:16]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -81,8 +82,10 @@ def recorded(task: Task) -> list[Seen]:
     """The steps of a task's recordings, one recording after the other.
 
     Raises:
-        Fault: ("data") it has none; the message shows one.
+        Fault: ("data") it has none, or one without steps; the message shows one. Or nothing is wanted.
     """
+    if not task.goal.strip():
+        raise Fault("data", f"task {task.id} has an empty goal, which no reward is for: give Task(..., goal='...')")
     try:
         recordings = _RECORDINGS.validate_python(task.constants.get(RECORDINGS))
     except ValidationError as error:
@@ -93,7 +96,7 @@ def recorded(task: Task) -> list[Seen]:
     return [step.model_copy(update={"recording": n}) for n, steps in enumerate(recordings) for step in steps]
 
 
-_RECORDINGS = TypeAdapter(list[list[Seen]])
+_RECORDINGS = TypeAdapter(Annotated[list[Annotated[list[Seen], Field(min_length=1)]], Field(min_length=1)])
 
 
 def without_recordings(task: Task) -> Task:

@@ -1,6 +1,5 @@
 """The search tree of MCTS: nodes as imagined, and simulations as a log from which every statistic is counted."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import log, sqrt
@@ -54,8 +53,6 @@ class TreeState(AppraisingState, total=False):
     searching: bool
     imagined: tuple[Node, ...]
     """What was imagined from the leaf, before it is in the tree."""
-    visited: Log[str]
-    """Digests of the world states that the episode was in."""
 
 
 class TreeView(TypedDict):
@@ -125,8 +122,3 @@ def below(tree: Sequence[Node], simulations: Sequence[Simulation], action: str) 
     nodes = [node.model_copy(update={"path": node.path[1:]}) for node in tree if node.path[:1] == (action,)]
     kept = [one.model_copy(update={"path": one.path[1:]}) for one in simulations if one.path[:1] == (action,)]
     return [node for node in nodes if node.path], kept
-
-
-def digest(state: FactoredState) -> str:
-    """Sixteen hex digits that tell two states apart."""
-    return hashlib.sha256(state.model_dump_json().encode()).hexdigest()[:16]

@@ -1,7 +1,6 @@
 """ALFWorld as a benchmark: six types of household tasks, each game played live."""
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from math import sqrt
 from pathlib import Path
 from statistics import fmean
@@ -29,6 +28,9 @@ Things and places are called by name and number, such as apple 1; any thing of t
 
 class ALFWorld:
     """Tasks `look_at_obj_in_light-AlarmClock-None-DeskLamp-308/trial_T20190908_222917_366542`: those of the games.
+
+    The simulators run in this process, one for each game that is open. Their memory stays taken until it ends: to free
+    one crashes the process (game.py).
 
     Args:
         data: the folder of the games' archives, or the folder that holds them unpacked; None: what ALFWORLD_DATA names.
@@ -70,8 +72,8 @@ class ALFWorld:
         return {}
 
     def expert(self) -> Responder:
-        """The mind that follows the planner."""
-        return self._expert
+        """The mind that follows the planner, which knows the whole world, seen or not."""
+        return demonstrated(self.demonstration)
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Rate of tasks done with its standard error, and for each of the six types of tasks that there are."""
@@ -84,10 +86,6 @@ class ALFWorld:
             "success_stderr": sqrt(rate * (1 - rate) / (len(runs) - 1)) if len(runs) > 1 else 0.0,
             **{f"success_{kind}": mean for kind, mean in types.items()},
         }
-
-    @cached_property
-    def _expert(self) -> Responder:
-        return demonstrated(self.demonstration)
 
 
 def _type(task_id: str) -> str:

@@ -25,7 +25,8 @@ ORDINALS = ("", "second ")
 class AlfworldFactors:
     """Things as they were seen last; the agent, with its place and what it holds; doors and lamps.
 
-    Things of the wanted kind also have what is left to be done with them (`WORDS`): whether one is at hand, was taken,
+    Written by hand for ALFWorld's templates; the paper has a language model extract. Things of the wanted kind also
+    have milestones that its six types of tasks imply, no demonstration (`WORDS`): whether one is at hand, was taken,
     treated, brought to where it belongs, put there. Until one is seen, the kind itself stands for it.
     """
 
@@ -103,4 +104,4 @@ def _furthest(told: Told, goal: Goal) -> list[str]:
     def fulfilled(name: str) -> int:
         return sum(told[name].get(stage) == _said(stage, True, goal) for stage in course)
 
-    return sorted(known, key=fulfilled, reverse=True)[: goal.number]
+    return sorted(known, key=fulfilled, reverse=True)[: goal.number] or [goal.thing]

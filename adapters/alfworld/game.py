@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -14,8 +15,8 @@ from certigraph.state.endings import Fault
 _LOADING = threading.Lock()
 
 _IDLE: list[Any] = []
-"""Simulators that are free. They are used again, never freed: the process crashes in the planner's library when one
-copy of it is loaded after another was unloaded."""
+"""Simulators that no game has. They are used again and never freed, for the process dies of a segmentation fault when
+a copy of the planner's library is loaded after another was unloaded. There are as many as games were open at once."""
 
 
 class Reply(NamedTuple):
@@ -32,7 +33,8 @@ class Reply(NamedTuple):
 class Game:
     """A loaded game. Its methods block and want one thread at a time; another game may run beside it.
 
-    Loading takes 0.3 to 0.8 s, as does `reset`; a step 0.05 s; a plan 1 to 18 s.
+    Loading takes 0.3 to 0.8 s, as does `reset`; a step 0.05 s; a plan 1 to 18 s. Its simulator goes to another game
+    once this one is closed, forgotten or found unplayable; its memory stays taken until the process ends.
 
     Raises:
         Fault: ("environment") alfworld is not installed, or the file is no game.
@@ -41,7 +43,8 @@ class Game:
     def __init__(self, path: Path) -> None:
         with _loading():
             self._env = _IDLE.pop() if _IDLE else _simulator()
-            self._env.load(str(path))
+            self._let_go = weakref.finalize(self, _IDLE.append, self._env)
+            _load(self._env, path)
 
     def reset(self) -> Reply:
         """The game from its start."""
@@ -62,8 +65,7 @@ class Game:
 
     def close(self) -> None:
         """Let another game have the simulator. This one is of no use afterwards."""
-        _IDLE.append(self._env)
-        del self._env
+        self._let_go()
 
 
 @contextmanager
@@ -86,6 +88,13 @@ def _simulator() -> Any:
         raise Fault("environment", f"ALFWorld's simulator is not installed ({error}): {fix}") from error
     wanted = textworld.EnvInfos(admissible_commands=True, won=True, facts=True)
     return wrappers.AlfredDemangler(worlds.PddlEnv(wanted))
+
+
+def _load(simulator: Any, path: Path) -> None:
+    try:
+        simulator.load(str(path))
+    except Exception as error:  # what its parsers raise has no common class
+        raise Fault("environment", f"{path} cannot be played: {error!r}; unpack it again") from error
 
 
 def _reply(state: Any) -> Reply:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import lzma
 import os
 import re
 import shutil
@@ -49,7 +50,9 @@ class Games:
         """The games of a split. Raises UnknownName for one that is not there, Fault("data") where none is."""
         if split not in self.splits():
             raise UnknownName(f"alfworld has no split {split!r} in {self.folder}; known are {', '.join(self.splits())}")
-        return _ids(self._root(split))
+        if not (found := _ids(self._root(split))):
+            raise Fault("data", f"{split} in {self.folder} has no games: {_LAYOUT}")
+        return list(found)
 
     def path(self, task_id: str) -> Path:
         """A game's file.
@@ -87,8 +90,8 @@ def _source(folder: Path, split: str) -> Path | None:
 
 
 @lru_cache(maxsize=8)
-def _ids(root: Path) -> list[str]:
-    return sorted(f"{path.parent.parent.name}/{path.parent.name}" for path in root.glob(f"*/*/{GAME}"))
+def _ids(root: Path) -> tuple[str, ...]:
+    return tuple(sorted(f"{path.parent.parent.name}/{path.parent.name}" for path in root.glob(f"*/*/{GAME}")))
 
 
 @lru_cache(maxsize=8)
@@ -111,9 +114,9 @@ def _unpacked(archive: Path, split: str) -> Path:
 
 def _extract(archive: Path, folder: Path) -> None:
     try:
-        with tarfile.open(archive) as packed:
+        with tarfile.open(archive, "r:xz") as packed:
             packed.extractall(folder, members=_games(packed), filter="data")
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except (tarfile.TarError, lzma.LZMAError, EOFError, OSError) as error:
         raise Fault("data", f"{archive} cannot be unpacked into {folder.parent}: {error}; {_LAYOUT}") from error
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from certigraph.adapters.alfworld.game import Game
 from certigraph.adapters.caching import cache_folder, whole_file
+from certigraph.state.endings import Fault
 
 
 def planned(path: Path, before: Sequence[str] = ()) -> list[str]:
@@ -16,7 +17,7 @@ def planned(path: Path, before: Sequence[str] = ()) -> list[str]:
     what is in closed receptacles.
 
     Raises:
-        Fault: ("environment") the game cannot be played.
+        Fault: ("environment") the game cannot be played; ("data") the planner finds no way.
     """
     known = cache_folder() / "alfworld" / "plans" / f"{_key(path, before)}.json"
     if not known.is_file():
@@ -37,6 +38,9 @@ def _worked_out(path: Path, before: Sequence[str]) -> list[str]:
         won = game.reset().won
         for command in before:
             won = game.step(command).won
-        return [] if won else list(game.plan())
+        plan = [] if won else list(game.plan())
+        if not (won or plan):
+            raise Fault("data", f"no plan does {path.parent} after {'; '.join(before) or 'its start'}: take another")
+        return plan
     finally:
         game.close()

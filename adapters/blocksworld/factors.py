@@ -2,7 +2,7 @@
 
 from certigraph.adapters.blocksworld.strips import State
 from certigraph.adapters.blocksworld.wording import block_text, parse_facts, parse_goal, parse_observed
-from certigraph.state.factored import FactoredState, factored
+from certigraph.state.factored import FactoredState, as_mapping, factored
 
 Supports = dict[str, str]
 """Block -> what is below it: a block, the table or the hand."""
@@ -14,7 +14,11 @@ LATER = "later"
 
 
 class BlocksWorldFactors:
-    """Observations tell the whole state, so that nothing needs to be remembered."""
+    """Observations tell the whole state, so that nothing needs to be remembered.
+
+    Written by hand for PlanBench's sentences; the paper has a language model extract. Besides what the goal names it
+    wants milestones that any plan passes: a block and its place clear, the block in hand.
+    """
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
         """Each block with what is below and above it; the state before where an observation tells none."""
@@ -27,7 +31,7 @@ class BlocksWorldFactors:
         A block that rests where it is wanted counts only if all that is wanted below it does too.
         """
         wanted = _supports(parse_goal(goal) or parse_facts(goal))
-        below = {entity.identity: entity.attributes["below"] for entity in state.entities}
+        below = {name: has["below"] for name, has in as_mapping(state).items() if "below" in has}
         goals: dict[str, dict[str, str]] = {}
         for block, under in wanted.items():
             done = _settled(block, wanted, below)

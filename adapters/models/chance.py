@@ -1,4 +1,8 @@
-"""The random policy: it takes any option that a question offers, each as likely as the others."""
+"""The random policy: it takes any option that a question offers, each as likely as the others.
+
+Of the actions of a world it takes any; where it is to write, it writes the least. One answer is not the least: a plan
+without conditions gives a task up before anything was done, so that it names one condition, which says nothing.
+"""
 
 import hashlib
 from random import Random
@@ -12,16 +16,19 @@ from certigraph.adapters.protocols import Responder
 
 RANDOM = "scripted:random"
 
+ONE = {"minItems": 1, "items": {"type": "string", "minLength": 1}}
+"""A list of one text at least."""
+
 
 def by_chance(trial: int = 0) -> Responder:
-    """The mind: the least instance of the schema, but for options, of which it takes any.
+    """The mind: the least instance of the schema, but for options, of which it takes any, and one condition.
 
     Args:
         trial: which repetition of the task this is; each is drawn anew.
     """
 
     def respond(prompt: str, schema: Schema) -> Any:
-        return minimal(_decided(schema, drawing(0, trial, prompt)))
+        return minimal(_decided(_planning(schema), drawing(0, trial, prompt)))
 
     return respond
 
@@ -37,6 +44,14 @@ def drawing(seed: int, trial: int, prompt: str) -> Random:
     step = situation.superstep if situation else 0
     digest = hashlib.sha256(prompt.encode()).hexdigest()
     return Random(f"{seed}:{trial}:{task}:{step}:{len(current_meter().records)}:{digest}")
+
+
+def _planning(schema: Schema) -> Schema:
+    """The schema, with at least one of the conditions that it may ask for."""
+    parts = schema.get("properties", {})
+    if "conditions" not in parts:
+        return schema
+    return {**schema, "properties": {**parts, "conditions": {**parts["conditions"], **ONE}}}
 
 
 def _decided(node: Any, draw: Random) -> Any:

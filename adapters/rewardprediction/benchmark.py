@@ -10,7 +10,7 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.limits import PAPER_LIMITS
 from certigraph.adapters.protocols import Operator, Responder
 from certigraph.adapters.rewardprediction.building import Demonstrated, build_pair
-from certigraph.adapters.rewardprediction.reading import Read, read_pairs
+from certigraph.adapters.rewardprediction.reading import Read, lacking, read_pairs
 from certigraph.adapters.rewardprediction.rows import Pair
 from certigraph.adapters.rewardprediction.world import RewardWorld
 from certigraph.state.endings import Fault, UnknownName
@@ -41,8 +41,15 @@ class RewardPrediction:
         self.data = data
 
     def tasks(self, split: str = "") -> list[Task]:
-        """The pairs of a domain, by default of all. Raises UnknownName for a domain that is not there."""
+        """The pairs of a domain, by default of all.
+
+        Raises:
+            UnknownName: no such domain is there.
+            Fault: ("data") it has positive trajectories only, or negative ones.
+        """
         pairs = [pair for pair in self.pairs.values() if split in ("", pair.domain)]
+        if not pairs and split in self.unpaired:
+            raise Fault("data", f"{self.data} has no pair of {split}: {lacking({split: self.unpaired[split]})}")
         if not pairs:
             known = sorted({pair.domain for pair in self.pairs.values()})
             raise UnknownName(f"no split {split!r}; known are {', '.join(known)}")
@@ -51,7 +58,8 @@ class RewardPrediction:
     def task(self, task_id: str) -> Task:
         """One pair. Raises UnknownName whose message lists some valid ids."""
         if task_id not in self.pairs:
-            raise UnknownName(f"no task {task_id!r}; known are {', '.join(list(self.pairs)[:4])}, ...")
+            known = ", ".join(list(self.pairs)[:4])
+            raise UnknownName(f"no task {task_id!r}; known are {known}, ...; one of your own needs a goal")
         return _task(self.pairs[task_id])
 
     def open(self, task: Task) -> RewardWorld:

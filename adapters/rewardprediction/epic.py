@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import sqrt
-from statistics import StatisticsError, correlation
+from statistics import correlation
 
 UNCORRELATED = sqrt(0.5)
 """What a constant prediction is worth: 0.7071."""
@@ -20,8 +20,6 @@ def epic_distance(predicted: Sequence[float], true: Sequence[float]) -> float:
         raise ValueError(f"{len(predicted)} predicted rewards for {len(true)} true ones; give one for each step")
     if list(predicted) == list(true):
         return 0.0
-    try:
-        r = correlation(predicted, true)
-    except StatisticsError:  # one of the two is constant, or there is a single step
+    if 1 in (len(set(predicted)), len(set(true))):  # correlation() would correlate the rounding errors of two constants
         return UNCORRELATED
-    return sqrt(max(0.0, 1.0 - r) / 2)
+    return sqrt(max(0.0, 1.0 - correlation(predicted, true)) / 2)

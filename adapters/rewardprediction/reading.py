@@ -54,11 +54,12 @@ def read_pairs(folder: Path) -> Read:
     ]
     unpaired = Counter(domain for domain, task in loose if (domain, task) not in whole)
     if not pairs:
-        raise Fault("data", f"{folder} has no pair of trajectories: {_lacking(unpaired)}")
+        raise Fault("data", f"{folder} has no pair of trajectories: {lacking(unpaired)}")
     return Read(tuple(sorted(pairs, key=lambda pair: pair.domain)), unpaired)
 
 
-def _lacking(unpaired: Mapping[str, int]) -> str:
+def lacking(unpaired: Mapping[str, int]) -> str:
+    """What is missing of a folder without pairs, and the fix, given its tasks that are half there."""
     if not unpaired:
         return "name the folder of the published files, or build some: certigraph rewards build FOLDER"
     told = ", ".join(f"{count} of {domain}" for domain, count in unpaired.items())

@@ -6,7 +6,12 @@ from certigraph.state.factored import FactoredState, as_mapping, factored
 
 
 class ScienceWorldFactors:
-    """Answers tell little of the world at a time, so that the state is everything that was told so far."""
+    """Answers tell little of the world at a time, so that the state is everything that was told so far.
+
+    Written by hand for the simulator's sentences and its thirty tasks; the paper has a language model extract. What is
+    wanted are milestones that a task names or implies for any agent, some of them from general knowledge (life spans,
+    paints: factors_kinds.py); no gold path is read. A task in other words wants nothing.
+    """
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
         """The state before, with what the answer adds to it."""

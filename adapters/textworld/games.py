@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from certigraph.adapters.caching import cache_folder
 from certigraph.adapters.textworld.kinds import KINDS, make_game, needed_textworld
-from certigraph.state.endings import UnknownName
+from certigraph.state.endings import Fault, UnknownName
 
 STORY, DESCRIPTION = "game.z8", "game.json"
 
@@ -61,15 +61,18 @@ class Library:
 
         Raises:
             UnknownName: it is no name of a game.
-            Fault: ("data") as `make_game`.
+            Fault: ("data") as `make_game`, or what is kept of it is damaged.
         """
         parts = named(name)
         needed_textworld()
         place = self.folder / name
         if not place.is_dir():
             self._make(place, *parts)
-        told = json.loads((place / DESCRIPTION).read_text(encoding="utf-8"))
-        return Game(name, place / STORY, told["objective"], tuple(told["metadata"]["walkthrough"]))
+        try:
+            told = json.loads((place / DESCRIPTION).read_text(encoding="utf-8"))
+            return Game(name, place / STORY, told["objective"], tuple(told["metadata"]["walkthrough"]))
+        except (OSError, ValueError, LookupError) as error:
+            raise Fault("data", f"{place} is damaged ({error!r}): delete it, and the game is made anew") from error
 
     def _make(self, place: Path, kind: str, level: int, seed: int) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

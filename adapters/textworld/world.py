@@ -60,12 +60,12 @@ class TextWorld:
         """Let the interpreter go."""
         if self._play is not None:
             self._play.close()
-        self._play = None
+        self._play = self._now = None
 
     @property
     def _live(self) -> Moment:
         if self._now is None:
-            raise Fault("environment", f"{self.game.name} was never reset: call reset() first")
+            raise Fault("environment", f"{self.game.name} is closed or was never reset: call reset() first")
         return self._now
 
     def _observation(self, text: str, *, gain: float = 0.0, accepted: bool = True) -> Observation:

@@ -29,8 +29,11 @@ class WebShop:
     """Tasks `B08X2PKKB2-0`: a product, and which combination of its options.
 
     Splits: `instructions`, the usual one, the first goal of each of 275 instructions; `test`, `dev` and `train` of all
-    3,964 goals; `written`, the eleven in crowd workers' own words. The shop and its reward follow WebShop's rules, but
-    the search is by another BM25 and the finder of nouns is our own (shop.py, nouns.py), so that scores can differ.
+    3,964 goals; `written`, the eleven in crowd workers' own words.
+
+    Scores are not WebShop's to the last digit. Its rules are followed, but three pieces are substitutes: the search is
+    another BM25 (shop.py); a word list finds the nouns by which kinds of products are compared, in place of spaCy's
+    tagger (nouns.py); the list of colours is our own (reward.py). Prices out of ranges and bounds are drawn anew.
 
     Args:
         data: The folder that holds WebShop's files, read when first needed; None for the invented shop.

@@ -22,7 +22,11 @@ Entities = dict[str, dict[str, str]]
 
 
 class WebShopFactors:
-    """A visit to the shop. Chosen values are read off marks, and off actions where pages have none."""
+    """A visit to the shop. Chosen values are read off marks, and off actions where pages have none.
+
+    Written by hand for WebShop's pages; the paper has a language model extract. Its milestones are what every purchase
+    goes through: a list that has the wanted words, an item that has them, each choice, the receipt.
+    """
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
         """The state after a step; what was seen of an item is kept while its pages are open, and once it is bought."""

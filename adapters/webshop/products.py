@@ -1,6 +1,7 @@
 """What a shop sells and what its customers want: the records, and WebShop's files of them."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -75,12 +76,24 @@ def read_catalogue(folder: Path) -> Catalogue:
     """
     rows = list(read_rows(folder / PRODUCTS))
     products = {product.asin: product for product in map(_product, rows)}
-    return Catalogue(products, (*_templated(folder / INSTRUCTIONS), *(wish for row in rows for wish in _written(row))))
+    wishes = (*_templated(folder / INSTRUCTIONS), *(wish for row in rows for wish in _written(row)))
+    if strange := sorted({wish.asin for wish in wishes} - products.keys()):
+        raise Fault("data", f"{folder / PRODUCTS} lacks {strange[0]}, which instructions name: put the published there")
+    return Catalogue(products, wishes)
+
+
+@contextmanager
+def _as_published(where: str, what: str) -> Iterator[None]:
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValidationError) as error:
+        told = " ".join(str(error).split()) if isinstance(error, ValidationError) else repr(error)
+        raise Fault("data", f"{where}: no {what} of WebShop ({told}): put the published file there") from error
 
 
 def _product(row: Row) -> Product:
-    try:
-        value = row.value
+    value = row.value
+    with _as_published(row.where, "product"):
         return Product(
             asin=value["asin"],
             title=value["Title"],
@@ -92,19 +105,23 @@ def _product(row: Row) -> Product:
             query=value["query"],
             category=value["product_category"],
         )
-    except (KeyError, TypeError, ValidationError) as error:
-        raise Fault("data", f"{row.where}: no product of WebShop ({error!r}): put the published file there") from error
 
 
-def _templated(path: Path) -> Iterator[Wish]:
+def _templated(path: Path) -> list[Wish]:
     found: Mapping[str, Any] = read_json(path)
-    for asin, row in found.items():
-        if row.get("instruction"):
-            yield Wish(asin=asin, text=row["instruction"], attributes=row["instruction_attributes"])
+    with _as_published(str(path), "instructions"):
+        told = [(asin, row) for asin, row in found.items() if row.get("instruction")]
+        return [Wish(asin=a, text=row["instruction"], attributes=row["instruction_attributes"]) for a, row in told]
 
 
-def _written(row: Row) -> Iterator[Wish]:
-    for one in row.value.get("instructions", ()):
-        text = one["instruction"].strip().rstrip(".")
-        options = one["instruction_options"]
-        yield Wish(asin=one["asin"], text=text, attributes=one["instruction_attributes"], options=options)
+def _written(row: Row) -> list[Wish]:
+    with _as_published(row.where, "instructions"):
+        return [
+            Wish(
+                asin=one["asin"],
+                text=one["instruction"].strip().rstrip("."),
+                attributes=one["instruction_attributes"],
+                options=one["instruction_options"],
+            )
+            for one in row.value.get("instructions", ())
+        ]

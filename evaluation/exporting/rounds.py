@@ -1,13 +1,13 @@
 """A run cut into rounds: an action with all that was said about it, or one node's work that is no action."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from certigraph.state.records import Action, Attempt, Certificate, Observation, Usage
 from certigraph.state.trajectory import Event, total
 
-OPENING = frozenset({"action", "plan", "outline", "trials", "lessons", "dag", "outcomes"})
+OPENING = frozenset({"action", "plan", "outline", "trials", "lessons", "dag", "outcomes", "factored", "rewards"})
 """What a node returns that begins a round; those that judge an action return none of it."""
 
 
@@ -80,7 +80,7 @@ def rounds(events: Iterable[Event]) -> Iterator[Round]:
     episode, state, group = 0, dict[str, Any](), list[Event]()
     aim = _aim(state)
     for event in events:
-        if group and _begins(event):
+        if group and _begins(event) and not _goes_on(group, event):
             yield Round(episode, aim, tuple(group))
             group, aim = [], _aim(state)
         episode += "history" in event.replaced
@@ -109,3 +109,10 @@ def _begins(event: Event) -> bool:
     update = event.update or {}
     assigns = "subtask" in update and "subtasks" not in update  # STEP's Planner; its Evaluator returns both
     return not update or bool(OPENING & update.keys()) or "history" in event.replaced or assigns
+
+
+def _goes_on(group: Sequence[Event], event: Event) -> bool:
+    """Whether what began with the world's state goes on, up to the action or reward; what fails is its own round."""
+    began = group[0].update or {}
+    reached = any({"rewards", "action"} & (earlier.update or {}).keys() for earlier in group)
+    return "factored" in began and "history" not in began and not reached and event.update is not None

@@ -54,7 +54,8 @@ def _lines(part: Round) -> list[str]:
         return [str(update["subtask"]["text"])]
     # a new plan repeats what is certified already
     conditions = [str(predicate["text"]) for predicate in update.get("plan", ())][part.head :]
-    return conditions or [str(step) for step in update.get("outline", ())]
+    rated = [f"reward {one['reward']:.2f}" for one in update.get("rewards", ())]
+    return conditions or rated or [str(step) for step in update.get("outline", ())]
 
 
 def _node(node: Mapping[str, Any]) -> str:

@@ -51,6 +51,8 @@ def _episode_lines(episode: Episode, event: Event) -> Iterator[str]:
     at, latest = f"step {len(episode.scores)}", episode.latest
     if update.get("outline"):
         yield f"{at}: plan: {'; '.join(update['outline'])}"
+    if update.get("turns") and isinstance(latest, Taken):
+        yield from (f"{at}: {latest.turn.action}: {told}" for told in episode.prospects.lines(latest.number))
     if update.get("turns") and isinstance(latest, Taken) and latest.scored:
         yield f"{at}: score {episode.reported:.3g} ({latest.points:+.3g}): {latest.turn.action}"
     if not update.get("approval", {}).get("approved", True) and isinstance(latest, Refused):

@@ -86,11 +86,11 @@ def _lines(entry: Taken | Refused) -> Iterator[Row]:
 
 
 def _gathered(run: Watched, entry: Taken | Refused) -> Iterator[Row]:
-    """What memory, gate and Supervisor made of a turn."""
+    """What was known ahead of a turn, and what memory, gate and Supervisor made of it."""
     if isinstance(entry, Refused):
         return
-    gathering = run.episodes.now.gathering
-    for change in gathering.changes(entry.number):
+    gathering, prospects = run.episodes.now.gathering, run.episodes.now.prospects
+    for change in [*prospects.lines(entry.number), *gathering.changes(entry.number)]:
         yield Text(), Text(clean(change), style="cyan"), Text()
     if verdict := gathering.verdict(entry.number):
         yield Text(), Text(clean(verdict), style="yellow"), Text()

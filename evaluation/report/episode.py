@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from certigraph.evaluation.report.gathering import Gathering
+from certigraph.evaluation.report.prospects import Prospects
 from certigraph.evaluation.report.supervision import Supervision
 from certigraph.state.acting import Turn
 from certigraph.state.lessons import Lesson, Trial
@@ -54,6 +55,7 @@ class Episode:
         self.trial: Trial | None = None
         self.lesson: Lesson | None = None
         self.gathering = Gathering()
+        self.prospects = Prospects()
         self.supervision = Supervision()
 
     @property

@@ -63,6 +63,7 @@ class Episodes:
         self._learn(update)
         if self.all:
             self.now.gathering.take(len(self.now.scores), update)
+            self.now.prospects.take(len(self.now.scores), event)
             self.now.supervision.take(len(self.now.scores), update)
 
     def _assign(self, update: Mapping[str, Any]) -> None:

@@ -117,23 +117,25 @@ def _refused(entry: Refused) -> Markup:
 
 
 def _taken(entry: Taken, episode: Episode) -> Markup:
-    turn, gathering = entry.turn, episode.gathering
+    turn, gathering, prospects = entry.turn, episode.gathering, episode.prospects
     points = [_points(entry.points)] if entry.scored else []
     refusal = [gathering.signals(entry.number)] if turn.accepted else ["not accepted"]
-    changes, verdict = gathering.changes(entry.number), gathering.verdict(entry.number)
+    verdict, considered = gathering.verdict(entry.number), prospects.listing(entry.number)
+    told = [*prospects.lines(entry.number), *gathering.changes(entry.number)]
     summary = tag(
         "summary",
         tag("span", str(entry.number), class_="number"),
         tag("span", turn.action, class_="action"),
         tag("span", *points, *refusal, class_="when"),
         tag("span", shortened(entry.answer, LONGEST_LINE), class_="answer"),
-        *(tag("span", shortened(text, LONGEST_LINE), class_="round") for text in changes),
+        *(tag("span", shortened(text, LONGEST_LINE), class_="round") for text in told),
         *([tag("span", verdict, class_="round gate")] if verdict else []),
         *map(_remark, episode.supervision.remarks(entry.number)),
     )
-    thought = [_part("thought", turn.thought)] if turn.thought else []
+    thoughts = {"candidates": considered, "thought": turn.thought}
+    before = (_part(name, text) for name, text in thoughts.items() if text)
     answer = _part("the world answered", shortened(turn.observation, LONGEST_ANSWER))
-    return tag("details", summary, *thought, answer, class_="turn" if turn.accepted else "turn rejected")
+    return tag("details", summary, *before, answer, class_="turn" if turn.accepted else "turn rejected")
 
 
 def _remark(remark: Remark) -> Markup:

@@ -1,4 +1,4 @@
-"""`certigraph rewards train` and `certigraph rewards transfer`: reward heads from RewardPrediction's recordings."""
+"""`certigraph rewards train`, `tune` and `transfer`: supervised reward models from RewardPrediction's recordings."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,8 +10,10 @@ from rich.table import Table
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.embeddings import NAME, needed_encoder
 from certigraph.adapters.reward_heads import Card, save_heads
+from certigraph.adapters.reward_lora import BASE
 from certigraph.adapters.rewardprediction.benchmark import RewardPrediction
 from certigraph.adapters.rewardprediction.rows import Pair
+from certigraph.evaluation.rewardheads.lora import PAPER, train_lora
 from certigraph.evaluation.rewardheads.samples import samples
 from certigraph.evaluation.rewardheads.training import FOLDS, train_heads
 from certigraph.evaluation.rewardheads.transfer import Transfer, transfer
@@ -67,6 +69,24 @@ def transfer_command(
     """Train on each domain and on all, and rate each domain by each. Arguments and errors as above."""
     found = samples(chosen(data, domains, limit), needed_encoder(encoder), told)
     return transfer(found, encoder, folds=folds, seed=seed, told=told)
+
+
+def tune_command(
+    data: str | None,
+    out: Path,
+    *,
+    base: str = BASE,
+    domains: Sequence[str] = (),
+    limit: int | None = None,
+    seed: int = 0,
+    told: Told = print,
+) -> Path:
+    """Tune a language model on the pairs of some domains by the paper's recipe, and write it to the folder `out`.
+
+    Args and errors as above, and:
+        base: the model, by its name on the Hugging Face hub or its folder; never downloaded unasked.
+    """
+    return train_lora(chosen(data, domains, limit), out, base=base, recipe=PAPER._replace(seed=seed), told=told)
 
 
 def chosen(data: str | None, domains: Sequence[str], limit: int | None) -> list[Pair]:

@@ -6,17 +6,15 @@ BF16, gradient checkpointing. The learning rate is missing from the text: ours i
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from certigraph.adapters.rewardprediction.rows import Pair, Row
-from certigraph.evaluation.rewardheads.samples import Sample, ranked
+from certigraph.adapters.reward_lora import BASE, equipped_for_tuning, flattened
+from certigraph.adapters.rewardprediction.rows import Pair
+from certigraph.evaluation.rewardheads.samples import Sample, ranked, steps_of
 from certigraph.evaluation.rewardheads.training import ranking_loss
 from certigraph.state.endings import Fault
-
-BASE = "Qwen/Qwen2.5-1.5B"
 
 
 class Recipe(NamedTuple):
@@ -44,10 +42,12 @@ def train_lora(
 ) -> Path:
     """Tune adapters and head to rank prefixes of the same task, and write them with the tokenizer to the folder `out`.
 
+    One model sees all pairs, where heads have folds: what it says of these pairs is no measure of it.
+
     Raises:
         Fault: a library is missing, the pairs rank nothing, or the base model is not here.
     """
-    _equipped()
+    equipped_for_tuning()
     torch = import_module("torch")
     model, tokenizer = _adapted(base, recipe)
     orders = [order for pair in pairs for order in _ranked_texts(pair, recipe.seed)]
@@ -59,7 +59,7 @@ def train_lora(
         Random(f"{recipe.seed}:{epoch}").shuffle(orders)
         for start in range(0, len(orders), recipe.batch):
             batch = orders[start : start + recipe.batch]
-            scores = _scores(model, tokenizer, [text for side in zip(*batch, strict=True) for text in side], recipe)
+            scores = _scores(model, tokenizer, [text for side in zip(*batch, strict=True) for text in side])
             loss = ranking_loss(*scores.split(len(batch)))
             optimiser.zero_grad()
             loss.backward()
@@ -71,16 +71,14 @@ def train_lora(
     return out
 
 
-def flattened(goal: str, rows: Sequence[Row]) -> str:
-    """A prefix as one text, in the form of appendix C.2.1."""
-    steps = (f"<ACTION> {row.action} </ACTION> <STATE> {row.observation} </STATE>" for row in rows)
-    return " ".join([f"<GOAL> {goal} </GOAL> ---", *steps])
-
-
 def _ranked_texts(pair: Pair, seed: int) -> list[tuple[str, str]]:
-    told = [one.trajectory[: n + 1] for one in pair.recordings for n in range(len(one.trajectory))]
-    sample = Sample(pair.id, pair.domain, None, tuple(rows[-1].reward.shaped for rows in told))
-    texts = [flattened(pair.positive.goal_description, rows) for rows in told]
+    rewards = tuple(row.reward.shaped for one in pair.recordings for row in one.trajectory)
+    texts = [
+        flattened(one.goal_description, steps[: n + 1])
+        for one, steps in zip(pair.recordings, map(steps_of, pair.recordings), strict=True)
+        for n in range(len(steps))
+    ]
+    sample = Sample(pair.id, pair.domain, None, rewards)
     return [(texts[better], texts[worse]) for better, worse in ranked(sample, seed)]
 
 
@@ -89,13 +87,16 @@ def _adapted(base: str, recipe: Recipe) -> tuple[Any, Any]:
     gpu = torch.cuda.is_available()
     torch.manual_seed(recipe.seed)
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(base, truncation_side="left", padding_side="right")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            base, truncation_side="left", padding_side="right", local_files_only=True
+        )
         model = transformers.AutoModelForSequenceClassification.from_pretrained(
-            base, num_labels=1, dtype=torch.bfloat16 if gpu else torch.float32
+            base, num_labels=1, local_files_only=True, dtype=torch.bfloat16 if gpu else torch.float32
         )
     except OSError as error:
         raise Fault("model", f"no base model {base} is here ({error!r:.120}): hf download {base}") from error
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
+    tokenizer.model_max_length = recipe.tokens
     model.config.pad_token_id = tokenizer.pad_token_id
     config = peft.LoraConfig(r=recipe.rank, lora_alpha=recipe.alpha, target_modules="all-linear", task_type="SEQ_CLS")
     model.gradient_checkpointing_enable()
@@ -103,12 +104,7 @@ def _adapted(base: str, recipe: Recipe) -> tuple[Any, Any]:
     return peft.get_peft_model(model, config).to("cuda" if gpu else "cpu").train(), tokenizer
 
 
-def _scores(model: Any, tokenizer: Any, texts: list[str], recipe: Recipe) -> Any:
+def _scores(model: Any, tokenizer: Any, texts: list[str]) -> Any:
     """One score a text; of a text that is too long its end is read."""
-    given = tokenizer(texts, truncation=True, max_length=recipe.tokens, padding=True, return_tensors="pt")
+    given = tokenizer(texts, truncation=True, padding=True, return_tensors="pt")
     return model(**given.to(model.device)).logits[:, 0].float()
-
-
-def _equipped() -> None:
-    if missing := [name for name in ("torch", "transformers", "peft") if find_spec(name) is None]:
-        raise Fault("model", f"tuning needs {', '.join(missing)}: pip install 'certigraph[lora]'")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from certigraph.adapters.encoding import Encoder
 from certigraph.adapters.reward_heads import prefix_features
-from certigraph.adapters.rewardprediction.rows import Pair
+from certigraph.adapters.rewardprediction.rows import Pair, Recording
 from certigraph.state.rewarding import Seen
 
 PER_TASK = 70
@@ -29,16 +29,14 @@ class Sample(NamedTuple):
 def sample(pair: Pair, encoder: Encoder) -> Sample:
     """All prefixes of a pair's two recordings."""
     numpy = import_module("numpy")
-    told = [
-        prefix_features(
-            one.goal_description,
-            [Seen(action=row.action, observation=row.observation) for row in one.trajectory],
-            encoder,
-        )
-        for one in pair.recordings
-    ]
+    told = [prefix_features(one.goal_description, steps_of(one), encoder) for one in pair.recordings]
     rewards = tuple(row.reward.shaped for one in pair.recordings for row in one.trajectory)
     return Sample(pair.id, pair.domain, numpy.concatenate(told).astype(numpy.float16), rewards)
+
+
+def steps_of(one: Recording) -> list[Seen]:
+    """A recording without its rewards, as predictors see it."""
+    return [Seen(action=row.action, observation=row.observation) for row in one.trajectory]
 
 
 def samples(pairs: Sequence[Pair], encoder: Encoder, told: Callable[[str], None] = lambda line: None) -> list[Sample]:

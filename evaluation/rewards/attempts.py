@@ -13,8 +13,8 @@ from certigraph.evaluation.rewards.processes import in_processes
 from certigraph.state.endings import Stopped
 from certigraph.state.records import Record, Task
 
-MOST_SECONDS = 600
-"""For one task, where it has a process of its own; the slowest gold path of ScienceWorld takes two minutes."""
+MOST_SECONDS = 120
+"""For one task, where it has a process of its own: ALFWorld's planner may need hours and gigabytes for two objects."""
 
 REASON = 160
 """Characters of a reason that are kept."""

@@ -1,6 +1,7 @@
 """What `certigraph rewards build` does between its options and its table."""
 
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,13 +36,21 @@ def build_all(asked: Sequence[Asked], folder: Path, *, at_once: int, as_json: bo
     try:
         counts = [_built(one, folder, at_once=at_once, silent=as_json) for one in asked]
     except KeyboardInterrupt:
-        names = " ".join(f"--domain {one.domain}" for one in asked)
-        raise Interrupted(f"interrupted; go on with: certigraph rewards build {folder} {names}") from None
+        raise Interrupted(f"interrupted; go on with: {command_of(asked, folder)}") from None
     if as_json:
         typer.echo(json.dumps([count.model_dump() for count in counts]))
     else:
         print_counts(counts)
     return 1 if any(count.failed or count.built < count.wanted for count in counts) else 0
+
+
+def command_of(asked: Sequence[Asked], folder: Path) -> str:
+    """The command that builds the same: with another seed, split or number of pairs the folder would refuse it."""
+    first = asked[0]
+    words = ["certigraph", "rewards", "build", str(folder), *(f"--domain={one.domain}" for one in asked)]
+    words += [f"--split={split}" for split in first.splits]
+    words += [f"--pairs={first.pairs}"] * bool(first.pairs) + [f"--seed={first.seed}"] * bool(first.seed)
+    return shlex.join([*words, *([f"--data={first.data}"] if first.data else [])])
 
 
 def count_cells(count: Count) -> tuple[str, ...]:

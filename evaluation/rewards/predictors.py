@@ -55,6 +55,12 @@ def knows_the_goal(method: Method) -> bool:
     )
 
 
+def encoder_of(method: Method) -> str | None:
+    """The sentence encoder that a StateFactory's routing names; None where it names none."""
+    swaps = swaps_of(method.graph, method.operators) if method.graph == "statefactory" else {}
+    return str(swaps["route"].args["encoder"]) if "route" in swaps and "encoder" in swaps["route"].args else None
+
+
 def _predictor(spec: str) -> Method:
     head, _, swaps = spec.partition(":")
     name, _, graph = head.partition("=")

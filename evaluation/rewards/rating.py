@@ -1,6 +1,5 @@
 """Predicting the rewards of pairs, in several processes, in a folder that can be gone on with."""
 
-import hashlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
@@ -11,6 +10,7 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.context import Context
 from certigraph.adapters.rewardprediction.world import figures
 from certigraph.evaluation.comparing.plan import Method
+from certigraph.evaluation.rewards.digests import digest_of
 from certigraph.evaluation.rewards.keeping import append, read_lines
 from certigraph.evaluation.rewards.processes import in_processes
 from certigraph.evaluation.settings import AnyGraph
@@ -18,6 +18,9 @@ from certigraph.state.endings import Fault, Stopped
 from certigraph.state.records import Record
 
 BENCHMARK = "rewardprediction"
+
+MOST_FAULTS = 3
+"""Pairs in a row for which the model has no usable answer before the measurement stops; a small one fails at some."""
 
 
 class Rated(Record):
@@ -32,7 +35,7 @@ class Rated(Record):
     """See `certigraph.adapters.rewardprediction.world.figures`."""
     seconds: float
     digest: str
-    """Of the pair and the predictor's operators: a row of other ones is not taken for this one's."""
+    """See `certigraph.evaluation.rewards.digests`: a row of another pair, predictor or code is not taken for this."""
 
 
 class Failed(Record):
@@ -41,6 +44,8 @@ class Failed(Record):
     predictor: str
     pair: str
     reason: str
+    of_model: bool = False
+    """Whether it is the model's fault, which may be so for every other pair too."""
 
 
 class Piece(NamedTuple):
@@ -52,20 +57,15 @@ class Piece(NamedTuple):
 
 
 def rate(piece: Piece) -> Rated | Failed:
-    """Predict a pair's rewards.
-
-    Raises:
-        Fault: ("model") no model answers, which would be so for every other pair too.
-    """
+    """Predict a pair's rewards, or say why they cannot be predicted."""
     benchmark: Any = load_benchmark(BENCHMARK, piece.context.data)
     pair, task = benchmark.pairs[piece.pair], benchmark.task(piece.pair)
     began = time.perf_counter()
     try:
         state = _graph(piece.method.model_dump_json()).invoke({"task": task}, context=piece.context)
     except Stopped as stopped:
-        if isinstance(stopped, Fault) and stopped.boundary == "model":
-            raise
-        return Failed(predictor=piece.method.name, pair=piece.pair, reason=str(stopped))
+        of_model = isinstance(stopped, Fault) and stopped.boundary == "model"
+        return Failed(predictor=piece.method.name, pair=piece.pair, reason=str(stopped), of_model=of_model)
     except Exception as error:  # noqa: BLE001 - an operator is anybody's code: its failure costs one pair
         return Failed(predictor=piece.method.name, pair=piece.pair, reason=f"{type(error).__name__}: {error}")
     seconds, rewards = time.perf_counter() - began, state["action"].args["rewards"]
@@ -81,10 +81,10 @@ def rate(piece: Piece) -> Rated | Failed:
 
 
 def digest(piece: Piece) -> str:
-    """Sixteen hex digits that tell what is rated, by what."""
+    """Hex digits that tell what is rated, by what."""
     benchmark: Any = load_benchmark(BENCHMARK, piece.context.data)
-    parts = (piece.method.model_dump_json(), piece.context.model, benchmark.pairs[piece.pair].model_dump_json())
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    pair = benchmark.pairs[piece.pair]
+    return digest_of(piece.method, piece.context, pair.domain, pair.model_dump_json())
 
 
 def rate_all(
@@ -99,18 +99,22 @@ def rate_all(
     """Rate every pair by every predictor, but for what the file of rows has, and add to it; what could not be rated.
 
     Raises:
-        Fault: ("model") no model answers; what was rated before is kept.
+        Fault: ("model") the model answered nothing usable for MOST_FAULTS pairs in a row; what was rated is kept.
     """
     known = {row.digest for row in read_rated(rows)}
     wanted = [Piece(method, pair, context) for method in methods for pair in pairs]
     left = [piece for piece in wanted if digest(piece) not in known]
     failed: list[Failed] = []
+    faults = 0
     for done, row in enumerate(_outcomes(left, at_once), len(wanted) - len(left) + 1):
         if isinstance(row, Rated):
             append(rows, row)
         else:
             failed.append(row)
         told(done, len(failed))
+        faults = faults + 1 if isinstance(row, Failed) and row.of_model else 0
+        if faults == MOST_FAULTS:
+            raise Fault("model", f"stopped after {faults} pairs in a row: {failed[-1].reason}")
     return failed
 
 

@@ -22,6 +22,8 @@ from certigraph.evaluation.rewards.drawing import bars, curves, heat
 from certigraph.evaluation.rewards.findings import told as findings
 from certigraph.evaluation.rewards.keeping import read_counts
 from certigraph.evaluation.rewards.page import Told, by_domain, page_of
+from certigraph.evaluation.rewards.probing import Probed
+from certigraph.evaluation.rewards.probing import told as encoders
 from certigraph.evaluation.rewards.rating import Failed, Rated
 from certigraph.evaluation.rewards.speed import Speed
 from certigraph.evaluation.rewards.summary import Line, lines_of
@@ -42,6 +44,7 @@ def report(
     rows: Sequence[Rated],
     failed: Sequence[Failed],
     speeds: Sequence[Speed],
+    probes: Sequence[Probed],
     out: Path,
 ) -> Told:
     """Write `table.csv`, the figures and `rewards.html`, and return what they say.
@@ -55,7 +58,8 @@ def report(
     lines = lines_of(rows, names)
     counts = list(read_counts(benchmark.data).values()) if benchmark.data else []
     notes = [f"{counted(n, 'task')} of {domain} left out: no pair" for domain, n in benchmark.unpaired.items()]
-    told = Told(lines, findings(methods, lines, rows), speeds, failed, counts, notes)
+    sentences = [*findings(methods, lines, rows), *encoders(methods, lines, probes)]
+    told = Told(lines, sentences, speeds, failed, counts, notes)
     write_csv(out / "table.csv", [_flat(line) for line in lines])
     with mpl.rc_context(STYLE):
         drawings = _drawings(lines, rows, benchmark, names, out)
@@ -84,9 +88,7 @@ def write_transfer(done: Transfer, out: Path) -> None:
 
 def _flat(line: Line) -> dict[str, Any]:
     means = {**line.figures, **({"difference": line.difference} if line.difference else {})}
-    parts = {
-        f"{name}{end}": value for name, m in means.items() for end, value in zip(("", "_low", "_high"), m, strict=True)
-    }
+    parts = {f"{name}{end}": value for name, m in means.items() for end, value in zip(ENDS, m, strict=True)}
     return {"predictor": line.predictor, "domain": line.domain, "n": line.n, **parts}
 
 

@@ -22,6 +22,8 @@ class Speed(Record):
     trajectories: int
     cold: float
     warm: float
+    digest: str = ""
+    """Of the predictor, its models and the pairs: a file's line of other ones is not taken for these."""
 
 
 def speed(method: Method, pairs: Sequence[str], context: Context) -> Speed | None:

@@ -1,20 +1,15 @@
-"""ALFWorld: its games on disk, the live simulator, and the planner that demonstrates."""
+"""ALFWorld: what an agent sees, the live simulator, and the planner that demonstrates."""
 
-import json
-import tarfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from real_data import data_folder
 
 from certigraph.adapters.alfworld.benchmark import ALFWorld
-from certigraph.adapters.alfworld.games import GAME, Games
 from certigraph.adapters.alfworld.sight import sight
 from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import Episode
 from certigraph.evaluation.run import run
-from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Action
 
 TYPES = (
@@ -27,65 +22,6 @@ TYPES = (
 )
 
 CLOCK = "look_at_obj_in_light-AlarmClock-None-DeskLamp-308/trial_T20190908_222917_366542"
-
-
-def laid_out(root: Path, split: str = "valid_unseen", goal: str = "put a cup in shelf.") -> Path:
-    """A folder of unpacked games that holds one."""
-    game = root / "json_2.1.1" / split / "pick_and_place_simple-Cup-None-Shelf-1" / "trial_T1" / GAME
-    game.parent.mkdir(parents=True)
-    game.write_text(json.dumps({"grammar": f'"rhs": "Your task is to: {goal}"'}))
-    return root
-
-
-def packed(root: Path, archive: Path) -> None:
-    with tarfile.open(archive, "w:xz") as made:
-        made.add(root / "json_2.1.1", "json_2.1.1")
-
-
-def test_games_are_found_unpacked_and_in_archives_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    plain = laid_out(tmp_path / "plain")
-    (tmp_path / "archives").mkdir()
-    packed(plain, tmp_path / "archives" / "valid_unseen.games.tar.xz")
-    for folder in (plain, tmp_path / "archives"):
-        benchmark = ALFWorld(folder)
-        (task,) = benchmark.tasks()
-        assert (task.id, task.goal) == ("pick_and_place_simple-Cup-None-Shelf-1/trial_T1", "put a cup in shelf")
-        assert benchmark.task(task.id) == task
-    kept = [path.name for path in (tmp_path / "cache" / "certigraph" / "alfworld").iterdir()]
-    assert len(kept) == 1, kept
-
-
-def test_a_broken_archive_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "valid_unseen.games.tar.xz").write_bytes(b"no archive")
-    with pytest.raises(Fault, match=r"valid_unseen\.games\.tar\.xz cannot be unpacked"):
-        ALFWorld(tmp_path).tasks()
-    assert list((tmp_path / "cache" / "certigraph" / "alfworld").iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("ask", "error", "told"),
-    [
-        (lambda b: b.tasks("test"), UnknownName, "no split 'test'.*valid_unseen"),
-        (lambda b: b.task("no/such"), UnknownName, "no ALFWorld task 'no/such'; known are pick_and_place"),
-        (lambda b: b.task("../../escape"), UnknownName, "no ALFWorld task"),
-    ],
-)
-def test_what_is_not_there_is_named(
-    ask: Callable[[ALFWorld], object], error: type[Exception], told: str, tmp_path: Path
-):
-    with pytest.raises(error, match=told):
-        ask(ALFWorld(laid_out(tmp_path)))
-
-
-def test_without_games_the_fix_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
-    for folder in (None, tmp_path):
-        with pytest.raises(Fault, match="--data DIR"):
-            ALFWorld(folder).tasks()
-    monkeypatch.setenv("ALFWORLD_DATA", str(laid_out(tmp_path)))
-    assert Games(None).splits() == ["valid_unseen"]
 
 
 def test_sight_is_told_in_the_worlds_words_and_in_order():
@@ -130,6 +66,18 @@ def test_a_game_is_played_refuses_nonsense_and_answers_the_same_again():
     assert replies[0] == replies[1]
     assert benchmark.demonstration(task, plan[:2]) == plan[2:]
     assert benchmark.demonstration(task, plan) == []
+
+
+@pytest.mark.slow
+def test_a_world_reset_in_the_middle_is_the_one_that_began():
+    benchmark = ALFWorld(data_folder("alfworld"))
+    world = benchmark.open(benchmark.task(CLOCK))
+    begun = world.reset(), world.view(), world.admissible()
+    for _ in range(3):
+        world.step(Action(text=world.admissible()[0]))
+    assert world.view() != begun[1]
+    assert (world.reset(), world.view(), world.admissible()) == begun
+    world.close()
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import pytest
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.blocksworld.factors import BlocksWorldFactors
 from certigraph.adapters.blocksworld.world import BlocksWorldEnvironment
-from certigraph.state.factored import FactoredState, as_mapping
+from certigraph.state.factored import FactoredState, as_mapping, factored
 from certigraph.state.records import Action
 
 READING = BlocksWorldFactors()
@@ -35,6 +35,12 @@ def test_blocks_are_told_with_what_is_below_and_above_them():
         "red block": {"below": "table", "above": "nothing", "grip": "resting"},
     }
     assert as_mapping(read(LIFTED))["red block"] == {"below": "hand", "above": "nothing", "grip": "held"}
+
+
+def test_a_state_that_another_extractor_told_is_taken_as_it_is():
+    told = factored({"red block": {"place": "on the table"}, "agent": {}})
+    goal = as_mapping(READING.interpret(GOAL, told, FactoredState()))
+    assert goal["red block"]["below"] == "blue block" and "agent" not in goal
 
 
 def test_what_tells_no_state_changes_none():

@@ -4,13 +4,20 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld
+from certigraph.adapters.context import Context
 from certigraph.adapters.models.chance import by_chance
 from certigraph.adapters.models.chat import FORMS, chat_model, check_model, is_scripted, model_label
+from certigraph.adapters.models.instances import minimal
 from certigraph.adapters.models.schemas import Schema, schema_of
 from certigraph.adapters.models.situation import Situation, situated
+from certigraph.evaluation.run import run
+from certigraph.nodes.planner import Next
+from certigraph.nodes.propose import Conditions
 from certigraph.nodes.realize import NextAction
 from certigraph.state.records import Task
 
@@ -47,6 +54,14 @@ def test_a_question_is_drawn_anew_in_each_trial_superstep_and_task():
     drawn = [choices(0, 0, "t"), choices(1, 0, "t"), choices(0, 1, "t"), choices(0, 0, "u")]
     assert choices(0, 0, "t") == drawn[0]
     assert len(set(map(tuple, drawn))) == 4
+
+
+def test_it_names_one_condition_for_without_any_sdp_would_give_up_at_once(tmp_path: Path):
+    assert by_chance()("plan", schema_of(Conditions)) == {"conditions": ["x"]}
+    assert by_chance()("plan", schema_of(Next)) == minimal(schema_of(Next)), "other lists stay empty"
+    result = run("sdp", BlocksWorld(), "4-0", context=Context(model="scripted:random"), out=tmp_path)
+    assert len({step.action.text for step in result.state["history"]}) > 2, result.ending
+    assert result.scores and result.scores.value < 1.0
 
 
 @pytest.mark.slow

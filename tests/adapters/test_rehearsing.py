@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from langgraph.runtime import Runtime
-from lookahead import WatchedBlocks
+from lookahead import Watched, WatchedBlocks
 
 from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import Episode
@@ -86,6 +86,17 @@ def test_a_world_that_was_handed_in_is_not_copied():
     with pytest.raises(Fault, match="imagine=predicted"):
         stage.rehearse(UP)
     assert not stage.copies
+
+
+def test_a_copy_that_cannot_begin_is_a_fault_and_closed(monkeypatch: pytest.MonkeyPatch):
+    stage = Stage()
+    monkeypatch.setattr(Watched, "reset", lambda world: 1 / 0)
+    with pytest.raises(Fault, match="the world failed in"):
+        stage.rehearse(UP)
+    assert stage.copies[0].closed
+    assert not stage.live.environment.closed
+    monkeypatch.undo()
+    assert stage.rehearse(UP).observation == stage.live.step(Action(text=UP))
 
 
 def test_a_world_that_answers_otherwise_than_logged_is_a_fault_and_closed():

@@ -14,7 +14,7 @@ from certigraph.adapters.rewardprediction.epic import UNCORRELATED, epic_distanc
 from certigraph.adapters.rewardprediction.reading import read_pairs
 from certigraph.adapters.rewardprediction.rows import Recording, Reward, Row
 from certigraph.adapters.rewardprediction.world import figures
-from certigraph.state.endings import Fault
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
 
 REWARDS = st.lists(st.integers(-50, 50).map(lambda n: n / 10), min_size=3, max_size=12).filter(
@@ -46,6 +46,11 @@ def test_epic_knows_no_scale_and_no_offset_and_is_symmetric(true, scale, shift, 
     assert epic_distance(true, predicted) == pytest.approx(distance, abs=1e-6)
     assert epic_distance([scale * one + shift for one in predicted], true) == pytest.approx(distance, abs=1e-4)
     assert epic_distance([0.3] * len(true), true) == pytest.approx(UNCORRELATED)
+
+
+@pytest.mark.parametrize("n", [2, 57])
+def test_two_constants_are_uncorrelated_whatever_their_means_round_to(n: int):
+    assert epic_distance([25 / 37] * n, [25 / 31] * n) == UNCORRELATED
 
 
 def test_unequal_lengths_are_refused():
@@ -187,6 +192,18 @@ def test_a_cut_off_line_an_only_positive_domain_and_an_empty_folder_are_told(tmp
     (tmp_path / "webshop.jsonl").write_text(json.dumps(trajectory(1.0) | {"id": "t_positive"}) + '\n{"goal_des')
     with pytest.raises(Fault, match=r"webshop.jsonl: its last line is cut off"):
         read_pairs(tmp_path)
+
+
+def test_a_domain_of_only_positives_beside_a_whole_one_is_told_when_it_is_asked_for(tmp_path):
+    for name in ("positive", "negative_0"):
+        put(tmp_path / "webshop" / "t" / f"{name}.json", trajectory(0.5, 1.0))
+    put(tmp_path / "alfworld" / "pick-1" / "positive.json", trajectory(0.5, 1.0))
+    benchmark = RewardPrediction(tmp_path)
+    assert [task.id for task in benchmark.tasks()] == ["webshop/t"]
+    with pytest.raises(Fault, match=r"no pair of alfworld.*put negative_0.json beside"):
+        benchmark.tasks("alfworld")
+    with pytest.raises(UnknownName, match="known are webshop"):
+        benchmark.tasks("sokoban")
 
 
 def test_a_row_needs_its_reward():

@@ -1,19 +1,14 @@
-"""TextWorld: games from seeds, kept whole, worlds that replay, demonstrations, the expert and the random policy."""
+"""TextWorld: worlds that replay and do not mix, texts, demonstrations."""
 
-import json
-import sys
-from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.textworld import kinds
 from certigraph.adapters.textworld.benchmark import TextWorldBenchmark
-from certigraph.adapters.textworld.games import DESCRIPTION, STORY, Library, named
 from certigraph.adapters.textworld.playing import tidied
 from certigraph.adapters.textworld.world import TextWorld
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.endings import Fault
 from certigraph.state.records import Action
 
 pytest.importorskip("textworld", reason="pip install 'certigraph[textworld]'")
@@ -35,45 +30,6 @@ def world(benchmark: TextWorldBenchmark) -> TextWorld:
 
 def played(world: TextWorld, actions: list[str]) -> list[str]:
     return [world.reset().text, *(world.step(Action(text=action)).text for action in actions)]
-
-
-@pytest.mark.parametrize("name", ["chess-1-0", "cooking-9-0", "cooking-0-0", "cooking-1", "cooking-1-01", "../x", ""])
-def test_a_wrong_name_is_refused_with_the_right_form(name: str):
-    with pytest.raises(UnknownName, match="cooking-1-0"):
-        named(name)
-
-
-def test_an_unknown_split_or_configuration_is_refused(benchmark: TextWorldBenchmark):
-    with pytest.raises(UnknownName, match="cooking, quest, rewards, treasure_hunter"):
-        benchmark.tasks("hard")
-    with pytest.raises(UnknownName, match="plainly"):
-        load_benchmark("textworld:paper")
-
-
-def test_without_the_package_one_command_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(kinds, "find_spec", lambda name: None)
-    with pytest.raises(Fault, match=r"pip install 'certigraph\[textworld\]'"):
-        Library(tmp_path).game(QUEST)
-
-
-@pytest.mark.slow
-def test_a_seed_makes_the_same_game_in_every_library(benchmark: TextWorldBenchmark, tmp_path: Path):
-    again, known = Library(tmp_path).game(QUEST), benchmark.library.game(QUEST)
-    assert (again.objective, again.walkthrough) == (known.objective, known.walkthrough)
-    actions = ["look", *known.walkthrough]
-    assert played(TextWorld(again), actions) == played(TextWorld(known), actions)
-    assert [path.name for path in tmp_path.iterdir()] == [QUEST], "nothing unfinished is left"
-    assert json.loads((tmp_path / QUEST / DESCRIPTION).read_text()) and (tmp_path / QUEST / STORY).is_file()
-
-
-def test_a_game_that_is_not_finished_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    def broken(*args: object) -> None:
-        raise Fault("data", "no room")
-
-    monkeypatch.setattr("certigraph.adapters.textworld.games.make_game", broken)
-    with pytest.raises(Fault, match="no room"):
-        Library(tmp_path).game(QUEST)
-    assert not list(tmp_path.iterdir())
 
 
 def test_the_demonstration_wins_and_the_world_says_so(benchmark: TextWorldBenchmark, world: TextWorld):
@@ -133,18 +89,18 @@ def test_texts_lose_what_a_terminal_needs():
     assert tidied(raw) == "You open it."
 
 
+def test_a_closed_world_asks_to_be_reset(world: TextWorld):
+    world.reset()
+    world.close()
+    for ask in (world.view, world.admissible, world.score, lambda: world.step(Action(text="look"))):
+        with pytest.raises(Fault, match=r"quest-5-0 is closed or was never reset: call reset\(\) first"):
+            ask()
+    assert "-=" in world.reset().text
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("graph", ["react", "sdp"])
-def test_the_expert_wins_and_chance_rarely(graph: str, tmp_path: Path):
-    import subprocess
-
-    def score(model: str, task: str) -> float:
-        command = [sys.executable, "-m", "certigraph", "run", graph, "textworld", "--task", task, "--json"]
-        done = subprocess.run(
-            [*command, "--model", model, "--out", str(tmp_path)], capture_output=True, text=True, check=False
-        )
-        return float(json.loads(done.stdout)["scores"]["value"])
-
-    tasks = ["quest-5-0", "cooking-1-0", "treasure_hunter-5-0"]
-    assert [score("scripted:expert", task) for task in tasks] == [1.0] * 3
-    assert sum(score("scripted:random", task) == 1.0 for task in tasks) < 3
+def test_a_demonstration_from_where_nothing_wins_any_more_is_refused(benchmark: TextWorldBenchmark):
+    task = benchmark.task("cooking-1-0")
+    lost = ["take green apple from counter", "eat green apple"]
+    with pytest.raises(Fault, match=r"cooking-1-0 cannot be won after .*; eat green apple: begin it again"):
+        benchmark.demonstration(task, lost)

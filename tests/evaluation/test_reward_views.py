@@ -3,6 +3,7 @@
 import pytest
 
 import certigraph
+from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.evaluation.live.fold import Watched
 from certigraph.evaluation.live.plain import plain_lines
 from certigraph.evaluation.report.rated import read_rating
@@ -42,6 +43,31 @@ def test_the_trajectory_tells_every_step_with_its_reward_and_states(watched):
     assert [[rated.reward for rated in recording] for recording in rating.recordings] == [[0.0, 0.5, 1.0], [0.0]]
     assert rating.recordings[0][2].state.get("red block").attributes
     assert rating.recordings[0][2].goal.get("red block")
+
+
+def test_a_task_of_ones_own_is_rated_and_says_that_its_true_rewards_are_not_known(watched):
+    result, _ = watched
+    assert [one.reward for one in result.state["rewards"]] == [0.0, 0.5, 1.0, 0.0]
+    assert result.ending == "world_ended" and result.trajectory.footer.scores.parts == {}
+
+
+def test_a_task_of_ones_own_without_a_domain_is_read_by_a_model():
+    asked = []
+
+    def answer(prompt, schema):
+        asked.append(prompt)
+        held = {"object": "key", "attributes": [{"name": "place", "value": "pocket"}]}
+        told = {"anchors": [], "milestones": {"objects": []}, "objects": [held]}
+        return {name: told[name] for name in schema["properties"]}
+
+    recording = [{"action": "take key", "observation": "You hold the key."}] * 2
+    mine = certigraph.Task(
+        benchmark="rewardprediction", id="mine", goal="have the key", constants={"recordings": [recording]}
+    )
+    context = certigraph.Context(chat=ScriptedChat(responder=answer))
+    final = statefactory.build(route=share).invoke({"task": mine}, context=context)
+    assert len(asked) == 4 and len(final["rewards"]) == 2  # a state and a goal a step
+    assert final["goal"].get("key") == final["factored"].get("key") is not None
 
 
 def test_a_watcher_hears_of_each_step_once(watched):

@@ -3,11 +3,16 @@ from random import Random
 import numpy as np
 import pytest
 
+from certigraph.adapters.context import Context
+from certigraph.adapters.reward_lora import flattened, load_tuned
 from certigraph.adapters.rewardprediction.rows import Pair, Recording, Reward, Row
-from certigraph.evaluation.rewardheads.lora import Recipe, flattened, train_lora
+from certigraph.evaluation.rewardheads.lora import Recipe, train_lora
 from certigraph.evaluation.rewardheads.samples import PER_TASK, Sample, ranked
-from certigraph.evaluation.rewardheads.triplets import Triplet, triplet_accuracy, triplets
+from certigraph.graphs import reward_head
+from certigraph.nodes.supervised import supervised
 from certigraph.state.endings import Fault
+from certigraph.state.records import Task
+from certigraph.state.rewarding import DOMAIN, RECORDINGS, Seen
 
 
 def pair(number=0, length=4):
@@ -34,48 +39,8 @@ def test_better_prefixes_stand_first_and_equal_ones_are_not_ranked():
 
 
 def test_a_prefix_is_flattened_with_its_goal():
-    text = flattened("light it", [Row(action="press", observation="lit", reward=Reward())])
+    text = flattened("light it", [Seen(action="press", observation="lit")])
     assert text == "<GOAL> light it </GOAL> --- <ACTION> press </ACTION> <STATE> lit </STATE>"
-
-
-class TestTriplets:
-    @pytest.fixture
-    def blocks(self):
-        rows = tuple(
-            Row(action="act", observation=text, reward=Reward())
-            for text in ("the red block is on the table.", "the red block is on top of the blue block.")
-        )
-        told = Recording(goal_description="the red block is on top of the blue block", trajectory=rows)
-        return Pair(domain="blocksworld", task="0", positive=told, negatives=(told,))
-
-    def test_the_negative_is_another_value_of_the_same_attribute_where_there_was_one(self, monkeypatch, blocks):
-        from certigraph.evaluation.rewardheads import triplets as module
-        from certigraph.state.factored import factored
-
-        class Reading:
-            def extract(self, state, goal, action, observation):
-                return factored({"red block": {"location": observation}, "door": {"state": "shut"}})
-
-        monkeypatch.setattr(module, "needed_factors", lambda task: Reading())
-        found = {one.anchor: one for one in triplets([blocks])}
-        first, second = (f"red block: location {row.observation}" for row in blocks.positive.trajectory)
-        assert found[first].contradiction == second and found[second].contradiction == first
-        assert found["door: state shut"].contradiction in (first, second)
-        assert all(one.paraphrase != one.anchor for one in found.values()) and len(found) == 3
-
-    def test_accuracy_is_the_share_whose_paraphrase_is_nearer(self):
-        class Encoder:
-            def encode_once(self, texts):
-                return np.array([{"a": (1, 0), "near": (0.8, 0.6), "far": (0, 1)}[t] for t in texts], dtype=np.float32)
-
-        right, wrong = Triplet("a", "near", "far"), Triplet("a", "far", "near")
-        assert triplet_accuracy(Encoder(), [right, right, right, wrong]) == 0.75
-        assert triplet_accuracy(Encoder(), [Triplet("a", "near", "near")]) == 0.0  # a tie is no success
-        assert triplet_accuracy(Encoder(), []) == 0.0
-
-    def test_an_unknown_domain_is_a_fault(self):
-        with pytest.raises(Fault, match="no symbolic extractor reads lamps"):
-            triplets([pair()])
 
 
 @pytest.mark.slow
@@ -121,8 +86,9 @@ class TestTraining:
 
 
 @pytest.mark.slow
-def test_the_lora_recipe_tunes_a_tiny_model_on_the_cpu(tmp_path):
+def test_the_lora_recipe_tunes_a_tiny_model_on_the_cpu_and_its_folder_rates(tmp_path):
     pytest.importorskip("peft")
+    import torch
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForSequenceClassification
 
@@ -142,15 +108,28 @@ def test_the_lora_recipe_tunes_a_tiny_model_on_the_cpu(tmp_path):
         num_labels=1,
         pad_token_id=1,
     )
+    torch.manual_seed(0)
     Qwen2ForSequenceClassification(config).save_pretrained(tmp_path)
     said = []
-    recipe = Recipe(rate=1e-2, epochs=3, tokens=64)
+    recipe = Recipe(rate=2e-2, epochs=8, tokens=64)
     folder = train_lora(
         [pair(n) for n in range(3)], tmp_path / "out", base=str(tmp_path), recipe=recipe, told=said.append
     )
     losses = [float(line.rpartition(" ")[2]) for line in said]
-    assert len(losses) == 3 and losses[-1] < losses[0]
-    assert (folder / "adapter_model.safetensors").is_file()
+    assert len(losses) == 8 and losses[-1] < losses[0]
+    steps = [[{"action": "press", "observation": f"The lamp is {seen}."}] for seen in ("lit 4", "dark 7")]
+    task = Task(benchmark="rewardprediction", id="m", goal="light the lamp", constants={RECORDINGS: steps, DOMAIN: "l"})
+    graph = reward_head.build(rate=supervised(head=str(folder)))
+    lit, dark = (one.reward for one in graph.invoke({"task": task}, context=Context())["rewards"])
+    assert 0 < dark < lit < 1
+
+
+@pytest.mark.slow
+def test_a_folder_that_holds_no_tuned_model_is_a_fault_with_the_command(tmp_path):
+    pytest.importorskip("peft")
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(Fault, match="certigraph rewards tune"):
+        load_tuned(tmp_path)
 
 
 @pytest.mark.slow

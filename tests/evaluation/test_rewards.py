@@ -1,28 +1,25 @@
 import json
+import time
 from collections import Counter
+from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
 
-from certigraph.adapters.context import Context
 from certigraph.adapters.rewardprediction.domains import Domain
-from certigraph.evaluation.rewards import dataset, rating
+from certigraph.evaluation.rewards import dataset
 from certigraph.evaluation.rewards.attempts import Dropped, attempts
+from certigraph.evaluation.rewards.building import build_all, command_of
 from certigraph.evaluation.rewards.dataset import Asked, build, chosen_domains
 from certigraph.evaluation.rewards.findings import told
 from certigraph.evaluation.rewards.keeping import COUNTS, DROPPED, read_counts
-from certigraph.evaluation.rewards.measuring import ROWS, measure
 from certigraph.evaluation.rewards.predictors import granularity_of, knows_the_goal, predictors
 from certigraph.evaluation.rewards.processes import in_processes
-from certigraph.evaluation.rewards.rating import Rated, rate_all, read_rated
-from certigraph.evaluation.rewards.reporting import PAGE
+from certigraph.evaluation.rewards.rating import Rated
 from certigraph.evaluation.rewards.sampling import levelled, queues
-from certigraph.evaluation.rewards.speed import timed
 from certigraph.evaluation.rewards.summary import EPIC, OVERALL, lines_of, stratified
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
-
-BASELINES = ("monotonic", "constant=monotonic:rate=constant")
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +92,35 @@ def test_a_benchmark_without_demonstrations_is_named(tmp_path: Path):
     assert set(chosen_domains(())) == {"alfworld", "blocksworld", "scienceworld", "textworld", "webshop"}
 
 
+def test_a_domain_without_its_data_is_told_in_a_line_and_the_others_are_built(tmp_path: Path, capsys):
+    (tmp_path / "no games").mkdir()
+    asked = [Asked("alfworld", data=str(tmp_path / "no games")), Asked("blocksworld", pairs=2)]
+    assert build_all(asked, tmp_path / "out", at_once=1, as_json=True) == 1
+    lost, built = json.loads(capsys.readouterr().out)
+    assert "no games" in lost["failed"] and "\n" not in lost["failed"]
+    assert (lost["built"], built["built"]) == (0, 2)
+
+
+def test_the_command_that_goes_on_asks_for_the_same():
+    asked = [Asked(name, seed=3, pairs=6, splits=("gen",), data="my data") for name in ("blocksworld", "webshop")]
+    assert command_of(asked, Path("out")) == (
+        "certigraph rewards build out --domain=blocksworld --domain=webshop --split=gen --pairs=6 --seed=3 "
+        "'--data=my data'"
+    )
+    assert command_of([Asked("webshop")], Path("out")) == "certigraph rewards build out --domain=webshop"
+
+
+@pytest.mark.slow
+def test_no_process_goes_on_once_its_outcome_is_not_waited_for():
+    began = time.monotonic()
+    for _, outcome in in_processes(time.sleep, [0.01, 30.0, 30.0], 2):
+        assert outcome is None
+        break
+    while active_children() and time.monotonic() - began < 20:
+        time.sleep(0.05)
+    assert not active_children()
+
+
 @pytest.mark.slow
 def test_a_process_that_dies_costs_its_own_piece():
     dying = "__import__('os')._exit(1)"
@@ -112,60 +138,6 @@ def test_predictors_are_named_with_their_operators():
         predictors(["sdp"])
     with pytest.raises(UnknownName, match="two predictors are called monotonic"):
         predictors(["monotonic", "monotonic"])
-
-
-@pytest.fixture
-def pairs(tmp_path: Path) -> Path:
-    build(Asked("blocksworld", pairs=8), tmp_path / "data")
-    return tmp_path / "data"
-
-
-def ids(pairs: Path) -> list[str]:
-    lines = (pairs / "blocksworld.jsonl").read_text().splitlines()
-    return [f"blocksworld/{json.loads(line)['task']}" for line in lines]
-
-
-@pytest.mark.slow
-def test_baselines_land_where_they_are_known_to(pairs: Path, tmp_path: Path):
-    assert measure(predictors(BASELINES), Context(data=str(pairs)), tmp_path / "out", as_json=True) == 0
-    rows = read_rated(tmp_path / "out" / ROWS)
-    monotonic, constant = lines_of(rows, ["monotonic", "constant"])
-    assert constant.figures[EPIC].mean == pytest.approx(0.7071, abs=1e-4)
-    assert 0.5 < monotonic.figures[EPIC].mean < 0.65
-    assert constant.difference is not None and constant.difference.mean > 0
-    page = (tmp_path / "out" / PAGE).read_text()
-    assert "0.707 " in page and "<svg" in page and "<script" not in page
-    assert {"table.csv", "bars.png", "curves.svg", "rows.jsonl"} <= {p.name for p in (tmp_path / "out").iterdir()}
-
-
-def test_a_measurement_goes_on_with_what_is_left(pairs: Path, tmp_path: Path):
-    methods, context, rows = predictors(BASELINES[:1]), Context(data=str(pairs)), tmp_path / "rows.jsonl"
-    names = [
-        f"blocksworld/{json.loads(line)['task']}" for line in (pairs / "blocksworld.jsonl").read_text().split("\n")[:3]
-    ]
-    rate_all(methods, names[:2], context, rows)
-    kept = rows.read_text()
-    rows.write_text(kept + '{"predictor": "mono')
-    asked: list[int] = []
-    assert rate_all(methods, names, context, rows, told=lambda done, failed: asked.append(done)) == []
-    assert asked == [3]
-    assert rows.read_text().startswith(kept) and len(read_rated(rows)) == 3
-
-
-class Broken:
-    def invoke(self, given, context):
-        raise RuntimeError("no idea")
-
-
-def test_what_cannot_be_rated_is_told_and_tried_again(pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    rows, context, methods = tmp_path / "rows.jsonl", Context(data=str(pairs)), predictors(BASELINES[:1])
-    with monkeypatch.context() as patched:
-        patched.setattr(rating, "_graph", lambda method: Broken())
-        failed = rate_all(methods, ids(pairs)[:1], context, rows)
-    assert [(one.pair, one.reason) for one in failed] == [(ids(pairs)[0], "RuntimeError: no idea")]
-    assert read_rated(rows) == []
-    assert rate_all(methods, ids(pairs)[:1], context, rows) == []
-    assert len(read_rated(rows)) == 1
 
 
 def row(predictor: str, pair: str, epic: float, **more: float) -> Rated:
@@ -205,9 +177,3 @@ def test_findings_say_whether_the_papers_order_holds():
     worse = [row("statefactory", "x/1", 0.9, final_positive=0.0), row("raw", "x/1", 0.8)]
     said = told(methods, lines_of(worse, ["statefactory", "raw"]), worse)
     assert "not the paper's order" in said[0] and "not in x" in said[-1]
-
-
-def test_speed_counts_trajectories(pairs: Path):
-    (method,) = predictors(["monotonic"])
-    found = timed(method, ids(pairs), Context(data=str(pairs)))
-    assert found is not None and found.trajectories == 16 and min(found.cold, found.warm) > 0

@@ -11,7 +11,7 @@ from certigraph.nodes import supervised as supervised_node
 from certigraph.nodes.judge_reward import BELIEF, OBSERVATION, WITHIN, judge_reward
 from certigraph.nodes.rate import constant
 from certigraph.nodes.supervised import supervised
-from certigraph.state.endings import Fault
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
 from certigraph.state.rewarding import DOMAIN, RECORDINGS, Seen, by_recording
 
@@ -39,9 +39,19 @@ def test_a_constant_prediction_is_one():
     assert rewards(monotonic.build(rate=constant)) == [[0.5, 0.5], [0.5, 0.5, 0.5, 0.5]]
 
 
-def test_a_task_without_recordings_is_told_how_to_have_some():
-    with pytest.raises(Fault, match="has no trajectory to predict rewards of"):
-        rewards(monotonic.graph, given=Task(benchmark="rewardprediction", id="x", goal="g"))
+@pytest.mark.parametrize("recordings", [None, [], [[]], [[], [{"observation": "o"}]], [[{"action": "a"}]], "a, b"])
+def test_a_task_without_recordings_is_told_how_to_have_some(recordings):
+    given = Task(benchmark="rewardprediction", id="x", goal="g", constants={RECORDINGS: recordings})
+    with pytest.raises(Fault, match="has no trajectory to predict rewards of") as fault:
+        rewards(monotonic.graph, given=given)
+    assert "\n" not in str(fault.value)
+
+
+def test_an_empty_goal_is_told():
+    with pytest.raises(Fault, match="task kitchen/1 has an empty goal"):
+        rewards(monotonic.graph, given=task(goal=" \n"))
+    with pytest.raises(UnknownName, match=r"no task 'kitchen/1'.*one of your own needs a goal"):
+        rewards(monotonic.graph, given=task(goal=""))
 
 
 class Judge:

@@ -1,5 +1,6 @@
 """ReAct with StateFactory's rewards: what is proposed, imagined and gained, and what the choice knows."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,23 @@ def test_the_best_gain_wins_and_of_equals_the_first_proposed():
     offered = {"a": 0.1, "b": 0.3, "c": 0.3, "d": -0.2}
     order = ranking([Appraisal(action=a, reward=0.5 + g, gain=g) for a, g in offered.items()])
     assert [one.action for one in order] == ["b", "c", "a", "d"]
+
+
+def test_a_way_back_is_taken_only_where_nothing_else_is_left():
+    back, on = (
+        Appraisal(action=a, reward=0.5, gain=g, seen=s) for a, g, s in [("back", 0.1, True), ("on", -0.2, False)]
+    )
+    assert [chosen([back, on]), chosen([back])] == ["on", "back"]
+
+
+def chosen(appraisals: list[Appraisal]) -> str:
+    return str(asyncio.run(greedy({"appraisals": appraisals}, None))["action"].text)  # type: ignore[arg-type, typeddict-item]
+
+
+def test_who_is_greedy_does_not_go_in_circles(tmp_path: Path):
+    result = played(react_reward.build(**RATING, propose=listed, choose=greedy), tmp_path, task="6-1", steps=8)
+    views = [turn.observation for turn in result.state["turns"]]
+    assert len(set(views)) == len(views) == 8
 
 
 def test_rehearsals_leave_the_live_world_alone(tmp_path: Path):

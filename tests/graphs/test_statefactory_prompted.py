@@ -155,7 +155,7 @@ async def goal_after(answers, goal, state, granularity="attribute"):
 class TestEdits:
     GOAL = factored({"apple": {"location": "fridge"}, "fridge": {"contents": "apple"}})
 
-    def edited(self, anchors, milestones=(), state=None):
+    def edited(self, anchors, milestones=(), state=None, goal=GOAL):
         import asyncio
 
         edits = {
@@ -163,7 +163,7 @@ class TestEdits:
             "milestones": {"objects": list(milestones)},
         }
         seen = factored({"apple 3": {"location": "table 1"}, "fridge 1": {}}) if state is None else state
-        return asyncio.run(goal_after([edits], self.GOAL, seen))
+        return asyncio.run(goal_after([edits], goal, seen))
 
     def test_an_anchor_renames_the_object_wherever_it_is_mentioned(self):
         assert self.edited([("apple", "apple 3")]) == factored(
@@ -172,6 +172,19 @@ class TestEdits:
 
     def test_an_anchor_to_what_was_not_seen_is_none(self):
         assert self.edited([("apple", "apple 9")]) == self.GOAL
+
+    def test_names_are_whole_words(self):
+        goal = factored({"pot": {"location": "potato shelf"}, "pot 12": {}})
+        assert self.edited([("pot", "pot 1")], state=factored({"pot 1": {}}), goal=goal) == factored(
+            {"pot 1": {"location": "potato shelf"}, "pot 12": {}}
+        )
+        assert self.edited([("pot", "pot 1")], state=factored({"pot 12": {}}), goal=goal) == goal
+
+    def test_two_names_of_one_object_become_one_that_lacks_nothing(self):
+        goal = factored({"apple": {"location": "fridge"}, "fruit": {"heat": "cold"}})
+        assert self.edited([("apple", "apple 3"), ("fruit", "apple 3")], goal=goal) == factored(
+            {"apple 3": {"location": "fridge", "heat": "cold"}}
+        )
 
     def test_an_anchor_twice_over_renames_once(self):
         assert self.edited([("apple", "apple 3"), ("apple", "apple 3")]).get("apple 3")
@@ -204,6 +217,31 @@ class TestHindsight:
         final = graph.invoke({"task": task(steps)}, context=Context(benchmark=Unrated(oracle)))
         assert final["goal"] == factored({"apple": {"location": "left hand"}})
         assert [one.reward for one in final["rewards"]] == [0.0, 1.0, 0.0]
+
+    def test_on_blocks_it_wants_what_the_expert_left_and_no_step_on_the_way(self):
+        def told(*lines):
+            return ", ".join(lines) + "."
+
+        apart = told("the red block is on the table", "the blue block is on the table", "the red block is clear")
+        held = told("the hand is currently holding the red block", "the blue block is on the table")
+        stacked = told("the red block is on top of the blue block", "the blue block is on the table")
+        oracle = [Seen(observation=apart), Seen(observation=held), Seen(observation=stacked)]
+        steps = [{"observation": text} for text in (apart, held, stacked)]
+        given = Task(benchmark="kitchen", id="b", goal="My goal is that the red block is on top of the blue block.")
+        given = given.model_copy(update={"constants": {DOMAIN: "blocksworld", RECORDINGS: [steps]}})
+        goals = []
+
+        async def noted(state, runtime):
+            goals.append(state["goal"])
+            return await matched(state, runtime)
+
+        context = Context(benchmark=Unrated(oracle))
+        for build in ({"interpret": offline_goal()}, {}):
+            statefactory.build(route=noted, **build).invoke({"task": given}, context=context)
+        offline, online = goals[:3], goals[3:]
+        wanted = factored({"red block": {"below": "blue block"}, "blue block": {"above": "red block"}})
+        assert offline == [wanted] * 3
+        assert online[-1] == wanted != online[0]  # until then the red block is wanted in the hand
 
     def test_without_an_experts_trajectory_it_is_a_fault(self):
         with pytest.raises(Fault, match="knows no expert's trajectory"):

@@ -1,4 +1,4 @@
-"""Supervised reward heads: train them on RewardPrediction's pairs, and see how they transfer between domains."""
+"""Supervised reward models: train them on RewardPrediction's pairs, and see how they transfer between domains."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from certigraph.adapters.embeddings import NAME
+from certigraph.adapters.reward_lora import BASE
+from certigraph.cli.rewarding import rewards_app
 from certigraph.evaluation.extras import TABLES, equipped
 
 Pairs = Annotated[str | None, typer.Argument(metavar="[DATA]", help="The pairs; else CERTIGRAPH_DATA's or generated.")]
@@ -31,6 +33,21 @@ def train_command(
 
     domains, most = domain or (), limit or None
     train(data, out, domains=domains, encoder=encoder, folds=folds, limit=most, seed=seed, told=typer.echo)
+
+
+@rewards_app.command("tune")
+def tune_command(
+    data: Pairs = None,
+    out: Annotated[Path, typer.Option(help="The tuned model's folder.")] = Path("tuned"),
+    base: Annotated[str, typer.Option(metavar="MODEL", help="A language model that is here already.")] = BASE,
+    domain: Domains = None,
+    limit: Limit = 0,
+    seed: Seed = 0,
+) -> None:
+    """Tune a language model by LoRA, on a GPU: `reward_head --swap rate=supervised:head=DIR` rates other domains."""
+    from certigraph.evaluation.rewardheads.command import tune_command as tune
+
+    tune(data, out, base=base, domains=domain or (), limit=limit or None, seed=seed, told=typer.echo)
 
 
 def transfer_command(

@@ -1,0 +1,206 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from certigraph.adapters.context import Context
+from certigraph.evaluation.rewardheads.transfer import Transfer
+from certigraph.evaluation.rewards import measuring, rating
+from certigraph.evaluation.rewards.dataset import Asked, build
+from certigraph.evaluation.rewards.digests import code_of, digest_of
+from certigraph.evaluation.rewards.measuring import ROWS, measure
+from certigraph.evaluation.rewards.predictors import predictors
+from certigraph.evaluation.rewards.rating import MOST_FAULTS, rate, rate_all, read_rated
+from certigraph.evaluation.rewards.reporting import PAGE, TRANSFER, write_transfer
+from certigraph.evaluation.rewards.speed import timed
+from certigraph.evaluation.rewards.summary import EPIC, lines_of
+from certigraph.graphs import monotonic
+from certigraph.state.endings import Fault, Interrupted
+
+BASELINES = ("monotonic", "constant=monotonic:rate=constant")
+
+
+@pytest.fixture(autouse=True)
+def generated(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    build(Asked("blocksworld", pairs=8), tmp_path / "data")
+    return tmp_path / "data"
+
+
+def ids(pairs: Path) -> list[str]:
+    lines = (pairs / "blocksworld.jsonl").read_text().splitlines()
+    return [f"blocksworld/{json.loads(line)['task']}" for line in lines]
+
+
+@pytest.mark.slow
+def test_baselines_land_where_they_are_known_to(pairs: Path, tmp_path: Path):
+    assert measure(predictors(BASELINES), Context(data=str(pairs)), tmp_path / "out", as_json=True) == 0
+    rows = read_rated(tmp_path / "out" / ROWS)
+    monotonic, constant = lines_of(rows, ["monotonic", "constant"])
+    assert constant.figures[EPIC].mean == pytest.approx(0.7071, abs=1e-4)
+    assert 0.5 < monotonic.figures[EPIC].mean < 0.65
+    assert constant.difference is not None and constant.difference.mean > 0
+    page = (tmp_path / "out" / PAGE).read_text()
+    assert "0.707 " in page and "<svg" in page and "<script" not in page
+    assert {"table.csv", "bars.png", "curves.svg", "rows.jsonl"} <= {p.name for p in (tmp_path / "out").iterdir()}
+
+
+def test_a_measurement_goes_on_with_what_is_left(pairs: Path, tmp_path: Path):
+    methods, context, rows = predictors(BASELINES[:1]), Context(data=str(pairs)), tmp_path / "rows.jsonl"
+    names = [
+        f"blocksworld/{json.loads(line)['task']}" for line in (pairs / "blocksworld.jsonl").read_text().split("\n")[:3]
+    ]
+    rate_all(methods, names[:2], context, rows)
+    kept = rows.read_text()
+    rows.write_text(kept + '{"predictor": "mono')
+    asked: list[int] = []
+    assert rate_all(methods, names, context, rows, told=lambda done, failed: asked.append(done)) == []
+    assert asked == [3]
+    assert rows.read_text().startswith(kept) and len(read_rated(rows)) == 3
+
+
+def test_an_encoder_that_is_not_here_is_told_before_anything_is_rated(pairs: Path, tmp_path: Path):
+    with pytest.raises(Fault, match="no encoder 'nowhere' is here") as fault:
+        measure(predictors(BASELINES, ["nowhere"]), Context(data=str(pairs)), tmp_path / "out")
+    assert "\n" not in str(fault.value) and not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_matrix_of_transfer_is_on_the_page_of_its_folder(pairs: Path, tmp_path: Path):
+    done = Transfer(domains=("blocksworld", "webshop"), trained=("blocksworld",), distances=((0.312, 0.437),))
+    write_transfer(done, tmp_path / "out")
+    assert Transfer.model_validate_json((tmp_path / "out" / TRANSFER).read_text()) == done
+    assert (tmp_path / "out" / "heat.png").is_file()
+    for out, carried in (("out", True), ("bare", False)):
+        measure(predictors(BASELINES[:1]), Context(data=str(pairs)), tmp_path / out, limit=2, as_json=True)
+        assert ("How far supervised heads carry" in (tmp_path / out / PAGE).read_text()) is carried
+
+
+class Broken:
+    def invoke(self, given, context):
+        raise RuntimeError("no idea")
+
+
+def test_what_cannot_be_rated_is_told_and_tried_again(pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    rows, context, methods = tmp_path / "rows.jsonl", Context(data=str(pairs)), predictors(BASELINES[:1])
+    with monkeypatch.context() as patched:
+        patched.setattr(rating, "_graph", lambda method: Broken())
+        failed = rate_all(methods, ids(pairs)[:1], context, rows)
+    assert [(one.pair, one.reason) for one in failed] == [(ids(pairs)[0], "RuntimeError: no idea")]
+    assert read_rated(rows) == []
+    assert rate_all(methods, ids(pairs)[:1], context, rows) == []
+    assert len(read_rated(rows)) == 1
+
+
+class Silent:
+    """Has no usable answer but for every third pair."""
+
+    def __init__(self, usable: bool):
+        self.asked, self.usable = 0, usable
+
+    def invoke(self, given, context):
+        self.asked += 1
+        if self.usable and self.asked % MOST_FAULTS == 0:
+            return monotonic.graph.invoke(given, context=context)
+        raise Fault("model", "it gave no Rated in 3 tries")
+
+
+def test_a_model_that_fails_at_some_pairs_costs_those_and_one_that_never_answers_stops_it(
+    pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    context, methods = Context(data=str(pairs)), predictors(BASELINES[:1])
+    for usable in (True, False):
+        graph = Silent(usable)
+        monkeypatch.setattr(rating, "_graph", lambda method, graph=graph: graph)
+        if usable:
+            assert len(rate_all(methods, ids(pairs)[:6], context, tmp_path / "rows.jsonl")) == 4
+            assert len(read_rated(tmp_path / "rows.jsonl")) == 2
+        else:
+            with pytest.raises(Fault, match="after 3 pairs in a row: it gave no Rated"):
+                rate_all(methods, ids(pairs), context, tmp_path / "rows.jsonl")
+            assert graph.asked == MOST_FAULTS
+
+
+def test_a_row_is_of_the_models_and_of_the_code_that_read_the_pair(monkeypatch: pytest.MonkeyPatch):
+    monotone, factory = predictors(["monotonic", "statefactory"])
+
+    def digests(method, **context):
+        code_of.cache_clear()
+        return digest_of(method, Context(**context), "blocksworld", "a pair")
+
+    first = {method.name: digests(method) for method in (monotone, factory)}
+    assert digests(factory) == first["statefactory"] != first["monotonic"]
+    assert digests(monotone, roles={"judge": "scripted:first"}) != first["monotonic"]
+    monkeypatch.setattr(Path, "read_text", lambda path, **how: "changed")
+    assert digests(monotone) == first["monotonic"]
+    assert digests(factory) != first["statefactory"]
+    code_of.cache_clear()
+
+
+def test_a_measurement_that_is_interrupted_goes_on_to_the_same_figures(
+    pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    methods, context, left = predictors(BASELINES), Context(data=str(pairs)), [4]
+
+    def interrupted(piece):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return rate(piece)
+
+    monkeypatch.setattr(measuring, "_speeds", lambda *args: [])
+    monkeypatch.setattr(measuring, "report", lambda methods, benchmark, rows, *more: rows)
+    monkeypatch.setattr(measuring, "print_told", lambda told, out, as_json: None)
+    with monkeypatch.context() as patched:
+        patched.setattr(rating, "rate", interrupted)
+        with pytest.raises(Interrupted, match="goes on"):
+            measure(methods, context, tmp_path / "cut", limit=3, as_json=True)
+    assert len(read_rated(tmp_path / "cut" / ROWS)) == 4
+    for out in ("cut", "whole"):
+        assert measure(methods, context, tmp_path / out, limit=3, as_json=True) == 0
+    cut, whole = (
+        [row.model_copy(update={"seconds": 0}) for row in read_rated(tmp_path / out / ROWS)] for out in ("cut", "whole")
+    )
+    assert cut == whole and len(cut) == 6
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from certigraph.adapters.context import Context
+from certigraph.evaluation.rewards.predictors import predictors
+from certigraph.evaluation.rewards.rating import rate_all
+if __name__ == "__main__":
+    data, rows, names = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
+    def told(done, failed):
+        if done == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+    rate_all(predictors(["monotonic"]), names, Context(data=data), rows, at_once=2, told=told)
+"""
+
+
+@pytest.mark.slow
+def test_a_measurement_that_is_killed_between_pairs_goes_on(pairs: Path, tmp_path: Path):
+    script, rows, names = tmp_path / "killed.py", tmp_path / "rows.jsonl", ids(pairs)
+    script.write_text(KILLED)
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    command = [sys.executable, str(script), str(pairs), str(rows), *names]
+    assert subprocess.run(command, env=env, timeout=120, check=False).returncode == -signal.SIGKILL
+    kept = read_rated(rows)
+    assert len(kept) == 3
+    assert rate_all(predictors(BASELINES[:1]), names, Context(data=str(pairs)), rows) == []
+    assert read_rated(rows)[:3] == kept and sorted(row.pair for row in read_rated(rows)) == sorted(names)
+
+
+def test_speed_counts_trajectories(pairs: Path):
+    (method,) = predictors(["monotonic"])
+    found = timed(method, ids(pairs), Context(data=str(pairs)))
+    assert found is not None and found.trajectories == 16 and min(found.cold, found.warm) > 0
