@@ -10,12 +10,11 @@ import typer
 from rich.console import Console
 
 from certigraph.cli.comparing import ablate_command, compare_command
-from certigraph.cli.heads import train_command, transfer_command
+from certigraph.cli.heads import rewards_app
 from certigraph.cli.indexing import index_command
 from certigraph.cli.judging import judge_command
 from certigraph.cli.looking import anatomy_command, export_command, figures_command, graph_command, list_command
 from certigraph.cli.measuring import bench_command, eval_command, score_command
-from certigraph.cli.rewarding import rewards_app
 from certigraph.cli.running import report_command, resume_command, run_command
 from certigraph.cli.studying import study_app
 from certigraph.state.endings import Fault, Interrupted, UnknownName
@@ -51,8 +50,6 @@ app = typer.Typer(
 for name, command in COMMANDS.items():
     app.command(name)(command)
 app.add_typer(study_app, name="study")
-rewards_app.command("train")(train_command)
-rewards_app.command("transfer")(transfer_command)
 app.add_typer(rewards_app, name="rewards")
 
 

@@ -18,6 +18,7 @@ Limit = Annotated[int, typer.Option(min=0, help="Pairs of each domain, the first
 Seed = Annotated[int, typer.Option(help="Of weights and orders.")]
 
 
+@rewards_app.command("train")
 def train_command(
     data: Pairs = None,
     out: Annotated[Path, typer.Option(help="The file of the heads.")] = Path("head.npz"),
@@ -50,6 +51,7 @@ def tune_command(
     tune(data, out, base=base, domains=domain or (), limit=limit or None, seed=seed, told=typer.echo)
 
 
+@rewards_app.command("transfer")
 def transfer_command(
     data: Pairs = None,
     domain: Domains = None,
