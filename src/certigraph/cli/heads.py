@@ -10,6 +10,8 @@ from certigraph.adapters.reward_lora import BASE
 from certigraph.cli.rewarding import rewards_app
 from certigraph.evaluation.extras import TABLES, equipped
 
+__all__ = ["rewards_app"]
+
 Pairs = Annotated[str | None, typer.Argument(metavar="[DATA]", help="The pairs; else CERTIGRAPH_DATA's or generated.")]
 Domains = Annotated[list[str] | None, typer.Option(metavar="BENCHMARK", help="Again for more; else all.")]
 Encoder = Annotated[str, typer.Option(help="Whose sentence vectors are the features.")]
