@@ -55,16 +55,20 @@ def factors_of(task: Task) -> Factors | None:
 
     The world is the one that `constants["domain"]` names, else the task's own benchmark.
     """
-    return _loaded(str(task.constants.get(DOMAIN, task.benchmark)))
+    return _loaded(_world(task))
 
 
 def needed_factors(task: Task) -> Factors:
     """The same. Raises Fault("data") where there is none, saying what to do."""
     found = factors_of(task)
     if found is None:
-        world, known = task.constants.get(DOMAIN, task.benchmark), ", ".join(sorted(FACTORS))
+        world, known = _world(task), ", ".join(sorted(FACTORS))
         raise Fault("data", f"no symbolic extractor reads {world}, only {known}; use extract=prompted_state")
     return found
+
+
+def _world(task: Task) -> str:
+    return str(task.constants.get(DOMAIN, task.benchmark)).partition(":")[0]  # all configurations have one wording
 
 
 @lru_cache(maxsize=16)
