@@ -30,6 +30,8 @@ from certigraph.graphs import plan_and_solve, react, reflexion
 from certigraph.state.records import Action, Observation, Task, Usage
 from certigraph.state.trajectory import Footer
 
+pytestmark = pytest.mark.slow  # whole runs of the one-shot baselines
+
 TASKS = 30
 GRAPHS = ("react", "plan_and_solve", "reflexion")
 DAY = {"days": 1, "current_city": "from A to B", "breakfast": "-"}

@@ -12,6 +12,8 @@ from certigraph.evaluation.bench.world import Ladder
 from certigraph.evaluation.run import run
 from certigraph.state.endings import Fault
 
+pytestmark = pytest.mark.slow  # timed loops
+
 RUNGS = 12
 
 

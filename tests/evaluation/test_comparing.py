@@ -38,6 +38,8 @@ from certigraph.state.endings import Fault, Interrupted, UnknownName
 from certigraph.state.records import Scores, Task, Usage
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 
+pytestmark = pytest.mark.slow  # whole comparisons
+
 ROOT = Path(__file__).parents[2]
 TASKS = ("3-0", "4-0")
 
