@@ -70,7 +70,7 @@ class TextWorld:
 
     def _observation(self, text: str, *, gain: float = 0.0, accepted: bool = True) -> Observation:
         now = self._live
-        data = {"score": now.score, "max_score": now.most}
+        data = {"points": now.score, "most": now.most}
         return Observation(text=text, accepted=accepted, reward=gain, done=now.over, solved=now.won, data=data)
 
 
