@@ -100,6 +100,6 @@ def _stacked(samples: Sequence[Sample], seed: int) -> tuple[Any, list[int], list
         starts.append(starts[-1] + len(one.rewards))
     if len(samples) < FEWEST or not orders:
         told = f"{len(samples)} tasks with {len(orders)} pairs of steps of different worth train no reward head"
-        raise Fault("data", f"{told}: give more tasks, of several folds, with positive and negative trajectories")
+        raise Fault("data", f"{told}: give more tasks, with negative trajectories too, or fewer folds: --folds 2")
     stacked = import_module("numpy").concatenate([one.features for one in samples])
     return stacked, [a for a, _ in orders], [b for _, b in orders]

@@ -5,6 +5,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import typer
+
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.context import Context
 from certigraph.adapters.embeddings import needed_encoder
@@ -30,7 +32,7 @@ def measure(
     context: Context,
     out: Path,
     *,
-    split: str = "",
+    domains: Sequence[str] = (),
     limit: int = 0,
     at_once: int = 1,
     as_json: bool = False,
@@ -42,7 +44,7 @@ def measure(
         Fault: there are no pairs, an encoder that is named is not here, or the model answers nothing usable.
     """
     benchmark: Any = load_benchmark(BENCHMARK, context.data)
-    pairs = _chosen([task.id for task in benchmark.tasks(split)], limit)
+    pairs = _chosen([task.id for domain in domains or ("",) for task in benchmark.tasks(domain)], limit)
     for name in filter(None, map(encoder_of, methods)):
         needed_encoder(name)
     out.mkdir(parents=True, exist_ok=True)
@@ -58,6 +60,8 @@ def measure(
             )
         wanted = {digest(Piece(method, pair, context)) for method in methods for pair in pairs}
         rows = list({row.digest: row for row in read_rated(out / ROWS) if row.digest in wanted}.values())
+        if not as_json:
+            typer.echo("timing predictors: a minute or two; what is rated is kept", err=True)
         speeds = _speeds(methods, pairs, context, rows, out / SPEEDS)
         found = probed(methods, [benchmark.pairs[pair] for pair in pairs], out / PROBES)
     except KeyboardInterrupt:

@@ -28,8 +28,9 @@ def finish(result: Result, *, as_json: bool) -> None:
 
 
 def _handed_in(result: Result) -> bool:
-    """Whether the agent handed an answer in by itself: all that a method without a goal to certify can do."""
-    return result.ending == WORLD_ENDED and bool(result.scores and result.scores.parts.get("answered"))
+    """Whether an answer, or rewards, were handed in by the method itself: all that one without a goal can do."""
+    answered = bool(result.scores and result.scores.parts.get("answered"))
+    return result.ending == WORLD_ENDED and (answered or bool(result.state.get("rewards")))
 
 
 def _progress(result: Result) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def measure_command(
         Named, typer.Option(help="GRAPH, GRAPH:SLOT=OPERATOR+..., NAME=...; again for more; the first is the base.")
     ] = None,
     encoder: Annotated[Named, typer.Option(help="StateFactory by this sentence encoder too; again for more.")] = None,
-    domain: Annotated[str, typer.Option(metavar="BENCHMARK", help="Only its pairs.")] = "",
+    domain: Annotated[Named, typer.Option(metavar="BENCHMARK", help="Only its pairs; again for more.")] = None,
     limit: Annotated[int, typer.Option(min=0, help="Pairs of each domain, the first ones; 0: all.")] = 0,
     model: Model = "scripted:expert",
     role: Roles = None,
@@ -57,4 +57,6 @@ def measure_command(
 
     methods = predictors(predictor or (), encoder or ())
     context = context_from(model, role, str(data), budget, "rewardprediction", cache)
-    raise typer.Exit(measure(methods, context, out, split=domain, limit=limit, at_once=at_once, as_json=as_json))
+    raise typer.Exit(
+        measure(methods, context, out, domains=domain or (), limit=limit, at_once=at_once, as_json=as_json)
+    )
