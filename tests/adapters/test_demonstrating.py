@@ -7,11 +7,12 @@ import pytest
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.context import Context
-from certigraph.adapters.demonstrating import MOST_TEXT, demonstrated
+from certigraph.adapters.demonstrating import demonstrated
 from certigraph.adapters.models.instances import minimal
 from certigraph.adapters.models.schemas import schema_of
 from certigraph.adapters.models.situation import Situation, situated
 from certigraph.adapters.protocols import Responder
+from certigraph.adapters.stretches import MOST_TEXT
 from certigraph.evaluation.run import run
 from certigraph.nodes.assess import Completion
 from certigraph.nodes.planner import Next
