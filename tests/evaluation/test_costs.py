@@ -29,6 +29,8 @@ from certigraph.evaluation.statistics import changed
 from certigraph.state.records import Scores, Task, Usage
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 
+pytestmark = pytest.mark.slow  # whole comparisons
+
 TASKS = ("3-0", "4-0")
 
 

@@ -21,6 +21,8 @@ from certigraph.state.endings import Fault
 from certigraph.state.records import Observation, Scores, Step, Task, Usage
 from certigraph.state.trajectory import Event, Footer, Header, assembled
 
+pytestmark = pytest.mark.slow  # whole runs, drawn
+
 FRICTION = "inclined-plane-friction-named-surfaces"
 RESET = {"history": []}
 
