@@ -15,14 +15,14 @@ from langgraph.types import Checkpointer
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Operator
 from certigraph.graphs.assembly import add_path, assemble
-from certigraph.nodes import acting_slots, appraising_slots
+from certigraph.graphs.react import after_act
+from certigraph.graphs.react_reward import rating_of
+from certigraph.nodes import appraising_slots
 from certigraph.nodes import tree_slots as slots
 from certigraph.nodes.act import act, reset
 from certigraph.nodes.appraise import appraise
 from certigraph.nodes.candidates import propose_actions
-from certigraph.nodes.factorise import extract_state, interpret_goal
 from certigraph.nodes.imagine import rehearsed
-from certigraph.nodes.route import route
 from certigraph.nodes.tree import backpropagate, most_visited, select
 from certigraph.state.gathering import ending
 from certigraph.state.run import RunInput
@@ -45,11 +45,6 @@ def after_route(state: State, runtime: Runtime[Context]) -> str:
 def after_backup(state: State, runtime: Runtime[Context]) -> str:
     """`again` while simulations are left and no way to the goal is found, else `decide`."""
     return "again" if state["searching"] else "decide"
-
-
-def after_act(state: State, runtime: Runtime[Context]) -> str:
-    """`over` when the episode is, else `continue`."""
-    return "over" if acting_slots.over(state, runtime) else "continue"
 
 
 class Operators(TypedDict, total=False):
@@ -79,8 +74,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     Raises:
         TypeError: a keyword names no slot.
     """
-    rating = {"extract": extract_state, "interpret": interpret_goal, "route": route()}
-    rating |= {slot: operators[slot] for slot in rating if slot in operators}  # type: ignore[literal-required]
+    rating = rating_of(operators)
     defaults = {
         "reset": reset,
         **rating,

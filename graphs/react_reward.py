@@ -5,17 +5,17 @@ chooses knowing what each would gain. Its world model is by default a copy of th
 information: `imagine=predicted` has the model foresee outcomes itself.
 """
 
-from typing import TypedDict, Unpack
+from collections.abc import Mapping
+from typing import TypedDict, Unpack, cast
 
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime
 from langgraph.types import Checkpointer
 
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Operator
 from certigraph.graphs.assembly import add_path, assemble
-from certigraph.nodes import acting_slots
+from certigraph.graphs.react import after_act
 from certigraph.nodes import appraising_slots as slots
 from certigraph.nodes.act import act, reset
 from certigraph.nodes.appraise import appraise
@@ -45,11 +45,6 @@ SLOTS = (
 )
 
 
-def after_act(state: State, runtime: Runtime[Context]) -> str:
-    """`over` when the episode is, else `continue`."""
-    return "over" if acting_slots.over(state, runtime) else "continue"
-
-
 class Operators(TypedDict, total=False):
     """The keywords of `build`."""
 
@@ -75,8 +70,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     Raises:
         TypeError: a keyword names no slot.
     """
-    rating = {"extract": extract_state, "interpret": interpret_goal, "route": route()}
-    rating |= {slot: operators[slot] for slot in rating if slot in operators}  # type: ignore[literal-required]
+    rating = rating_of(operators)
     defaults = {
         "reset": reset,
         **rating,
@@ -91,6 +85,12 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     add_path(builder, *(slot.name for slot in SLOTS))
     builder.add_conditional_edges("act", after_act, {"continue": "extract", "over": END})
     return builder.compile(checkpointer=checkpointer, name="react_reward")
+
+
+def rating_of(operators: Mapping[str, object]) -> dict[str, Operator]:
+    """The operators that rate: StateFactory's, unless others are given by their slots."""
+    usual = {"extract": extract_state, "interpret": interpret_goal, "route": route()}
+    return {slot: cast(Operator, operators.get(slot, operator)) for slot, operator in usual.items()}
 
 
 graph = build()

@@ -11,8 +11,8 @@ from certigraph.adapters.loops import off_loop
 from certigraph.adapters.matching import shortlist
 from certigraph.adapters.protocols import Operator
 from certigraph.adapters.rehearsing import rehearse
+from certigraph.nodes.situation import queries
 from certigraph.nodes.specs import factory
-from certigraph.state.acting import REFUSED
 from certigraph.state.appraising import LookaheadView
 from certigraph.state.endings import Fault
 
@@ -43,13 +43,6 @@ def shortlisted(*, k: int = WIDTH) -> Operator:
         return {"candidates": tuple(nearest)}
 
     return shortlisted
-
-
-def queries(state: LookaheadView) -> list[str]:
-    """What the relevant actions are similar to."""
-    thoughts = [turn.thought for turn in state["turns"][-1:] if turn.thought]
-    wanted = [advice for advice in state["advice"] if not advice.startswith(REFUSED)]
-    return [state["assignment"], *thoughts, *wanted][:6]
 
 
 async def _listing(state: LookaheadView, runtime: Runtime[Context]) -> list[str]:

@@ -16,8 +16,8 @@ from certigraph.adapters.matching import ranked
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.prompting import listed, prompt, quoted
 from certigraph.adapters.protocols import Operator
-from certigraph.nodes.candidate_lists import WIDTH, queries
-from certigraph.nodes.situation import told
+from certigraph.nodes.candidate_lists import WIDTH
+from certigraph.nodes.situation import queries, told
 from certigraph.nodes.specs import factory
 from certigraph.state.appraising import LookaheadView
 

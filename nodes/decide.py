@@ -16,10 +16,10 @@ from certigraph.adapters.models.ask import ask, choose, deliberate
 from certigraph.adapters.prompting import listed, prompt, quoted
 from certigraph.adapters.protocols import Operator
 from certigraph.nodes.pursue import pursue
-from certigraph.nodes.situation import decided
+from certigraph.nodes.situation import decided, queries
 from certigraph.nodes.special import specialised
 from certigraph.nodes.specs import factory
-from certigraph.state.acting import REFUSED, DecideView
+from certigraph.state.acting import DecideView
 from certigraph.state.records import Action, Arguments
 
 ACCEPT, MATCHES = 0.9, 5
@@ -58,7 +58,7 @@ async def _thought_and_action(state: DecideView, runtime: Runtime[Context]) -> d
     if actions and len(actions) <= most:
         return await _choosing(state, actions, runtime)
     if actions and getattr(benchmark_of(state["task"], runtime), "shortlists", False):
-        return await _choosing(state, await candidates(_queries(state), runtime, most), runtime)
+        return await _choosing(state, await candidates(queries(state), runtime, most), runtime)
     return await _matching(state, runtime, accept=ACCEPT, most=MATCHES)
 
 
@@ -102,12 +102,6 @@ async def _written(state: DecideView, runtime: Runtime[Context]) -> tuple[str, s
     question = prompt(runtime, decided(state, "Write the action as the world's rules say."))
     answer = await ask(question, Thought, role="executor", runtime=runtime)
     return answer.thought, answer.action
-
-
-def _queries(state: DecideView) -> list[str]:
-    thoughts = [turn.thought for turn in state["turns"][-1:] if turn.thought]
-    wanted = [advice for advice in state["advice"] if not advice.startswith(REFUSED)]
-    return [state["assignment"], *thoughts, *wanted][:6]
 
 
 def _action_of(thought: str, action: str, written: str = "") -> dict[str, Any]:

@@ -36,7 +36,8 @@ def reward_guided(*, k: int = WIDTH, asks: bool = False, imagines: bool = False)
         imagines: the model foresees the outcomes; otherwise a copy of the simulator does, which is privileged.
     """
     propose, imagine = propose_actions(k=k), predicted if imagines else rehearsed
-    rate, choose = route(), _chooser(asks=asks)
+    rate = route()
+    choose: Operator = choose_by_reward if asks else greedy
     judge = appraise(extract=extract_state, interpret=interpret_goal, route=rate)
 
     async def reward_guided(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -49,10 +50,6 @@ def reward_guided(*, k: int = WIDTH, asks: bool = False, imagines: bool = False)
         return {"action": (await choose(offered, runtime))["action"]}
 
     return reward_guided
-
-
-def _chooser(*, asks: bool) -> Operator:
-    return choose_by_reward if asks else greedy
 
 
 def _ahead(state: RealizeView) -> LookaheadView:

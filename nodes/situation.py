@@ -1,7 +1,7 @@
-"""What ReAct's agent is told before it decides, for the operators that share its prompt."""
+"""What ReAct's agent goes by before it decides, for the operators that share its prompt and its shortlist."""
 
 from certigraph.adapters.prompting import listed, quoted, shown
-from certigraph.state.acting import DecideView
+from certigraph.state.acting import REFUSED, DecideView
 
 MOST_VIEW = 900
 """Characters of the world's view in a prompt; with them a prompt stays near 600 tokens beyond its shared opening."""
@@ -18,6 +18,13 @@ def told(state: DecideView, question: str) -> str:
 def decided(state: DecideView, choice: str) -> str:
     """The same with ReAct's own question: a thought, then one action of a choice."""
     return _material(QUESTION, state, choice)
+
+
+def queries(state: DecideView) -> list[str]:
+    """What the relevant actions are similar to: the assignment, the latest thought, and advice that refuses nothing."""
+    thoughts = [turn.thought for turn in state["turns"][-1:] if turn.thought]
+    wanted = [advice for advice in state["advice"] if not advice.startswith(REFUSED)]
+    return [state["assignment"], *thoughts, *wanted][:6]
 
 
 def _material(form: str, state: DecideView, choice: str = "") -> str:
