@@ -23,8 +23,10 @@ async def certify(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
         digest=state["attempts"][-1].digest,
         evidence=state["verdict"].evidence,
         restores=_restored(targets),
+        finding=state["verdict"].finding,
+        forced=state["verdict"].forced,
     )
-    # Neither a return nor what is done again after it refills the replan budget: a run could return for ever.
+    # Neither a return, nor what is done again after it, nor what was forced refills the replan budget.
     replans = 0 if _gains([*state["certificates"], certificate]) else state["replans"]
     return {"certificates": [certificate], "head": head + len(targets), "tried": 0, "replans": replans}
 
@@ -32,7 +34,7 @@ async def certify(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
 def _gains(certificates: Sequence[Certificate]) -> bool:
     """Whether the latest certificate goes beyond everything that was certified before."""
     if all(c.restores is None for c in certificates):
-        return True
+        return not certificates[-1].forced
     *before, after = (len(s.predicates) for s in certified_states(certificates))
     return after > max(before)
 

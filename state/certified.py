@@ -2,7 +2,14 @@
 
 from collections.abc import Sequence
 
-from certigraph.state.records import Action, Certificate, Predicate, Record
+from certigraph.state.records import Action, Certificate, Finding, Predicate, Record
+
+
+class Known(Record):
+    """A finding, and the policy that let it pass where none of it is certified."""
+
+    finding: Finding
+    forced: str = ""
 
 
 class CertifiedState(Record):
@@ -12,6 +19,8 @@ class CertifiedState(Record):
     actions: tuple[Action, ...] = ()
     evidence: tuple[str, ...] = ()
     """What bears out each action, as its certificate has it."""
+    known: tuple[Known, ...] = ()
+    """The findings of certificates; those that were forced are handed on too, and marked."""
 
 
 class Transition(Record):
@@ -37,27 +46,39 @@ def certified_state(certificates: Sequence[Certificate]) -> CertifiedState:
     if any(c.restores is not None for c in certificates):
         return certified_states(certificates)[-1]
     # Asked for at every superstep, and made of records that are valid already.
+    certified = [c for c in certificates if not c.forced]
     return CertifiedState.model_construct(
-        predicates=tuple(p for c in certificates for p in c.targets),
-        actions=tuple(c.action for c in certificates),
-        evidence=tuple(c.evidence for c in certificates),
+        predicates=tuple(p for c in certified for p in c.targets),
+        actions=tuple(c.action for c in certified),
+        evidence=tuple(c.evidence for c in certified),
+        known=tuple(k for c in certificates for k in _known(c)),
     )
 
 
 def transitions(certificates: Sequence[Certificate]) -> list[Transition]:
-    """The certified transitions in order."""
+    """The certified transitions in order; none where a policy forced a target."""
     states = certified_states(certificates)
     return [
         Transition(before=before, action=c.action, after=after, depth=c.depth, step=c.step)
         for before, c, after in zip(states, certificates, states[1:], strict=False)
+        if not c.forced
     ]
 
 
 def _after(states: Sequence[CertifiedState], certificate: Certificate) -> CertifiedState:
     if certificate.restores is not None:
         return states[certificate.restores]
+    known = states[-1].known + _known(certificate)
+    if certificate.forced:
+        return states[-1].model_copy(update={"known": known})
     return CertifiedState(
         predicates=states[-1].predicates + certificate.targets,
         actions=(*states[-1].actions, certificate.action),
         evidence=(*states[-1].evidence, certificate.evidence),
+        known=known,
     )
+
+
+def _known(certificate: Certificate) -> tuple[Known, ...]:
+    found = certificate.finding
+    return (Known.model_construct(finding=found, forced=certificate.forced),) if found else ()

@@ -67,11 +67,23 @@ class Observation(Record):
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
 
+class Finding(Record):
+    """What a step of an inquiry came to, in words, and the sources that bear it out or say otherwise."""
+
+    about: str
+    text: str
+    sources: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    dispute: str = ""
+    """What the sources `against` say instead."""
+
+
 class Verdict(Record):
     """How many consecutive predicates at the head of the plan hold (SDP Eq. 3); 0 means the target is unmet.
 
     `exhausted` says that no further attempt can help: the run ends there. `looked` says that the action only gathered
-    evidence, which is no try at the target: it does not count against the budget of attempts.
+    evidence, which is no try at the target: it does not count against the budget of attempts. `forced` names the policy
+    that lets the target pass although it was refused: the run goes on, and nothing is certified by it.
     """
 
     depth: int = Field(ge=0)
@@ -79,6 +91,8 @@ class Verdict(Record):
     evidence: str = ""
     exhausted: bool = False
     looked: bool = False
+    finding: Finding | None = None
+    forced: str = ""
 
 
 class Step(Record):
@@ -102,8 +116,9 @@ class Certificate(Record):
     """One certified transition: the action that made `targets` hold at world step `step` (1-based).
 
     The states before and after are not stored but folded from the certificates (`certified_states`), so that a
-    checkpoint stays small. `evidence` is what the verdict named as bearing it out, `restores` the certified state that
-    the transition returned to.
+    checkpoint stays small. `evidence` and `finding` are what the verdict named as bearing it out, `restores` the
+    certified state that the transition returned to. One that a policy `forced` only moves the cursor: it adds its
+    finding to what is known, marked, and nothing to what is certified.
     """
 
     step: int = Field(ge=1)
@@ -113,6 +128,8 @@ class Certificate(Record):
     digest: str
     evidence: str = ""
     restores: int | None = None
+    finding: Finding | None = None
+    forced: str = ""
 
     @property
     def depth(self) -> int:

@@ -121,7 +121,7 @@ def ending(state: SDPState) -> str:
     """Why a run that reached the graph's end ended."""
     plan, head, verdict = state.get("plan"), state.get("head", 0), state.get("verdict")
     if plan and head >= len(plan):
-        return GOAL
+        return GAVE_UP if state["certificates"][-1].forced else GOAL
     if forced := forced_ending(state):
         return forced
     if (verdict and verdict.exhausted) or stopped(state):

@@ -19,7 +19,7 @@ ARROWS = {
     "graphs": {"nodes", "adapters", "state"},
     "evaluation": {"graphs", "nodes", "adapters", "state"},
 }
-SHARED_ADAPTERS = {"metrics", "models", "multihop", "retrieval", "searching"}
+SHARED_ADAPTERS = {"metrics", "models", "multihop", "research", "retrieval", "searching", "web"}
 """Folders under adapters/ that are no benchmark and may be imported by all of them."""
 
 MODULE = re.compile(r"certigraph(\.\w+)+(:\w+)?")
@@ -40,6 +40,8 @@ HEAVY = (
     "alfworld",
     "textworld",
     "spacy",
+    "trafilatura",
+    "protego",
 )
 
 
