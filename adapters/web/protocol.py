@@ -51,4 +51,6 @@ class SearchProvider(Protocol):
 class PageSource(Protocol):
     """Where pages are read. Methods block for a bounded time and never raise for what a page or server does."""
 
-    def page(self, url: str) -> Page | Unreadable: ...
+    def page(self, url: str) -> Page | Unreadable:
+        """The page of an http or https URL, or why there is none."""
+        ...
