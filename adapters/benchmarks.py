@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 BENCHMARKS = {
     "alfworld": "certigraph.adapters.alfworld.benchmark:ALFWorld",
+    "ask": "certigraph.adapters.assistantbench.own:OwnQuestion",
+    "assistantbench": "certigraph.adapters.assistantbench.benchmark:AssistantBench",
     "blocksworld": "certigraph.adapters.blocksworld.benchmark:BlocksWorld",
     "hotpotqa": "certigraph.adapters.hotpotqa.benchmark:HotpotQA",
     "locomo": "certigraph.adapters.locomo.benchmark:LoCoMo",
@@ -29,6 +31,7 @@ BENCHMARKS = {
     "swe_qa": "certigraph.adapters.swe_qa.benchmark:SweQA",
     "textworld": "certigraph.adapters.textworld.benchmark:TextWorldBenchmark",
     "travelplanner": "certigraph.adapters.travelplanner.benchmark:TravelPlanner",
+    "web": "certigraph.adapters.assistantbench.generated.benchmark:GeneratedWeb",
     "webshop": "certigraph.adapters.webshop.benchmark:WebShop",
 }
 

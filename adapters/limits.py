@@ -6,7 +6,7 @@ from certigraph.adapters.protocols import Limits
 
 PAPER_LIMITS: Mapping[str, Limits] = {
     "alfworld": Limits(steps=50, options=60),
-    "assistantbench": Limits(attempts=3, replans=2, steps=30, subqueries=5),
+    "assistantbench": Limits(attempts=3, replans=2, steps=30, subqueries=5, excerpt=3_000),
     "blocksworld": Limits(),
     "hotpotqa": Limits(attempts=3, replans=2, steps=20, passages=10, nodes=4),
     "hotpotqa:interactive": Limits(attempts=3, replans=2, steps=30, passages=10, nodes=4),

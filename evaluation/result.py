@@ -4,10 +4,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from certigraph.state.certified import CertifiedState, Transition, certified_states, transitions
+from certigraph.evaluation.report.standing import standing
+from certigraph.evaluation.report.words import with_passed
+from certigraph.state.certified import CertifiedState, Known, Transition, certified_state, certified_states, transitions
 from certigraph.state.endings import GOAL
 from certigraph.state.reading import read_trajectory
-from certigraph.state.records import Certificate, Scores, Usage
+from certigraph.state.records import Certificate, Predicate, Scores, Usage
 from certigraph.state.trajectory import Trajectory
 
 
@@ -21,7 +23,7 @@ class Result:
     def __repr__(self) -> str:
         """The outcome at a glance."""
         certified, planned = len(self.states[-1].predicates), len(self.state.get("plan", []))
-        told = f", {certified} of {planned} certified" if planned else ""
+        told = with_passed(f", {certified} of {planned} certified", len(self.uncertified)) if planned else ""
         return f"Result({self.ending}{told}, {str(self.folder)!r})"
 
     @cached_property
@@ -31,7 +33,7 @@ class Result:
 
     @property
     def certificates(self) -> list[Certificate]:
-        """The certified transitions as they were issued."""
+        """The certified transitions as they were issued, and the passes that a policy `forced` among them."""
         certificates: list[Certificate] = self.state.get("certificates", [])
         return certificates
 
@@ -48,7 +50,18 @@ class Result:
     @property
     def credit(self) -> list[int]:
         """The integer that Validate returned for each certified transition: its cascade depth."""
-        return [c.depth for c in self.certificates]
+        return [c.depth for c in self.certificates if not c.forced]
+
+    @property
+    def findings(self) -> list[Known]:
+        """What the steps came to and by which sources, in order; `forced` names the policy that let one pass."""
+        return list(certified_state(self.certificates).known)
+
+    @property
+    def uncertified(self) -> list[Predicate]:
+        """The predicates that a policy let pass."""
+        certificates = self.certificates
+        return [p for i in sorted(standing(certificates)) if certificates[i].forced for p in certificates[i].targets]
 
     @property
     def terminated(self) -> bool:

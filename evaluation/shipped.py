@@ -17,6 +17,7 @@ from certigraph.nodes.decide import decide, decide_freely, execute
 from certigraph.nodes.decompose import decompose, undivided
 from certigraph.nodes.extract import freeform, structured
 from certigraph.nodes.factorise import extract_state, interpret_goal
+from certigraph.nodes.forcing import abstain, force_accept, force_pass, unforced
 from certigraph.nodes.gaps import either, gap_gate
 from certigraph.nodes.gate import exhaustion_gate, no_gate, smooth_gate
 from certigraph.nodes.generate import generate
@@ -75,6 +76,7 @@ SEARCHES = ("pbai", "ircot", "memgpt", "iter_retgen", "hypotheses")
 GRAPHS = {name: f"certigraph.graphs.{name}" for name in METHODS + SEARCHES + REWARDS + PARTS}
 
 OPERATORS: dict[str, Callable[..., Any]] = {
+    "abstain": abstain,
     "act": act,
     "aggregate": aggregate,
     "always_pass": always_pass,
@@ -93,6 +95,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "explore": explore,
     "extract_state": extract_state,
     "filtered": filtered,
+    "force_accept": force_accept,
+    "force_pass": force_pass,
     "freeform": freeform,
     "gain_insights": gain_insights,
     "gap_gate": gap_gate,
@@ -141,6 +145,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "symbolic_goal": symbolic_goal,
     "symbolic_state": symbolic_state,
     "undivided": undivided,
+    "unforced": unforced,
     "unrevised": unrevised,
     "validate": validate,
 }
@@ -150,5 +155,5 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 def must_take_answers(what: str, benchmark: Benchmark) -> None:
     """Raises UnknownName where a benchmark has no questions: what searches for answers has nothing to do there."""
     if not getattr(benchmark, "answers", False):
-        told = "hotpotqa, locomo, musique and swe_qa do"
+        told = "assistantbench, hotpotqa, locomo, musique, swe_qa and web do"
         raise UnknownName(f"{what} searches for an answer, and {benchmark.name} takes none; {told}")

@@ -51,9 +51,9 @@ def noted(text: str, known: Sequence[Known]) -> Action:
     return _with(answer(text), known)
 
 
-def handed_in(text: str, known: Sequence[Known]) -> Action:
-    """Hand an answer in, with the findings that it stands on."""
-    return _with(finish(text), known)
+def handed_in(text: str, known: Sequence[Known], **args: JsonValue) -> Action:
+    """Hand an answer in, with the findings that it stands on; `policy` in `args` says what made it do."""
+    return _with(finish(text, **args), known)
 
 
 def carrying(known: Sequence[Known]) -> Arguments:

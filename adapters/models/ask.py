@@ -1,7 +1,7 @@
 """The one way to ask a model: prompt, schema, role -> a validated answer, every try counted."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from langchain_core.language_models import BaseChatModel
@@ -52,13 +52,13 @@ class _Form(NamedTuple, Generic[A]):
     name: str
     schema: Schema | None
     read: Callable[[str], A]
-    tokens: int | None = None
-    """Most tokens of an answer in prose; None: as many as the model takes."""
+    settings: Mapping[str, float] = {}
+    """How the model is to answer where that is not its own way: `max_tokens`, `temperature`."""
 
     @property
     def key(self) -> str:
         """What tells it from other forms in the cache of replies."""
-        return f"{self.name}:{self.tokens}" if self.tokens else self.name
+        return ":".join([self.name, *(f"{name}={value}" for name, value in self.settings.items())])
 
 
 class _UnusableError(Exception):
@@ -69,21 +69,25 @@ class _UnusableError(Exception):
         super().__init__(f"{reason}; it said {text[:SHOWN]!r}")
 
 
-async def ask(prompt: Prompt, schema: type[T], *, role: str, runtime: Runtime[Context]) -> T:
-    """Ask the model of a role for an instance of a pydantic type.
+async def ask(
+    prompt: Prompt, schema: type[T], *, role: str, runtime: Runtime[Context], temperature: float | None = None
+) -> T:
+    """Ask the model of a role for an instance of a pydantic type, at its own temperature unless one is given.
 
     Raises:
         LimitReached: the run's budget has no room for another call.
         Fault: the endpoint failed, or no answer in three tries was an instance.
     """
     shape = schema_of(schema)
-    form = _Form(schema.__name__, shape, lambda text: schema.model_validate(parse(text, shape)))
+    settings = {} if temperature is None else {"temperature": temperature}
+    form = _Form(schema.__name__, shape, lambda text: schema.model_validate(parse(text, shape)), settings)
     return await _answer(prompt, form, role, runtime)
 
 
 async def ask_text(prompt: Prompt, *, role: str, runtime: Runtime[Context], tokens: int | None = None) -> str:
     """Ask the model of a role for prose, cut off after `tokens` where given. Raises as `ask` does."""
-    return await _answer(prompt, _Form("text", None, str.strip, tokens), role, runtime)
+    settings = {"max_tokens": tokens} if tokens else {}
+    return await _answer(prompt, _Form("text", None, str.strip, settings), role, runtime)
 
 
 async def choose(prompt: Prompt, options: Sequence[str], *, role: str, runtime: Runtime[Context]) -> str:
@@ -134,7 +138,7 @@ async def _try(model: BaseChatModel, messages: list[BaseMessage], form: _Form[A]
     call = Call(role=role, model=model_label(model), schema_name=form.name)
     with meter.calling():
         try:
-            reply = await place.find() or await send(model, messages, form.name, form.schema, form.tokens)
+            reply = await place.find() or await send(model, messages, form.name, form.schema, form.settings)
         except (Fault, asyncio.CancelledError) as lost:
             meter.charge(call.model_copy(update={"failure": str(lost) or "cancelled"}))
             raise

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from time import perf_counter
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -38,16 +39,23 @@ class Reply(NamedTuple):
 
 
 async def send(
-    model: BaseChatModel, messages: list[BaseMessage], name: str, schema: Schema | None, tokens: int | None = None
+    model: BaseChatModel,
+    messages: list[BaseMessage],
+    name: str,
+    schema: Schema | None,
+    settings: Mapping[str, float],
 ) -> Reply:
-    """Send one request, with the schema that the answer must fit, or None for prose of at most `tokens`.
+    """Send one request, with the schema that the answer must fit, or None for prose; `settings` go to the endpoint.
 
     Raises:
         Fault: the endpoint cannot be reached, refuses the request or failed itself.
     """
     started = perf_counter()
     try:
-        message = await (_prose(model, messages, tokens) if schema is None else _invoke(model, messages, name, schema))
+        if schema is None:
+            message = await model.ainvoke(messages, **settings)  # type: ignore[arg-type]
+        else:
+            message = await _invoke(model, messages, name, schema, settings)
     except Exception as error:
         if (completion := getattr(error, "completion", None)) is not None:
             return _cut_off(completion, perf_counter() - started)
@@ -65,21 +73,19 @@ def written(schema: Schema) -> str:
     return f"Answer with one JSON value that fits this JSON schema, and with nothing else:\n{json.dumps(schema)}"
 
 
-async def _prose(model: BaseChatModel, messages: list[BaseMessage], tokens: int | None) -> AIMessage:
-    return await model.ainvoke(messages, max_tokens=tokens) if tokens else await model.ainvoke(messages)
-
-
-async def _invoke(model: BaseChatModel, messages: list[BaseMessage], name: str, schema: Schema) -> AIMessage:
+async def _invoke(
+    model: BaseChatModel, messages: list[BaseMessage], name: str, schema: Schema, settings: Mapping[str, Any]
+) -> AIMessage:
     if id(model) in _SCHEMALESS:
-        return await model.ainvoke(_with_schema(messages, schema))
+        return await model.ainvoke(_with_schema(messages, schema), **settings)
     form = {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": False}}
     try:
-        return await model.ainvoke(messages, response_format=form)
+        return await model.ainvoke(messages, response_format=form, **settings)
     except Exception as error:
         # TypeError: a model whose client has no such argument
         if getattr(error, "status_code", None) not in _REFUSALS and not isinstance(error, TypeError):
             raise
-        message = await model.ainvoke(_with_schema(messages, schema))
+        message = await model.ainvoke(_with_schema(messages, schema), **settings)
         _SCHEMALESS[id(model)] = model
         return message
 

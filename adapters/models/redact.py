@@ -9,6 +9,9 @@ from urllib.parse import quote, quote_plus
 
 MASK = "[redacted]"
 
+KEYS = ("OPENAI_API_KEY", "SERPER_API_KEY", "BRAVE_API_KEY")
+"""The variables that hold keys."""
+
 SHORTEST = 8
 """Keys below this many characters are placeholders ("none"): masking them would only spoil text."""
 
@@ -20,13 +23,13 @@ _LOOKS_SECRET = (
 
 
 def redact(text: str) -> str:
-    """Mask the value of OPENAI_API_KEY in its usual encodings, and what looks like a key or a password in a URL."""
-    return _pattern(os.environ.get("OPENAI_API_KEY", "")).sub(MASK, text)
+    """Mask the values of KEYS in their usual encodings, and what looks like a key or a password in a URL."""
+    return _pattern(tuple(os.environ.get(name, "") for name in KEYS)).sub(MASK, text)
 
 
 @lru_cache(maxsize=4)
-def _pattern(key: str) -> re.Pattern[str]:
-    forms = _encodings(key) if len(key) >= SHORTEST else set()
+def _pattern(keys: tuple[str, ...]) -> re.Pattern[str]:
+    forms = {form for key in keys if len(key) >= SHORTEST for form in _encodings(key)}
     longest_first = sorted(forms, key=len, reverse=True)
     return re.compile("|".join([*map(re.escape, longest_first), *_LOOKS_SECRET]))
 

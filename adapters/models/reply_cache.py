@@ -8,10 +8,9 @@ import asyncio
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
@@ -21,16 +20,11 @@ from certigraph.adapters.models.chat import model_label
 from certigraph.adapters.models.endpoint import NO_USAGE, Reply
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.state.endings import Fault
-
-T = TypeVar("T")
+from certigraph.adapters.sqlite_cache import CacheFile
 
 FILE = "replies.sqlite"
 LAYOUT = 1
 """Version of the file's layout, as SQLite's user_version."""
-
-PATIENCE = 60.0
-"""Seconds to wait for another process that writes."""
 
 
 class Kept(NamedTuple):
@@ -47,12 +41,12 @@ class Kept(NamedTuple):
         """
         if self.file is None:
             return None
-        return await asyncio.to_thread(_at, self.file, lambda replies: _read(replies, self.key))
+        return await asyncio.to_thread(_file(self.file).use, lambda replies: _read(replies, self.key))
 
     async def keep(self, reply: Reply) -> None:
         """Keep a reply that could be used. Raises as `find` does."""
         if self.file is not None and not reply.cached:
-            await asyncio.to_thread(_at, self.file, lambda replies: _write(replies, self.key, reply))
+            await asyncio.to_thread(_file(self.file).use, lambda replies: _write(replies, self.key, reply))
 
 
 def kept(
@@ -76,33 +70,14 @@ def kept(
     return Kept(Path(context.cache).expanduser() / FILE, hashlib.sha256(plain.encode()).hexdigest())
 
 
-def _at(file: Path, work: Callable[[sqlite3.Connection], T]) -> T:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(file, timeout=PATIENCE, isolation_level=None)) as replies:
-            _laid_out(replies)
-            return work(replies)
-    except (sqlite3.Error, OSError, ValueError, KeyError, TypeError) as error:
-        fix = "delete it, or name another folder: --cache FOLDER"
-        raise Fault("data", f"{file} cannot serve as a cache of replies ({error}): {fix}") from error
-
-
-def _laid_out(replies: sqlite3.Connection) -> None:
-    if _version(replies) == LAYOUT:
-        return
-    with replies:
-        replies.execute("BEGIN IMMEDIATE")  # of several processes that come first, one lays it out
-        if _version(replies) == LAYOUT:
-            return
-        if _version(replies) or replies.execute("SELECT 1 FROM sqlite_master").fetchone():
-            raise ValueError("another program's or another version's file")
-        replies.execute("CREATE TABLE replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL)")
-        replies.execute(f"PRAGMA user_version = {LAYOUT}")
-
-
-def _version(replies: sqlite3.Connection) -> int:
-    [version] = replies.execute("PRAGMA user_version").fetchone()
-    return int(version)
+def _file(path: Path) -> CacheFile:
+    return CacheFile(
+        path,
+        tables="CREATE TABLE replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL)",
+        version=LAYOUT,
+        what="a cache of replies",
+        fix="delete it, or name another folder: --cache FOLDER",
+    )
 
 
 def _read(replies: sqlite3.Connection, key: str) -> Reply | None:

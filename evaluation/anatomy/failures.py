@@ -17,7 +17,10 @@ CERTIFIED = "goal certified"
 NO_PLAN = "no target"
 """Where a run stopped that ended before it had a target."""
 
-ELSEWHERE = (CERTIFIED, NO_PLAN)
+FORCED = "goal forced"
+"""Where a run stopped that stopped nowhere either: a policy let its goal pass, uncertified."""
+
+ELSEWHERE = (CERTIFIED, FORCED, NO_PLAN)
 
 CAUSES = {
     "none": "solved without a fault, and the goal certified where the method certifies",
@@ -62,7 +65,8 @@ def _stops(frames: Frames) -> pd.DataFrame:
     runs = predicated(frames)
     stops = frames.predicates.loc[frames.predicates["stopped"], [*KEY, "kind", "place"]]
     failed = runs[~runs["solved"]].merge(stops, on=list(KEY), how="left")
-    elsewhere = failed["ending"].eq(GOAL).map({True: CERTIFIED, False: NO_PLAN})
+    untold = (failed["forced"] > 0).map({True: FORCED, False: NO_PLAN})
+    elsewhere = untold.mask(failed["ending"].eq(GOAL), CERTIFIED)
     quarters = [QUARTERS[min(int(4 * place), 3)] if place == place else None for place in failed["place"]]  # noqa: PLR0124
     quarter = pd.Series(quarters, index=failed.index, dtype="object").fillna(elsewhere)
     kinds = [kind for kind in frames.predicates["kind"].unique() if kind not in ELSEWHERE]

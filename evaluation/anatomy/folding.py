@@ -58,6 +58,11 @@ class Certified(NamedTuple):
         """Whether it returned to an earlier certified state instead of discharging predicates of the task."""
         return self.record.get("restores") is not None
 
+    @property
+    def forced(self) -> bool:
+        """Whether a policy let its predicates pass, which certifies none."""
+        return bool(self.record.get("forced"))
+
 
 class Exhaustion(NamedTuple):
     """The first time all tries at a target were used up: cursor and plan length then."""
@@ -104,7 +109,7 @@ class Fold:
         return self.tries[self.fresh :]
 
     def standing(self) -> frozenset[int]:
-        """Which certificates still hold at the end: those that no return went behind."""
+        """Which certificates and passes still hold at the end: those that no return went behind."""
         states: list[tuple[int, ...]] = [()]
         for place, certificate in enumerate(self.certificates):
             to = certificate.record.get("restores")
@@ -121,7 +126,8 @@ class Fold:
         rejected = sum(t.target == first for t in self.open_tries()[:-1])
         self.certificates.append(Certified(record, rejected, self.since))
         self.since, self.fresh = Cost(), len(self.tries)
-        self.decided.add(self.fresh - 1)
+        if not self.certificates[-1].forced:
+            self.decided.add(self.fresh - 1)
 
 
 def folded_graphs(events: Iterable[Event]) -> Sequence[Fold]:

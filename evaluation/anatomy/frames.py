@@ -19,7 +19,7 @@ RUNS: Columns = {
     **dict.fromkeys(("graph", "model", "ending"), "str"),
     "score": "float64",
     "solved": "bool",
-    **dict.fromkeys(("certified", "planned", "replans", "steps", "attempts"), "Int64"),
+    **dict.fromkeys(("certified", "forced", "planned", "replans", "steps", "attempts"), "Int64"),
     **dict.fromkeys(("certificates", "cascades", "returns", "first_exhaustion", "planned_then"), "Int64"),
     "evidence_found": "float64",
     "horizon": "float64",
@@ -59,16 +59,18 @@ class Frames(NamedTuple):
     Of graphs without predicates `attempts` and `predicates` have no rows, and `runs` has nothing under their columns.
 
     runs: `score` from 0 to 1, `solved` at 1; `ending` is `interrupted` where none is on record. `certified` predicates
-        hold at the end, `planned` are those and the ones left open (returns to earlier states, and what they undid, are
-        neither). `certificates` are transitions, `cascades` those with more than one predicate, `returns` those that
-        restored a state. `first_exhaustion` is the cursor when all tries at a target were used up for the first time,
-        `planned_then` the plan's length at that moment. `steps` are the world's, `seconds` wall-clock inside nodes,
-        `tokens` those of prompts and answers. `horizon` is the task's length, called `horizon_name`.
+        hold at the end, `forced` ones a policy let pass uncertified, `planned` are both and the ones left open (returns
+        to earlier states, and what they undid, are neither). `certificates` are transitions, `cascades` those with more
+        than one predicate, `returns` those that restored a state. `first_exhaustion` is the cursor when all tries at a
+        target were used up for the first time, `planned_then` the plan's length at that moment. `steps` are the
+        world's, `seconds` wall-clock inside nodes, `tokens` those of prompts and answers. `horizon` is the task's
+        length, called `horizon_name`.
     attempts: `number` counts the tries at one target from 1, `depth` is the verdict's, `step` the world step.
-    predicates: `status` is `certified`, `undone` (certified, then returned from), `return` (to an earlier state) or
-        `open`; `place` the position as a part of the plan, 0 to 1. Of certified ones `depth` is that of the whole
-        transition, `leads` marks its first predicate, `rejected` counts the tries at it that failed, and `steps`,
-        `calls` and `tokens` were spent since the certificate before, shared out evenly in a cascade.
+    predicates: `status` is `certified`, `undone` (certified, then returned from), `forced` (let pass by a policy),
+        `dropped` (let pass, then returned from), `return` (to an earlier state) or `open`; `place` the position as a
+        part of the plan, 0 to 1. Of certified ones `depth` is that of the whole transition, `leads` marks its first
+        predicate, `rejected` counts the tries at it that failed, and `steps`, `calls` and `tokens` were spent since the
+        certificate or pass before, shared out evenly in a cascade.
         `stopped` marks the target that the run had when it ended without its goal.
     nodes: what each node of a run spent, superseded work included; `executions` counts how often it ran.
     """

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from math import nan
 from typing import Any, NamedTuple
 
-from certigraph.evaluation.anatomy.folding import Cost, Fold, Plain, folded_graphs, is_return, kind_of
+from certigraph.evaluation.anatomy.folding import Certified, Cost, Fold, Plain, folded_graphs, is_return, kind_of
 from certigraph.evaluation.anatomy.horizon import horizon_of
 from certigraph.state.endings import GOAL
 from certigraph.state.states import state_type
@@ -79,12 +79,13 @@ def _run(trajectory: Trajectory, planned: int | None) -> Row:
 def _progress(folds: Sequence[Fold], predicates: list[Row]) -> Row:
     """What a run with predicates has besides."""
     states = Counter(row["status"] for row in predicates)
-    certificates = [certificate for folded in folds for certificate in folded.certificates]
+    certificates = [certificate for folded in folds for certificate in folded.certificates if not certificate.forced]
     moves = [certificate for certificate in certificates if not certificate.returns]
     exhaustion = next((folded.exhaustion for folded in folds if folded.exhaustion), None)
     return {
         "certified": states["certified"],
-        "planned": states["certified"] + states["open"],
+        "forced": states["forced"],
+        "planned": states["certified"] + states["forced"] + states["open"],
         "replans": sum(folded.replans for folded in folds),
         "attempts": sum(len(folded.tries) for folded in folds),
         "certificates": len(certificates),
@@ -118,7 +119,7 @@ def _predicates(folded: Fold, ending: str) -> Iterator[Row]:
     standing = folded.standing()
     for place, certificate in enumerate(folded.certificates):
         depth, position = len(certificate.targets), certificate.record["position"]
-        status = "return" if certificate.returns else "certified" if place in standing else "undone"
+        status = _status(certificate, stands=place in standing)
         share = [amount / depth for amount in certificate.cost]
         for nth, target in enumerate(certificate.targets):
             spent = dict(zip(Cost._fields, share, strict=True))
@@ -131,6 +132,14 @@ def _predicates(folded: Fold, ending: str) -> Iterator[Row]:
         status = "return" if is_return(target) else "open"
         known = {"status": status, "leads": False, "rejected": rejected, "stopped": stopped}
         yield {**_predicate(target, position, len(folded.plan)), **known}
+
+
+def _status(certificate: Certified, *, stands: bool) -> str:
+    if certificate.returns:
+        return "return"
+    if certificate.forced:
+        return "forced" if stands else "dropped"
+    return "certified" if stands else "undone"
 
 
 def _predicate(target: Plain, position: int, length: int) -> Row:

@@ -18,11 +18,11 @@ from certigraph.state.trajectory import Header, Trajectory, total
 def to_atif(trajectory: Trajectory) -> dict[str, Any]:
     """The ATIF document of a run, finished or not.
 
-    One agent step for every action with what was said about it: target, verdict and certificate are in its `extra`,
-    the world's answer is the result of its tool call. Planning and learning are steps of their own. A step in which no
-    model was asked has `llm_call_count` 0. A sub-task that a graph of its own worked on is a document of its own, whose
-    cost the final metrics of the run's include. Times are seconds since the run, or its latest resume, began
-    (`extra.t`).
+    One agent step for every action with what was said about it: target, verdict and certificate are in its `extra`
+    (`passed` in the place of a certificate where a policy forced the target), the world's answer is the result of its
+    tool call. Planning and learning are steps of their own. A step in which no model was asked has `llm_call_count` 0.
+    A sub-task that a graph of its own worked on is a document of its own, whose cost the final metrics of the run's
+    include. Times are seconds since the run, or its latest resume, began (`extra.t`).
 
     Raises:
         Fault: the header's date is none.

@@ -7,7 +7,7 @@ from typing import Any
 from certigraph.evaluation.exporting.rounds import Round, rounds
 from certigraph.evaluation.exporting.scopes import solved_in
 from certigraph.evaluation.exporting.told import silent, told, tool_arguments, tool_name
-from certigraph.state.records import Usage
+from certigraph.state.records import Certificate, Usage
 from certigraph.state.trajectory import Event
 
 Names = Mapping[str, str]
@@ -78,7 +78,8 @@ def _extra(part: Round) -> dict[str, Any]:
         "target": part.target if part.action else None,
         "predicate": attempt and attempt.target.as_json(),
         "verdict": attempt and attempt.verdict.model_dump(mode="json"),
-        "certificate": certificate and {**certificate.as_json(), "depth": certificate.depth},
+        "certificate": certificate and not certificate.forced and _with_depth(certificate),
+        "passed": certificate and certificate.forced and certificate.as_json(),
         "plan": part.update.get("plan") or part.update.get("outline"),
         "approval": part.update.get("approval"),
         "subtask": part.update.get("subtask"),
@@ -88,6 +89,10 @@ def _extra(part: Round) -> dict[str, Any]:
         "failed": part.failed or None,
     }
     return {name: fact for name, fact in facts.items() if fact}
+
+
+def _with_depth(certificate: Certificate) -> dict[str, Any]:
+    return {**certificate.as_json(), "depth": certificate.depth}
 
 
 def _metrics(usage: Usage, part: Round) -> dict[str, Any]:

@@ -39,10 +39,14 @@ SCHEMA = pa.schema(
         "accepted": FLAG,
         "reward": pa.float64(),
         "certified": FLAG,
+        "forced": TEXT,
         "r_cert": COUNT,
         "predicates": TEXTS,
         "restores": COUNT,
         "reason": TEXT,
+        "finding": TEXT,
+        "sources": TEXTS,
+        "against": TEXTS,
         "next_state": TEXTS,
         "done": FLAG,
         "truncated": FLAG,
@@ -65,6 +69,8 @@ episode: from 1; a sub-task that a graph of its own worked on is one, and `subta
 t: the action's number in its episode, from 0. trial: the run's number among repetitions of its task.
 r_cert: the reward for certified progress, the cascade depth k: how many predicates the action discharged; 0 where
     Validate refused; null where nothing was validated. predicates: the k of them.
+forced: the policy that let the target pass, which certifies nothing: r_cert is 0 and the state stays as it was.
+finding, sources, against: what the action was judged to have found, the URLs that bear it out, and those that do not.
 reward: the world's own.
 done, truncated: of an episode's last row one of the two is true, of the others none. done: the world was done after it
     or the goal was certified; truncated: the episode stopped without either. A run may go on in a world that was done.

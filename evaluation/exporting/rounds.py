@@ -15,7 +15,7 @@ class Round:
     """Consecutive events of one purpose.
 
     `episode` counts from 1; `target` is what the agent worked for, in words: the predicate at the head of the plan, or
-    a subtask; empty where it had none. `head` counts the predicates of the plan that were certified before.
+    a subtask; empty where it had none. `head` counts the predicates of the plan that were certified or let pass.
     """
 
     def __init__(self, episode: int, aim: "_Aim", events: tuple[Event, ...]) -> None:
@@ -71,7 +71,7 @@ class Round:
 
     @property
     def certificate(self) -> Certificate | None:
-        """The certificate that the attempt earned."""
+        """The certificate that the attempt earned; one that a policy `forced` says so."""
         return next((Certificate.model_validate(c) for c in self.update.get("certificates", ())), None)
 
 

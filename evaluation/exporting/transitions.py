@@ -114,13 +114,20 @@ def _action(move: Move) -> dict[str, Any]:
 
 def _judged(part: Round) -> dict[str, Any]:
     attempt, certificate = part.attempt, part.certificate
-    refused = attempt is not None and attempt.verdict.depth == 0
+    forced = certificate.forced if certificate else ""
+    earned = None if forced else certificate
+    refused = bool(forced) or (attempt is not None and attempt.verdict.depth == 0)
+    found = attempt.verdict.finding if attempt else None
     return {
-        "certified": certificate is not None,
-        "r_cert": certificate.depth if certificate else 0 if refused else None,
-        "predicates": [predicate.text for predicate in certificate.targets] if certificate else [],
+        "certified": earned is not None,
+        "forced": forced or None,
+        "r_cert": earned.depth if earned else 0 if refused else None,
+        "predicates": [predicate.text for predicate in earned.targets] if earned else [],
         "restores": certificate.restores if certificate else None,
         "reason": attempt.verdict.reason if attempt else None,
+        "finding": found.text if found else None,
+        "sources": list(found.sources) if found else [],
+        "against": list(found.against) if found else [],
     }
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from certigraph.evaluation.report.episodes import Episodes
 from certigraph.evaluation.report.rated import Rating
-from certigraph.evaluation.report.standing import standing
+from certigraph.evaluation.report.standing import standing, tally
 from certigraph.evaluation.report.task_graph import TaskGraph
 from certigraph.state.records import Certificate
 from certigraph.state.trajectory import Event, Footer, Header, Line, Resumed, assembled
@@ -59,8 +59,8 @@ class Watched:
 
     @property
     def whole(self) -> int:
-        """Predicates that stand certified and those still to come."""
-        return self.standing + max(len(self.plan) - self.head, 0)
+        """Predicates that stand certified or were let pass, and those still to come."""
+        return self.standing + self.passed + max(len(self.plan) - self.head, 0)
 
     def _begin(self) -> None:
         graph = self.header.graph if self.header else ""
@@ -70,7 +70,7 @@ class Watched:
         self.certificates: list[Certificate] = []
         self.certified: dict[int, Certificate] = {}
         self.undone: set[int] = set()
-        self.standing = 0
+        self.standing = self.passed = 0
         self.reason = ""
         self.cost: float | None = None
 
@@ -110,14 +110,16 @@ class Watched:
         self.tried, self.reason = 0, ""
         self.certificates.append(certificate)
         self.certified |= dict.fromkeys(_positions(certificate), certificate)
-        if certificate.restores is None:
-            self.standing += certificate.depth
-        else:
+        if certificate.restores is not None:
             self._return()
+        elif certificate.forced:
+            self.passed += certificate.depth
+        else:
+            self.standing += certificate.depth
 
     def _return(self) -> None:
         kept = standing(self.certificates)
-        self.standing = sum(self.certificates[index].depth for index in kept)
+        self.standing, self.passed = tally(self.certificates)
         gone = (c for index, c in enumerate(self.certificates) if index not in kept and c.restores is None)
         self.undone = {position for certificate in gone for position in _positions(certificate)}
 

@@ -109,8 +109,10 @@ def _of_tasks(run: Watched, steps: int | None) -> dict[str, str]:
 
 def _of_plan(run: Watched, steps: int | None) -> dict[str, str]:
     graded = {"score": f"{run.episodes.now.reported:g}"} if run.episodes.graded else {}
+    passed = {"uncertified": f"{run.passed}"} if run.passed else {}
     return {
         "certified": f"{run.standing}/{run.whole}",
+        **passed,
         **graded,
         "steps": _of(run.steps, step_limit(run, steps)),
         "replans": f"{run.replans}",

@@ -7,10 +7,13 @@ from certigraph.evaluation.live.fold import Watched
 from certigraph.evaluation.live.plain_tasks import task_lines
 from certigraph.evaluation.live.rewards import reward_lines
 from certigraph.evaluation.report.episode import Episode, Refused, Taken
-from certigraph.evaluation.report.html import counted
+from certigraph.evaluation.report.html import clipped, counted
+from certigraph.evaluation.report.words import in_a_line, passed_by, with_passed
 from certigraph.state.lessons import Lesson
-from certigraph.state.records import Certificate
+from certigraph.state.records import Certificate, Finding
 from certigraph.state.trajectory import Event, Footer, Line
+
+LONGEST_FINDING = 60
 
 
 def plain_lines(run: Watched, line: Line) -> Iterator[str]:
@@ -24,20 +27,30 @@ def plain_lines(run: Watched, line: Line) -> Iterator[str]:
     elif isinstance(line, Event):
         update = line.update or {}
         if update.get("certificates"):
-            yield _certified(run, run.certificates[-1])
+            yield from _certified(run, run.certificates[-1])
         if line.node == "replan" and not run.episodes.acting:
             yield _replanned(run, "plan" in update)
         if run.episodes.acting and run.episodes.all:
             yield from _episode_lines(run.episodes.now, line)
 
 
-def _certified(run: Watched, certificate: Certificate) -> str:
-    text = certificate.targets[-1].text
+def _certified(run: Watched, certificate: Certificate) -> Iterator[str]:
+    at, text = f"step {certificate.step}", certificate.targets[-1].text
     if certificate.restores is not None:
-        return f"step {certificate.step}: returned to certified state {certificate.restores}: {text}"
+        yield f"{at}: returned to certified state {certificate.restores}: {text}"
+        return
+    passed = f"{passed_by(certificate.forced)}, " if certificate.forced else ""
     cascade = f" (cascade {certificate.depth})" if certificate.depth > 1 else ""
     score = f", score {run.episodes.now.reported:.3g}" if run.episodes.graded else ""
-    return f"step {certificate.step}: certified {run.standing}/{run.whole}{cascade}{score}: {text}"
+    yield f"{at}: {passed}certified {run.standing}/{run.whole}{cascade}{score}: {text}"
+    if certificate.finding:
+        yield f"{at}: found: {_brief(certificate.finding)}"
+
+
+def _brief(finding: Finding) -> str:
+    """Short enough that the sources are still on the line."""
+    cut = {"text": clipped(finding.text, LONGEST_FINDING), "dispute": clipped(finding.dispute, LONGEST_FINDING)}
+    return in_a_line(finding.model_copy(update=cut))
 
 
 def _replanned(run: Watched, found: bool) -> str:
@@ -90,7 +103,7 @@ def _reached(run: Watched) -> str:
     if tasks.drawn:
         return f"{tasks.count('completed')}/{tasks.live} sub-tasks completed, {tasks.count('failed')} failed"
     if not episodes.acting:
-        return f"{run.standing}/{run.whole} certified"
+        return with_passed(f"{run.standing}/{run.whole} certified", run.passed)
     completed, failed = episodes.count("completed"), episodes.count("failed")
     subtasks = f", {counted(completed, 'subtask')} completed, {failed} failed" if completed or failed else ""
     return counted(len(episodes.all), "episode") + subtasks

@@ -6,6 +6,7 @@ from typing import Any
 from certigraph.evaluation.live.fold import Watched
 from certigraph.evaluation.report.html import counted
 from certigraph.evaluation.report.supervision import in_line
+from certigraph.evaluation.report.words import passed_by
 from certigraph.evaluation.report.worked import Worked
 from certigraph.state.trajectory import Event
 
@@ -35,5 +36,6 @@ def _inner(worked: Worked, event: Event, update: dict[str, Any]) -> Iterator[str
     if event.node == "replan" and update.get("outline"):
         yield f"{worked.name}: step {worked.steps}: replanned: {in_line(tuple(update['outline']))}"
     if update.get("certificates"):
-        text = worked.certificates[-1].targets[-1].text
-        yield f"{worked.name}: step {worked.steps}: certified {worked.certified}/{worked.whole}: {text}"
+        last, certified = worked.certificates[-1], f"certified {worked.certified}/{worked.whole}"
+        told = f"{passed_by(last.forced)}, {certified}" if last.forced else certified
+        yield f"{worked.name}: step {worked.steps}: {told}: {last.targets[-1].text}"

@@ -5,7 +5,9 @@ from rich.text import Text
 
 from certigraph.evaluation.live.fold import Watched
 from certigraph.evaluation.live.text import clean
+from certigraph.evaluation.report.words import in_a_line, passed_by
 from certigraph.state.endings import GOAL
+from certigraph.state.records import Certificate
 
 
 def plan_part(run: Watched, room: int) -> Table:
@@ -53,4 +55,13 @@ def _row(run: Watched, position: int) -> tuple[Text, str, Text, str]:
         return Text("↩", style="blue"), number, Text(text, style="blue"), f"back to state {certificate.restores}"
     if position in run.undone:
         return Text("↶", style="yellow"), number, Text(text, style="dim strike"), "taken back"
-    return Text("✓", style="green"), number, Text(text), f"step {certificate.step}"
+    found = Text.assemble(text, (_found(certificate, position), "dim"))
+    if certificate.forced:
+        return Text("!", style="magenta"), number, found, passed_by(clean(certificate.forced))
+    return Text("✓", style="green"), number, found, f"step {certificate.step}"
+
+
+def _found(certificate: Certificate, position: int) -> str:
+    """The finding behind its predicate, once in a cascade."""
+    shown = certificate.finding if position == certificate.position else None
+    return f" → {clean(in_a_line(shown))}" if shown else ""

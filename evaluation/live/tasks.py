@@ -11,6 +11,7 @@ from certigraph.evaluation.live.plan import hidden, window
 from certigraph.evaluation.live.text import clean
 from certigraph.evaluation.report.html import counted
 from certigraph.evaluation.report.parts import compact
+from certigraph.evaluation.report.words import with_passed
 from certigraph.evaluation.report.worked import Status, Worked
 
 MARKS: dict[Status, tuple[str, str]] = {
@@ -84,7 +85,7 @@ def _facts(worked: Worked) -> Iterator[str]:
     if worked.status == "pending" and worked.node.needs:
         yield clean(f"needs {', '.join(worked.node.needs)}", LONGEST_NEEDS)
     if worked.whole:
-        yield f"{worked.certified}/{worked.whole} certified"
+        yield with_passed(f"{worked.certified}/{worked.whole} certified", worked.passed)
     if worked.events:
         yield f"{counted(worked.steps, 'step')}, {counted(worked.calls, 'call')}, {compact(worked.tokens)} tokens"
 

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from itertools import groupby
 
+from certigraph.evaluation.report.finding import finding_block
 from certigraph.evaluation.report.html import Markup, counted, joined, shortened, tag
 from certigraph.evaluation.report.parts import figure
 from certigraph.evaluation.report.story import Replanned, Row, Status, Story, Try
+from certigraph.evaluation.report.words import PASSED, passed_by, with_passed
 
 OPEN_UP_TO = 2
 """So many rejected attempts are shown at once; more are folded away."""
@@ -15,6 +17,7 @@ LONGEST_ANSWER = 1_500
 
 MARKS: dict[Status, str] = {
     "certified": "✓",
+    "forced": "!",
     "undone": "↶",
     "restored": "↩",
     "failed": "✕",
@@ -23,6 +26,7 @@ MARKS: dict[Status, str] = {
 }
 LEGEND: dict[Status, str] = {
     "certified": "certified",
+    "forced": PASSED,
     "undone": "certified, then taken back",
     "restored": "returned to an earlier state",
     "failed": "failed here",
@@ -33,9 +37,10 @@ LEGEND: dict[Status, str] = {
 
 def plan_figures(story: Story) -> list[Markup]:
     """How far the plan came."""
-    whole = story.count("certified", "failed", "target", "waiting")
+    whole = story.count("certified", "forced", "failed", "target", "waiting")
+    note = with_passed("predicates", story.count("forced"))
     return [
-        figure("certified", f"{story.count('certified')}/{whole}", "predicates"),
+        figure("certified", f"{story.count('certified')}/{whole}", note),
         figure("world steps", f"{story.steps:,}", counted(story.replans, "replan")),
     ]
 
@@ -77,7 +82,16 @@ def _how(row: Row) -> list[Markup]:
         return []
     if certificate.restores is not None:
         return [tag("p", f"returned to certified state {certificate.restores}", class_="how back")]
-    return [tag("p", certificate.action.text, class_="how")]
+    found = [finding_block(certificate.finding)] if certificate.finding else []
+    passed = [_passed(row, certificate.forced)] if certificate.forced else []
+    return [*passed, tag("p", certificate.action.text, class_="how"), *found]
+
+
+def _passed(row: Row, policy: str) -> Markup:
+    """That the predicate was let pass, and why it would have been refused."""
+    verdicts = [m.attempt.verdict for m in row.moments if isinstance(m, Try)]
+    reason = next((v.reason for v in reversed(verdicts) if v.forced and v.reason), "")
+    return tag("p", ": ".join(filter(None, [passed_by(policy), reason])), class_="passed")
 
 
 def _told(row: Row) -> list[Markup]:
@@ -111,11 +125,12 @@ def _try(moment: Try, row: Row) -> Markup:
     attempt, verdict = moment.attempt, moment.attempt.verdict
     other = [] if attempt.target == row.predicate else [_part("aimed at", attempt.target.text)]
     evidence = [_part("evidence", shortened(verdict.evidence, LONGEST_ANSWER))] if verdict.evidence else []
+    found = [finding_block(verdict.finding)] if verdict.finding else []
     answer = [_part("the world answered", shortened(moment.answer, LONGEST_ANSWER))] if moment.answer else []
     reason = tag("span", _reason(moment), class_="reason")
     step = tag("span", f"step {moment.step}", class_="when")
     summary = tag("summary", tag("span", attempt.action.text, class_="action"), step, reason)
-    return tag("details", summary, *other, *evidence, *answer, class_="try")
+    return tag("details", summary, *other, *found, *evidence, *answer, class_="try")
 
 
 def _reason(moment: Try) -> str:

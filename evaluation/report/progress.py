@@ -4,6 +4,7 @@ from itertools import pairwise
 
 from certigraph.evaluation.report.html import Markup, joined, tag
 from certigraph.evaluation.report.story import Replanned, Story, Try
+from certigraph.evaluation.report.words import PASSED
 
 WIDTH, HEIGHT = 400, 170
 LEFT, RIGHT, TOP, BOTTOM = 26, 6, 12, 30
@@ -34,7 +35,7 @@ def progress_drawing(story: Story) -> Markup:
 class _Scale:
     def __init__(self, story: Story) -> None:
         self.steps = story.steps
-        waiting = story.count("failed", "target", "waiting")
+        waiting = story.count("forced", "failed", "target", "waiting")
         self.top = max([story.count("certified") + waiting, *(count for _, count in story.standing)])
 
     def x(self, step: float) -> float:
@@ -54,13 +55,15 @@ def _ticks(story: Story, scale: _Scale) -> list[Markup]:
     return [
         *(tag("line", x1=x, x2=x, y1=base + 3, y2=base + 9, class_="miss") for x in map(scale.x, _rejected(story))),
         *(tag("circle", cx=x, cy=base, r=3, class_="turn") for x in map(scale.x, _replanned(story))),
+        *(tag("circle", cx=x, cy=base, r=4, class_="pass") for x in map(scale.x, _forced(story))),
     ]
 
 
 def _key(story: Story) -> Markup:
-    line, dot = tag("i", class_="miss-key"), tag("i", class_="turn-key")
+    line, dot, disc = (tag("i", class_=f"{name}-key") for name in ("miss", "turn", "pass"))
     shown = [tag("span", line, "rejected attempt")] if _rejected(story) else []
     shown += [tag("span", dot, "replan")] if _replanned(story) else []
+    shown += [tag("span", disc, PASSED)] if _forced(story) else []
     return tag("p", *shown, class_="key") if shown else joined()
 
 
@@ -70,6 +73,10 @@ def _rejected(story: Story) -> list[int]:
 
 def _replanned(story: Story) -> list[int]:
     return sorted({m.step for m in story.moments if isinstance(m, Replanned)})
+
+
+def _forced(story: Story) -> list[int]:
+    return sorted({m.step for m in story.moments if isinstance(m, Try) and m.attempt.verdict.forced})
 
 
 def _labels(story: Story, scale: _Scale) -> list[Markup]:

@@ -5,16 +5,20 @@ from pathlib import Path
 from string import Template
 
 from certigraph.evaluation.report.episode_style import EPISODE_STYLE
+from certigraph.evaluation.report.finding_style import FINDING_STYLE
 from certigraph.evaluation.report.html import Markup, joined, shortened, tag
 from certigraph.evaluation.report.page import PAGE, STYLE
 from certigraph.evaluation.report.parts import answer_block, figures, node_table, score_chips
 from certigraph.evaluation.report.task_style import TASK_STYLE
 from certigraph.evaluation.report.told import section, told_of
+from certigraph.evaluation.report.words import PASSED
 from certigraph.evaluation.settings import swaps_of
 from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
 from certigraph.state.trajectory import Footer, Header, Trajectory
 
 LONGEST_GOAL = 4_000
+
+LOOKS = STYLE + EPISODE_STYLE + TASK_STYLE + FINDING_STYLE
 
 Endings = Mapping[str, tuple[str, str]]
 """Look and words of a badge by ending."""
@@ -24,6 +28,8 @@ ENDINGS: Endings = {
     GAVE_UP: ("bad", "gave up"),
     EXHAUSTED: ("bad", "exhausted"),
 }
+
+FORCED: Endings = {**ENDINGS, GAVE_UP: ("forced", f"goal {PASSED}")}
 
 ANSWERED: Endings = {
     WORLD_ENDED: ("idle", "answered"),
@@ -37,7 +43,7 @@ def write_report(trajectory: Trajectory, path: Path) -> Path:
     """Write the page and return its path. Finished, interrupted and still running runs all have one."""
     header = trajectory.header
     title = joined(f"{header.graph} · {header.task.benchmark} {header.task.id}")
-    page = Template(PAGE).substitute(title=title, style=STYLE + EPISODE_STYLE + TASK_STYLE, body=_body(trajectory))
+    page = Template(PAGE).substitute(title=title, style=LOOKS, body=_body(trajectory))
     path.write_text(page, encoding="utf-8")
     return path
 
@@ -55,7 +61,8 @@ def _body(trajectory: Trajectory) -> Markup:
     shown = scores.answer if scores and told.answers else None
     answer = [section(named, answer_block(shown))] if shown is not None else []
     columns = tag("div", told.column, tag("aside", *side), class_="columns")
-    head = _head(trajectory.header, footer, {GOAL: told.goal, **(ANSWERED if answered else ENDINGS)})
+    endings = ANSWERED if answered else FORCED if told.forced else ENDINGS
+    head = _head(trajectory.header, footer, {GOAL: told.goal, **endings})
     return joined(head, figures(trajectory, *told.figures), *answer, *told.wide, columns)
 
 

@@ -14,20 +14,35 @@ class Reached(NamedTuple):
     predicates: int
 
 
+class Tally(NamedTuple):
+    """Predicates of the latest certified state, and those that a policy let pass on the way to it, uncertified."""
+
+    certified: int
+    passed: int
+
+
 def reached(certificates: Sequence[Certificate]) -> list[Reached | None]:
-    """Every certified state in order, the empty one (None) first."""
+    """Every certified state in order, the empty one (None) first; one after a forced pass is no larger."""
     states: list[Reached | None] = [None]
     for index, certificate in enumerate(certificates):
         if certificate.restores is not None:
             states.append(states[certificate.restores])
         else:
-            states.append(Reached(index, states[-1], held(states[-1]) + certificate.depth))
+            gained = 0 if certificate.forced else certificate.depth
+            states.append(Reached(index, states[-1], held(states[-1]) + gained))
     return states
 
 
 def standing(certificates: Sequence[Certificate]) -> set[int]:
-    """Indices of the certificates whose predicates make up the latest certified state."""
+    """Indices of the certificates that led to the latest certified state, forced ones included."""
     return set(_chain(reached(certificates)[-1]))
+
+
+def tally(certificates: Sequence[Certificate]) -> Tally:
+    """What stands at the end."""
+    last = reached(certificates)[-1]
+    passed = (certificates[index] for index in _chain(last) if certificates[index].forced)
+    return Tally(held(last), sum(certificate.depth for certificate in passed))
 
 
 def held(state: Reached | None) -> int:

@@ -9,7 +9,7 @@ from certigraph.state.endings import GOAL
 from certigraph.state.records import Attempt, Certificate, Predicate
 from certigraph.state.trajectory import Event, Trajectory
 
-Status = Literal["certified", "undone", "restored", "failed", "target", "waiting"]
+Status = Literal["certified", "forced", "undone", "restored", "failed", "target", "waiting"]
 
 
 class Try(NamedTuple):
@@ -59,6 +59,11 @@ class Story(NamedTuple):
         """Replans that brought a new tail."""
         return sum(isinstance(m, Replanned) and m.tail > 0 for m in self.moments)
 
+    @property
+    def forced(self) -> bool:
+        """Whether the last predicate of the plan, its goal, was let pass and not certified."""
+        return bool(self.rows) and self.rows[-1].status == "forced"
+
 
 def read_story(trajectory: Trajectory) -> Story:
     """Fold a trajectory. A graph without plan or head is shown by its certificates and attempts."""
@@ -92,8 +97,10 @@ def _plan(state: Mapping[str, Any]) -> dict[int, Predicate]:
 
 
 def _status(certificate: Certificate | None, stands: bool, at_head: bool, ending: str) -> Status:
+    if certificate and certificate.restores is not None:
+        return "restored"
     if certificate:
-        return "restored" if certificate.restores is not None else "certified" if stands else "undone"
+        return "undone" if not stands else "forced" if certificate.forced else "certified"
     if not at_head:
         return "waiting"
     return "target" if not ending or ending == GOAL or ending.startswith(("limit:", "error:")) else "failed"

@@ -33,6 +33,8 @@ class Told(NamedTuple):
     """What takes the whole width, above column and drawings."""
     answers: bool = True
     """Whether what the run handed in is to be shown as its answer."""
+    forced: bool = False
+    """Whether a policy let the goal pass, which is then certified by nobody."""
 
 
 def told_of(trajectory: Trajectory) -> Told:
@@ -56,7 +58,7 @@ def _of_plan(story: Story, episodes: Episodes) -> Told:
     if episodes.graded:
         drawings.append(section("Score by step", score_drawing(episodes)))
     goal = ("good", "goal certified")
-    return Told(goal, True, plan_figures(story), section("Plan", plan_column(story)), drawings)
+    return Told(goal, True, plan_figures(story), section("Plan", plan_column(story)), drawings, forced=story.forced)
 
 
 def _of_episodes(episodes: Episodes) -> Told:

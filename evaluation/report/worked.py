@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from certigraph.evaluation.comparing.rows import steps_of
 from certigraph.evaluation.report.html import clipped
-from certigraph.evaluation.report.standing import standing
+from certigraph.evaluation.report.standing import tally
 from certigraph.state.dag import Node
 from certigraph.state.records import Certificate
 from certigraph.state.tdp import Outcome
@@ -48,12 +48,17 @@ class Worked:
     @property
     def certified(self) -> int:
         """How many predicates stand certified, where its solver certifies some."""
-        return sum(self.certificates[index].depth for index in standing(self.certificates))
+        return tally(self.certificates).certified
+
+    @property
+    def passed(self) -> int:
+        """How many a policy let pass, uncertified."""
+        return tally(self.certificates).passed
 
     @property
     def whole(self) -> int:
-        """Certified predicates and those still to come; 0 where its solver has none."""
-        return self.certified + max(self._planned - self._head, 0)
+        """Predicates certified or passed and those still to come; 0 where its solver has none."""
+        return sum(tally(self.certificates)) + max(self._planned - self._head, 0)
 
     @property
     def changed(self) -> str:

@@ -1,0 +1,93 @@
+"""Realize (SDP Eq. 2) for research: which searches and pages a step takes, and what answer the findings give."""
+
+import json
+from collections.abc import Sequence
+
+from langgraph.runtime import Runtime
+
+from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.ask import ask
+from certigraph.adapters.prompting import clipped, listed, prompt, quoted, unquoted
+from certigraph.adapters.research import prompts
+from certigraph.adapters.research.forms import MOST_PAGES, MOST_QUERIES, Answers, Tools
+from certigraph.adapters.research.planning import chosen_pages, chosen_queries, listing
+from certigraph.adapters.research.plans import GOAL, failures, goal_of, told
+from certigraph.state.records import Action
+from certigraph.state.researching import handed_in, noted, research
+from certigraph.state.sdp import RealizeView
+from certigraph.state.searching import ANSWER
+
+REJECTIONS = 2
+"""Refusals of a step's findings after which the second source of evidence is asked too (SDP paper, appendix A.4)."""
+
+WARMER = 0.3
+"""Temperature at which an answer is asked for again (appendix A.4)."""
+
+
+async def step_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
+    """What a step takes: what Replan found for it first, else what the model chooses."""
+    rejected, args = len(state["attempts"]), state["target"].args
+    queries, urls = listing(args.get("queries")), listing(args.get("urls"))
+    if rejected or not (queries or urls):
+        queries, urls = await _chosen(state, runtime)
+    return research(
+        goal_of(state["target"]),
+        queries,
+        urls,
+        state["certified"].known,
+        rejected=rejected,
+        elsewhere=rejected >= REJECTIONS,
+    )
+
+
+async def closing_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
+    """An answer for the predicate `answer`; for the goal, where it was not certified with it, that answer handed in."""
+    known = state["certified"].known
+    certified = [str(a.args["answer"]) for a in state["certified"].actions if a.kind == ANSWER]
+    if state["target"].kind == GOAL and certified:
+        return handed_in(certified[-1], known)
+    return noted(await _answered(state, runtime), known)
+
+
+def as_text(answers: Sequence[str]) -> str:
+    """An answer as it is handed in: one text as it is, several as a JSON list."""
+    texts = [text for answer in answers if (text := unquoted(answer))]
+    return texts[0] if len(texts) == 1 else json.dumps(texts, ensure_ascii=False) if texts else ""
+
+
+async def _chosen(state: RealizeView, runtime: Runtime[Context]) -> tuple[list[str], list[str]]:
+    room = limits_of(state["task"], runtime).context // 4
+    instruction = prompts.TOOLS.format(
+        task=state["task"].goal,
+        known=told(state["certified"].known, room),
+        view=quoted(clipped(state["evidence"].view, room)),
+        failed=failures(state["attempts"]),
+        notes=_notes(state),
+        kind=state["target"].kind,
+        goal=goal_of(state["target"]),
+        queries=MOST_QUERIES,
+        pages=MOST_PAGES,
+    )
+    said = await ask(prompt(runtime, instruction), Tools, role="executor", runtime=runtime)
+    return chosen_queries(said, set()), chosen_pages(said, state["evidence"].sources)
+
+
+async def _answered(state: RealizeView, runtime: Runtime[Context]) -> str:
+    """The answer; asked for again, the model is warmer and told to settle for the closest matches."""
+    room = limits_of(state["task"], runtime).context // 3
+    again = bool(state["attempts"])
+    instruction = prompts.CONCLUDE.format(
+        task=state["task"].goal,
+        known=told(state["certified"].known, room),
+        view=quoted(clipped(state["evidence"].view, room)),
+        failed=failures(state["attempts"]),
+    ) + (prompts.CLOSEST if again else "")
+    temperature = WARMER if again else None
+    said = await ask(prompt(runtime, instruction), Answers, role="executor", runtime=runtime, temperature=temperature)
+    return as_text(said.answers)
+
+
+def _notes(state: RealizeView) -> str:
+    told = [*state["belief"].text.splitlines(), *state["advice"]]
+    return f"\nTo keep in mind:\n{quoted(listed(told))}\n" if told else ""

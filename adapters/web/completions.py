@@ -1,0 +1,89 @@
+"""The form of a chat completion that cites the web, and the sentence that each citation stands by."""
+
+import re
+from collections.abc import Iterator
+
+from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
+from pydantic import Field
+
+from certigraph.adapters.web.requests import Form
+from certigraph.adapters.web.results import Found
+
+_LINK = re.compile(r"\s*\(?\[[^\]]*\]\([^)\s]*\)\)?")
+"""A citation as these models write it: `([site.org](https://site.org/page))`."""
+
+_ENDS = re.compile(r"[.!?][\"')\]]?(?=\s|$)|\n")
+_CAMPAIGN = re.compile(r"[?&]utm_source=openai$")
+"""Added to every address that is cited; a page has one address, whoever cites it."""
+
+
+class _Cited(Form):
+    title: str | None = None
+    url: str | None = None
+    start_index: int = 0
+    end_index: int = 0
+
+
+class _Annotation(Form):
+    url_citation: _Cited | None = None
+    """Missing in annotations of other types."""
+
+
+class _Message(Form):
+    content: str | None = None
+    annotations: list[_Annotation] | None = None
+
+
+class _Choice(Form):
+    message: _Message
+
+
+class _Details(Form):
+    cached_tokens: int | None = None
+
+
+class _Used(Form):
+    prompt_tokens: int = Field(default=0, ge=0)
+    completion_tokens: int = Field(default=0, ge=0)
+    prompt_tokens_details: _Details | None = None
+
+
+class Completion(Form):
+    """What is read of an answer."""
+
+    choices: list[_Choice] = Field(min_length=1)
+    usage: _Used | None = None
+
+    def found(self) -> Iterator[Found]:
+        """The pages that the answer cites, each with the sentence it is cited for."""
+        message = self.choices[0].message
+        for cited in (annotation.url_citation for annotation in message.annotations or []):
+            if cited:
+                said = sentence(message.content or "", max(0, cited.start_index), max(0, cited.end_index))
+                yield Found(cited.title, _CAMPAIGN.sub("", cited.url or ""), said)
+
+    def used(self) -> UsageMetadata:
+        """The tokens that are billed; none where the endpoint tells none."""
+        used = self.usage or _Used()
+        read, written = used.prompt_tokens, used.completion_tokens
+        details = used.prompt_tokens_details or _Details()
+        return UsageMetadata(
+            input_tokens=read,
+            output_tokens=written,
+            total_tokens=read + written,
+            input_token_details=InputTokenDetails(cache_read=details.cached_tokens or 0),
+        )
+
+
+def sentence(content: str, start: int, end: int) -> str:
+    """The sentence around, or where a citation follows its full stop the one before, characters `start` to `end`."""
+    before = _LINK.sub("", content[:start]).rstrip(" ([\t\n")
+    ends = [match.end() for match in _ENDS.finditer(before)]
+    if ends and ends[-1] == len(before):
+        return before[ends[-2] if len(ends) > 1 else 0 :].strip()
+    cited = _LINK.sub("", content[start:end])
+    after = _LINK.sub("", content[end:]).lstrip(")]")
+    rest = _ENDS.search(after)
+    return (
+        f"{before[ends[-1] if ends else 0 :]}{' ' * bool(cited)}{cited}{after[: rest.end()] if rest else after}".strip()
+    )

@@ -1,0 +1,126 @@
+"""Requests to a search service: its address and key, bounded tries, time and size, and faults that show no secret."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from certigraph.adapters.web.advice import advice, is_spent
+from certigraph.adapters.web.service import Service
+from certigraph.state.endings import Fault
+
+if TYPE_CHECKING:
+    import httpx
+
+TIMEOUT = 15.0
+"""Seconds that one try may take."""
+
+TRIES = 3
+LONGEST_WAIT = 20.0
+"""Seconds between two tries, whatever the service asks for."""
+
+MOST_BYTES = 5_000_000
+ALWAYS = {"Accept": "application/json", "Connection": "close", "User-Agent": "certigraph"}
+
+Sleep = Callable[[float], None]
+T = TypeVar("T", bound="Form")
+
+
+class Form(BaseModel):
+    """What is read of an answer; services add fields as they like."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Reply(NamedTuple):
+    """An answer of bounded size."""
+
+    status: int
+    content: bytes
+    retry_after: str
+
+
+class Requests:
+    """Asks one service. Blocks; threads may share it.
+
+    Raises:
+        Fault: ("environment") the service has no address, or what is set is none.
+    """
+
+    def __init__(self, service: Service, *, timeout: float = TIMEOUT, sleep: Sleep = time.sleep) -> None:
+        import httpx
+
+        address = service.address()
+        self._service, self._timeout, self._sleep = service, timeout, sleep
+        self._url = address.copy_with(username="", password="")
+        self._asked = f"{service.name} at {address.scheme}://{address.netloc.decode()}{address.path}"
+        user = (address.username, address.password)
+        self._client = httpx.Client(auth=httpx.BasicAuth(*user) if any(user) else None, headers=ALWAYS)
+
+    def get(self, form: type[T], params: Mapping[str, str], headers: Mapping[str, str] | None = None) -> T:
+        """The answer to a query in the address. Raises Fault like `post`."""
+        return self._read(self._answer("GET", self._url.copy_merge_params(params), headers=headers), form)
+
+    def post(self, form: type[T], body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> T:
+        """The answer to a JSON body.
+
+        Raises:
+            Fault: ("environment") no answer in time, a refusal, still busy at the last try, too long, or of another
+                form. Nothing that the service wrote is repeated: it may be the key.
+        """
+        return self._read(self._answer("POST", self._url, json=body, headers=headers), form)
+
+    def _answer(self, method: str, url: "httpx.URL", **sent: Any) -> Reply:
+        for tried in range(1, TRIES + 1):
+            reply = self._sent(method, url, **sent)
+            if not _is_busy(reply) or tried == TRIES:
+                break
+            self._sleep(min(_asked_wait(reply, 2.0 ** (tried - 1)), LONGEST_WAIT))
+        if 200 <= reply.status < 300:
+            return reply
+        told = advice(self._service, reply.status, reply.content)
+        raise Fault("environment", f"{self._asked} answered with status {reply.status}: {told}")
+
+    def _sent(self, method: str, url: "httpx.URL", **sent: Any) -> Reply:
+        import httpx
+
+        try:
+            with self._client.stream(method, url, timeout=self._timeout, **sent) as reply:
+                return Reply(reply.status_code, self._content(reply), reply.headers.get("Retry-After", ""))
+        except httpx.TimeoutException:
+            failed = f"no answer within {self._timeout:g} s from {self._asked}"
+        except httpx.HTTPError as error:
+            failed = f"no answer from {self._asked} ({type(error).__name__})"
+        # not chained: the original may hold the key
+        raise Fault("environment", f"{failed}: {self._service.unreached()}") from None
+
+    def _content(self, reply: "httpx.Response") -> bytes:
+        import httpx
+
+        content, until = bytearray(), time.monotonic() + self._timeout
+        for part in reply.iter_bytes():
+            content += part
+            if len(content) > MOST_BYTES:
+                long = f"{self._asked} answered with more than {MOST_BYTES // 1_000_000} MB"
+                raise Fault("environment", f"{long}: check {self._service.variable}")
+            # the client's own limit is one on each part, which a slow service never reaches
+            if time.monotonic() > until:
+                raise httpx.ReadTimeout("the whole answer took too long")
+        return bytes(content)
+
+    def _read(self, reply: Reply, form: type[T]) -> T:
+        try:
+            return form.model_validate_json(reply.content)
+        except ValidationError as error:
+            wrong = "no JSON" if error.errors()[0]["type"] == "json_invalid" else "JSON of another form than expected"
+            told = f"{self._asked} answered with {wrong} (status {reply.status}, {len(reply.content)} bytes)"
+            raise Fault("environment", f"{told}: {self._service.misread()}") from None
+
+
+def _is_busy(reply: Reply) -> bool:
+    return reply.status >= 500 or (reply.status == 429 and not is_spent(reply.status, reply.content))
+
+
+def _asked_wait(reply: Reply, otherwise: float) -> float:
+    return float(reply.retry_after) if reply.retry_after.isdecimal() else otherwise

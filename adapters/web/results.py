@@ -1,0 +1,58 @@
+"""What services answer, made results: bounded, on one line each, every address once."""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from certigraph.adapters.web.protocol import Hit
+
+LONGEST_TITLE = 300
+LONGEST_SNIPPET = 1_000
+LONGEST_URL = 2_000
+"""Characters; a longer address is dropped, for a part of one leads elsewhere."""
+
+_UNFIT = re.compile(r"[\s\x00-\x1f\x7f]")
+
+
+class Found(NamedTuple):
+    """One result as a service tells it: anything may be missing, or of any length."""
+
+    title: str | None
+    url: str | None
+    snippet: str | None
+
+
+def hits(results: Iterable[Found], k: int) -> list[Hit]:
+    """At most `k` of the results that have an http or https address, in their order; the first of each address."""
+    by_url: dict[str, Hit] = {}
+    for title, url, snippet in results:
+        if len(by_url) >= k:
+            break
+        if url and url not in by_url and _on_the_web(url):
+            line = one_line(title or "", LONGEST_TITLE) or url[:LONGEST_TITLE]
+            by_url[url] = Hit(title=line, url=url, snippet=one_line(snippet or "", LONGEST_SNIPPET))
+    return list(by_url.values())
+
+
+def one_line(text: str, most: int) -> str:
+    """The text on one line, its first `most` characters."""
+    return " ".join(text.split())[:most].rstrip()
+
+
+def asked(query: str) -> str:
+    """The query on one line, without what UTF-8 cannot hold."""
+    return " ".join(query.encode(errors="ignore").decode().split())
+
+
+def _on_the_web(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return (
+        parts.scheme in ("http", "https")
+        and bool(parts.hostname)
+        and len(url) <= LONGEST_URL
+        and not _UNFIT.search(url)
+    )

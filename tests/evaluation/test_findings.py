@@ -1,0 +1,182 @@
+"""What steps found, and what a policy let pass, wherever a person looks: nothing forced counts as certified."""
+
+import io
+import re
+
+import pytest
+from doubles import Script, predicates
+from inquiring import FOUND, GOAL_PASSED, GUESSED, PASSED, inquiry
+from rich.console import Console
+
+from certigraph.evaluation.ablating.replay import replay_of
+from certigraph.evaluation.anatomy.rows import Recorded
+from certigraph.evaluation.anatomy.rows import rows_of as anatomy_rows
+from certigraph.evaluation.exporting.atif import to_atif
+from certigraph.evaluation.exporting.transitions import rows_of
+from certigraph.evaluation.live.view import LiveView
+from certigraph.evaluation.report.report import write_report
+from certigraph.evaluation.report.standing import tally
+from certigraph.evaluation.run import run
+from certigraph.state.certified import certified_state
+from certigraph.state.records import RESTORE, Finding, Predicate, Verdict
+
+
+@pytest.fixture
+def result(tmp_path):
+    return inquiry(tmp_path)
+
+
+def page(result, tmp_path):
+    return write_report(result.trajectory, tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def lines_of(result, **console):
+    shown = Console(file=io.StringIO(), **console)
+    with LiveView(shown) as view:
+        for line in (result.trajectory.header, *result.trajectory.events, result.trajectory.footer):
+            view(line)
+    return shown.file.getvalue().splitlines()
+
+
+def test_credit_and_transitions_leave_forced_passes_out(result):
+    assert result.ending == "goal"
+    assert result.credit == [1, 1, 1]
+    assert len(result.transitions) == 3
+    assert [(known.finding, known.forced) for known in result.findings] == [(FOUND, ""), (GUESSED, "force_pass")]
+    assert [predicate.text for predicate in result.uncertified] == ["p2"]
+    assert "3 of 4 certified, 1 passed, uncertified" in repr(result)
+
+
+def test_report_shows_findings_sources_and_forced_passes_under_their_predicates(result, tmp_path):
+    html = page(result, tmp_path)
+    assert re.findall(r'<li class="row (\w+)', html) == ["certified", "forced", "certified", "certified"]
+    assert "<dd>3/4<small>predicates, 1 passed, uncertified" in html
+    assert "passed, uncertified (force_pass): still a blog alone" in html
+    first, second = html.split('<li class="row')[1:3]
+    assert all(f'href="{url}"' in first for url in (*FOUND.sources, *FOUND.against))
+    assert re.search(r"contradicted by <a[^>]*>https://old.example/list</a>: there are three", first)
+    assert second.count(GUESSED.text) == 2  # as it was refused, and as it was let pass
+    assert FOUND.text not in second
+
+
+def test_a_goal_that_was_let_pass_is_not_called_certified(tmp_path):
+    result = inquiry(tmp_path, *GOAL_PASSED)
+    html = page(result, tmp_path)
+    assert result.ending == "gave_up"
+    assert "goal passed, uncertified" in html
+    assert "goal certified" not in html
+    assert ">gave up<" not in html
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "JaVaScRiPt:alert(1)",
+        "data:text/html,<script>alert(1)</script>",
+        " https://x.example",
+        "java\nscript:alert(1)",
+        "https:\n//x.example",
+        "//x.example/y",
+        "file:///etc/passwd",
+        '"onclick="alert(1)',
+    ],
+)
+def test_only_web_addresses_are_links(url, tmp_path):
+    shady = Finding(about="<b>", text="<script>1</script>", sources=(url,), against=(url,), dispute="<img src=x>")
+    html = page(inquiry(tmp_path, found=shady), tmp_path)
+    assert not re.search(r"<(script|img|b>)|\sonclick=\"alert", html)
+    assert all(link.startswith("https://blog.example/") for link in re.findall(r'href="([^"]*)"', html))
+
+
+def test_links_tell_the_page_they_lead_to_nothing(result, tmp_path):
+    links = re.findall(r"<a [^>]*>", page(result, tmp_path))
+    assert links
+    assert all('rel="noopener noreferrer nofollow"' in link for link in links)
+
+
+def test_plain_lines_have_one_for_each_pass_and_each_finding(result):
+    lines = lines_of(result, width=60)
+    assert lines[:4] == [
+        "step 1: certified 1/4: p1",
+        "step 1: found: Two gyms lie near the park. (https://gyms.example/list, http://park.example/map); contradicted by "
+        "https://old.example/list: there are three",
+        "step 3: passed, uncertified (force_pass), certified 1/4: p2",
+        "step 3: found: The cheaper one costs 20. (https://blog.example/20)",
+    ]
+    assert "3/4 certified, 1 passed, uncertified" in lines[-1]
+
+
+def test_the_frame_tells_certified_and_passed_apart(result):
+    frame = lines_of(result, force_terminal=True, width=150, height=24, color_system=None)
+    first, second = (next(line for line in reversed(frame) if f" {n} p{n} " in line) for n in (1, 2))
+    assert "✓" in first
+    assert "→ Two gyms lie near the park. (https://gyms.example/list" in first
+    assert "!" in second
+    assert "passed, uncertified (force_pass)" in second
+    assert any("certified 3/4" in line and "uncertified 1" in line for line in frame)
+
+
+def test_anatomy_counts_forced_passes_apart(result):
+    rows = anatomy_rows(Recorded("sdp", "only", 0, result.trajectory))
+    counts = {name: rows.run[name] for name in ("certified", "forced", "planned", "certificates", "cascades")}
+    assert counts == {"certified": 3, "forced": 1, "planned": 4, "certificates": 3, "cascades": 0}
+    assert [row["status"] for row in rows.predicates] == ["certified", "forced", "certified", "certified"]
+    assert [row["certified"] for row in rows.attempts] == [True, False, False, True, True]
+
+
+def test_exported_transitions_reward_no_forced_pass(result):
+    rows = list(rows_of(result.trajectory))
+    assert [row["certified"] for row in rows] == [True, False, False, True, True]
+    assert [row["r_cert"] for row in rows] == [1, 0, 0, 1, 1]
+    assert [row["forced"] for row in rows] == [None, None, "force_pass", None, None]
+    assert rows[2]["next_state"] == rows[2]["state"] == ["p1"]
+    assert rows[2]["predicates"] == []
+    assert (rows[2]["finding"], rows[2]["sources"]) == (GUESSED.text, list(GUESSED.sources))
+    assert rows[0]["against"] == list(FOUND.against)
+
+
+def test_an_atif_step_has_a_pass_in_the_place_of_a_certificate(result):
+    extras = [step["extra"] for step in to_atif(result.trajectory)["steps"] if "verdict" in step.get("extra", {})]
+    assert [("certificate" in extra, "passed" in extra) for extra in extras] == [
+        (True, False),
+        (False, False),
+        (False, True),
+        (True, False),
+        (True, False),
+    ]
+    assert extras[0]["certificate"]["finding"]["sources"] == list(FOUND.sources)
+
+
+def test_replay_counts_certified_steps_alone(result):
+    replay = replay_of(result.trajectory)
+    assert (replay.certified_steps, replay.first_tries, replay.depths) == (3, 3, (1, 1, 1))
+
+
+class Returning(Script):
+    """The second predicate passes, the third fails, and the new plan goes back to where the first stood."""
+
+    def __init__(self):
+        super().__init__(plan=3, verdicts=[1, PASSED, 0, 0, 0])
+
+    async def _replan(self, state, runtime):
+        return {"plan": [Predicate(text="as after p1", kind=RESTORE, args={"to": 1}), *predicates("r", 2)]}
+
+
+def test_a_return_takes_a_forced_pass_back_too(tmp_path):
+    result = run("sdp", Returning(), out=tmp_path)
+    certificates = result.certificates
+    assert tally(certificates) == (3, 0)
+    assert tally(certificates).certified == len(certified_state(certificates).predicates)
+    assert result.uncertified == []
+    assert result.findings == []
+    rows = anatomy_rows(Recorded("sdp", "only", 0, result.trajectory))
+    assert [row["status"] for row in rows.predicates] == ["certified", "dropped", "return", "certified", "certified"]
+    assert 'class="row undone' in page(result, tmp_path)
+
+
+def test_a_forced_cascade_passes_all_of_its_predicates(tmp_path):
+    wide = Verdict(depth=2, forced="force_pass")
+    result = run("sdp", Script(plan=3, verdicts=[wide, 1]), out=tmp_path)
+    assert [predicate.text for predicate in result.uncertified] == ["p1", "p2"]
+    assert "<dd>1/3<small>predicates, 2 passed, uncertified" in page(result, tmp_path)
