@@ -1,0 +1,91 @@
+"""A search service on loopback for tests: gives the answers it is told to give, in order, the last one for ever."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+
+@dataclass(frozen=True)
+class Told:
+    """One answer: its status, a body (JSON unless it is bytes) and what else it does."""
+
+    body: Any = b""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    waits: float = 0.0
+    """Seconds before each of its first ten bytes."""
+    echoes: bool = False
+    """Whether it repeats all headers of the request after its body: a service that is careless with keys."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request as it arrived."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: Any
+
+
+class Stub(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, answers: list[Told]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answers, self.requests = answers, list[Asked]()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Stub
+
+    def do_GET(self) -> None:
+        parts = urlsplit(self.path)
+        sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        body = json.loads(sent) if sent else None
+        self.server.requests.append(Asked(self.command, parts.path, query, dict(self.headers.items()), body))
+        answers = self.server.answers
+        self._give(answers.pop(0) if len(answers) > 1 else answers[0])
+
+    do_POST = do_GET  # noqa: N815
+
+    def _give(self, told: Told) -> None:
+        data = told.body if isinstance(told.body, bytes) else json.dumps(told.body).encode()
+        data += str(self.headers).encode() if told.echoes else b""
+        self.send_response(told.status)
+        for name, value in {"Content-Length": str(len(data)), **told.headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        try:
+            for at in range(10 if told.waits else 0):
+                time.sleep(told.waits)
+                self.wfile.write(data[at : at + 1])
+            self.wfile.write(data[10 if told.waits else 0 :])
+        except OSError:  # the client hung up, as it should
+            return
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@contextmanager
+def search_stub(*answers: Told) -> Iterator[Stub]:
+    server = Stub(list(answers))
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,83 @@
+"""A web of a few texts without any HTTP, and a benchmark over it whose mind is a function of each question's fields."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.research.benchmark import ResearchBenchmark
+from certigraph.adapters.research.questions import Question
+from certigraph.adapters.web.protocol import Hit, Page, Unreadable
+from certigraph.adapters.web.web import Web
+from certigraph.state.records import Task
+
+WORD = re.compile(r"\w+")
+TEXT = "The Hall of Glass in Orrin opened in 1911 and has 340 seats on two balconies. " * 3
+
+
+class SmallWeb:
+    """Pages by URL; a text that begins with `!` is a reason why there is none, `!!` one that blames the domain.
+
+    Both provider and source of pages. It counts what it is asked.
+    """
+
+    def __init__(self, pages: Mapping[str, str], name: str = "small") -> None:
+        self.pages, self.name = pages, name
+        self.searched: list[str] = []
+        self.fetched: list[str] = []
+
+    def search(self, query: str, k: int) -> Sequence[Hit]:
+        self.searched.append(query)
+        wanted = set(WORD.findall(query.lower()))
+        found = [url for url, text in self.pages.items() if wanted & set(WORD.findall(f"{url} {text}".lower()))]
+        return [Hit(title=f"About {url}", url=url, snippet=self.pages[url][:60]) for url in found[:k]]
+
+    def page(self, url: str) -> Page | Unreadable:
+        self.fetched.append(url)
+        text = self.pages[url]
+        if text.startswith("!"):
+            return Unreadable(url=url, reason=text.strip("! "), lasting=text.startswith("!!"))
+        return Page(url=url, title=url.rsplit("/", 1)[-1], text=text)
+
+
+Mind = Mapping[str, Callable[[str], dict[str, Any]] | dict[str, Any]]
+"""What is answered to a question with a field of that name, or what makes the answer of a prompt."""
+
+
+class SmallResearch(ResearchBenchmark):
+    """One question over a small web."""
+
+    plain = "small"
+
+    def __init__(self, web: SmallWeb, mind: Mind, *, second: SmallWeb | None = None, answer: str = "340") -> None:
+        super().__init__()
+        self._web, self._mind, self._second = web, mind, second
+        self._question = Question(id="q", text="How many seats has the Hall of Glass?", answer=answer)
+        self.prompts: list[str] = []
+
+    def read(self, split: str) -> Mapping[str, Question]:
+        return {"q": self._question}
+
+    def web(self, task: Task) -> Web:
+        return Web([self._web, *([self._second] if self._second else [])], self._web, None)
+
+    def expert(self) -> Callable[[str, dict[str, Any]], Any]:
+        return self._answered
+
+    def _answered(self, prompt: str, schema: dict[str, Any]) -> Any:
+        self.prompts.append(prompt)
+        for field in schema.get("properties", {}):
+            if field in self._mind:
+                answer = self._mind[field]
+                return answer(prompt) if callable(answer) else answer
+        return minimal(schema)
+
+
+RIGHT: Mind = {
+    "steps": {"steps": [{"kind": "collect", "goal": "What the hall is"}, {"kind": "extract", "goal": "Its seats"}]},
+    "queries": {"queries": ["hall glass"], "pages": []},
+    "finding": {"finding": "It has 340 seats.", "supported_by": [1], "contradicted_by": [], "dispute": ""},
+    "adequate": {"reason": "it says so", "adequate": True},
+    "answers": {"answers": ["340"]},
+}
+"""A mind that finds it at once."""
