@@ -71,7 +71,8 @@ def _told(latest: Mapping[str, Any], reached: LimitReached | None) -> Iterator[s
     if action and action.kind in ANSWERS:
         yield f"answer: {action.args.get('answer', '')}"
     yield progress.result if progress else ""
-    yield "; ".join(f"{c.targets[-1].text} ({c.action.text})" for c in latest.get("certificates", ())[-LATEST:])
+    certified = [c for c in latest.get("certificates", ()) if not c.forced]
+    yield "; ".join(f"{c.targets[-1].text} ({c.action.text})" for c in certified[-LATEST:])
     yield belief_of(latest).text  # type: ignore[arg-type]
     yield progress.reason if progress else ""
     yield latest["observation"].text

@@ -1,13 +1,15 @@
 """Questions that somebody asks: there is no gold, so that they are answered and not scored."""
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from certigraph.adapters.assistantbench.generated.benchmark import GeneratedWeb
+from certigraph.adapters.assistantbench.generated.expert import Expert
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.research.benchmark import ResearchBenchmark
+from certigraph.adapters.research.own import asked
 from certigraph.adapters.research.questions import Question
 from certigraph.adapters.web.addresses import allowed_hosts
 from certigraph.adapters.web.cache import web_cache
@@ -15,6 +17,7 @@ from certigraph.adapters.web.choosing import providers
 from certigraph.adapters.web.fetcher import Fetcher
 from certigraph.adapters.web.local import LocalPages
 from certigraph.adapters.web.web import Web
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
 
 FRESH = datetime.timedelta(days=1)
@@ -22,6 +25,8 @@ FRESH = datetime.timedelta(days=1)
 
 GENERATED = "generated"
 """In place of a search provider: the generated web, to try things out."""
+
+NONE = 'questions of your own have no list: certigraph ask "QUESTION"'
 
 
 class OwnQuestion(ResearchBenchmark):
@@ -37,13 +42,21 @@ class OwnQuestion(ResearchBenchmark):
         """None: what is asked is known when it is asked."""
         return {}
 
+    def tasks(self, split: str = "") -> Sequence[Task]:
+        """Raises UnknownName: there are none but what is asked."""
+        raise UnknownName(NONE)
+
+    def task(self, task_id: str) -> Task:
+        """Raises UnknownName as `tasks` does."""
+        raise UnknownName(NONE)
+
     def question(self, task_id: str) -> Question:
         """The question of a task, whose text the task itself has."""
         return Question(id=task_id, text="")
 
     def expert(self) -> Responder | None:
-        """Who knows the generated web."""
-        return self._generated.expert()
+        """Who knows the generated web, and of the questions that are asked those that are asked there."""
+        return self._expert
 
     def web(self, task: Task) -> Web:
         """Where a question is researched; what was kept within a day before it was asked is not fetched again.
@@ -55,7 +68,7 @@ class OwnQuestion(ResearchBenchmark):
         if self.folder is not None:
             return self._local
         if search == GENERATED:
-            return self._generated.web(task)
+            return GeneratedWeb().web(task)
         since = datetime.datetime.fromisoformat(str(task.constants["asked"])) - FRESH
         return Web(providers(search), Fetcher(allowed=allowed_hosts()), web_cache(since=since.timestamp()))
 
@@ -65,5 +78,19 @@ class OwnQuestion(ResearchBenchmark):
         return Web([pages], pages, None)
 
     @cached_property
-    def _generated(self) -> GeneratedWeb:
-        return GeneratedWeb()
+    def _expert(self) -> Responder:
+        return Expert(_Generated())
+
+
+class _Generated:
+    """The questions of the generated web, by the ids that they have when somebody asks them."""
+
+    def __init__(self) -> None:
+        self._web = GeneratedWeb()
+
+    def question(self, task_id: str) -> Question:
+        """The question. Raises Fault ("model") where it is not one of them."""
+        known = {asked(question.text).id: question for question in self._web.questions().values()}
+        if task_id not in known:
+            raise Fault("model", "scripted:expert knows the questions of `web` alone: name another model with --model")
+        return known[task_id]

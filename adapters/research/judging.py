@@ -20,7 +20,7 @@ from certigraph.adapters.research.forms import Adequacy, Found
 from certigraph.adapters.research.plans import GOAL, goal_of, is_step, told
 from certigraph.state.certified import Known
 from certigraph.state.records import Finding, Observation, Predicate, Task, Verdict
-from certigraph.state.researching import carried
+from certigraph.state.researching import COMPUTE, FILTER, carried
 from certigraph.state.sdp import ValidateView
 
 NO_SOURCE = "no source at hand and no finding before it bears this out"
@@ -33,7 +33,8 @@ async def verdict_on(state: ValidateView, runtime: Runtime[Context]) -> Verdict:
     """The verdict on what the world answered, which carries the action's own arguments in its `data`."""
     seen, target = state["observation"], state["tail"][0]
     if target.kind == GOAL:
-        return _forced_by(Verdict(depth=int(seen.accepted and seen.done), reason="an answer is handed in once"), seen)
+        delivered = Verdict(depth=int(seen.accepted and seen.done), reason="an answer is handed in once")
+        return _forced_by(delivered, carried(seen.data))
     if not seen.accepted:
         return Verdict(depth=0, reason=" ".join(seen.text.split())[:160])
     if is_step(target):
@@ -49,7 +50,9 @@ async def _on_step(task: Task, target: Predicate, seen: Observation, runtime: Ru
     if not finding.sources:
         return Verdict(depth=0, reason=NO_SOURCE, finding=finding)
     said = await _adequate(task, target, finding, known, runtime)
-    return Verdict(depth=int(said.adequate), reason=said.reason, evidence=finding.sources[0], finding=finding)
+    verdict = Verdict(depth=int(said.adequate), reason=said.reason, evidence=finding.sources[0], finding=finding)
+    derived = target.kind in (FILTER, COMPUTE) or not {*finding.sources} & {*seen.sources}
+    return _forced_by(verdict, known) if derived else verdict
 
 
 async def _found(
@@ -96,7 +99,7 @@ def _on_answer(tail: Sequence[Predicate], seen: Observation) -> Verdict:
     if weak := weakness(answer):
         return Verdict(depth=0, reason=weak)
     final = len(tail) > 1 and tail[1].kind == GOAL
-    return _forced_by(Verdict(depth=1 + final, reason="no check speaks against it"), seen)
+    return _forced_by(Verdict(depth=1 + final, reason="no check speaks against it"), carried(seen.data))
 
 
 def weakness(answer: str) -> str:
@@ -104,10 +107,14 @@ def weakness(answer: str) -> str:
     return "it is empty" if EMPTY.fullmatch(answer) else no_answer(answer)
 
 
-def _forced_by(verdict: Verdict, seen: Observation) -> Verdict:
-    """An answer that stands on a finding which was forced is itself not certified."""
-    forced = next((one.forced for one in carried(seen.data) if one.forced), "")
-    return verdict.model_copy(update={"forced": forced if verdict.depth else ""})
+def _forced_by(verdict: Verdict, known: Sequence[Known]) -> Verdict:
+    """What is drawn from a finding that was forced is itself not certified."""
+    forced = next((one.forced for one in known if one.forced), "")
+    if not (forced and verdict.depth):
+        return verdict
+    return verdict.model_copy(
+        update={"forced": forced, "reason": f"it rests on an uncertified finding; {verdict.reason}"}
+    )
 
 
 def _named(numbers: Sequence[int], sources: Sequence[str]) -> list[str]:

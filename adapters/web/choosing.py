@@ -3,10 +3,9 @@
 import os
 from collections.abc import Callable
 
-from certigraph.adapters.web.local import LocalPages
-
 from certigraph.adapters.web.asked import Asked
 from certigraph.adapters.web.brave import BRAVE, Brave
+from certigraph.adapters.web.local import LocalPages
 from certigraph.adapters.web.protocol import SearchProvider
 from certigraph.adapters.web.searxng import SEARXNG, SearXNG
 from certigraph.adapters.web.serper import SERPER, Serper
@@ -35,7 +34,8 @@ def providers(names: str = "") -> list[SearchProvider]:
     """The providers of some names; the first is searched, the second is another source of evidence.
 
     Args:
-        names: of FORMS. Empty: those in CERTIGRAPH_SEARCH, else every one whose variable is set: serper, brave, searxng.
+        names: of FORMS. Empty: those in CERTIGRAPH_SEARCH, else serper, brave and searxng as far as their
+            variables are set.
 
     Raises:
         UnknownName: a name has none of the forms.

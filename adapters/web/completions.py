@@ -12,7 +12,11 @@ from certigraph.adapters.web.results import Found
 _LINK = re.compile(r"\s*\(?\[[^\]]*\]\([^)\s]*\)\)?")
 """A citation as these models write it: `([site.org](https://site.org/page))`."""
 
-_ENDS = re.compile(r"[.!?][\"')\]]?(?=\s|$)|\n")
+_STOP = re.compile(r"[.!?][\"')\]]?(?=\s|$)|\n")
+
+NEAR = 2_000
+"""Characters on either side of a citation in which its sentence is looked for."""
+
 _CAMPAIGN = re.compile(r"[?&]utm_source=openai$")
 """Added to every address that is cited; a page has one address, whoever cites it."""
 
@@ -76,14 +80,15 @@ class Completion(Form):
 
 
 def sentence(content: str, start: int, end: int) -> str:
-    """The sentence around, or where a citation follows its full stop the one before, characters `start` to `end`."""
-    before = _LINK.sub("", content[:start]).rstrip(" ([\t\n")
-    ends = [match.end() for match in _ENDS.finditer(before)]
-    if ends and ends[-1] == len(before):
-        return before[ends[-2] if len(ends) > 1 else 0 :].strip()
-    cited = _LINK.sub("", content[start:end])
-    after = _LINK.sub("", content[end:]).lstrip(")]")
-    rest = _ENDS.search(after)
-    return (
-        f"{before[ends[-1] if ends else 0 :]}{' ' * bool(cited)}{cited}{after[: rest.end()] if rest else after}".strip()
-    )
+    """The sentence that characters `start` to `end` stand in; the one before where they are a link after its stop."""
+    parts = content[max(0, start - NEAR) : start], content[start:end][:NEAR], content[end:][:NEAR]
+    before, cited, after = (_LINK.sub("", part) for part in parts)
+    link = not cited.strip()
+    if link:
+        before, after = before.rstrip(" ([\t\n"), after.lstrip(")]")
+    stops = [0, *(stop.end() for stop in _STOP.finditer(before))]
+    if link and len(stops) > 1 and stops[-1] == len(before):
+        return before[stops[-2] :].strip()
+    rest = cited + after
+    stop = _STOP.search(rest, max(0, len(cited.rstrip()) - 1))
+    return f"{before[stops[-1] :]}{rest[: stop.end()] if stop else rest}".strip()

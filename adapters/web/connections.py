@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from ssl import SSLContext
 from typing import Any, TypeVar
 
@@ -32,14 +33,13 @@ class Deadline:
         return Refused(f"timed out after {self._seconds:g} s", lasting=True)
 
     def within(self, call: Callable[[], T]) -> T:
-        """What a call without a time limit of its own returns or raises. It goes on in its thread if it takes longer."""
-        outcome: list[Callable[[], T]] = []
-        thread = threading.Thread(target=lambda: outcome.append(_tried(call)), daemon=True)
-        thread.start()
-        thread.join(self.left())
-        if not outcome:
-            raise self.missed()
-        return outcome[0]()
+        """What a call that has no time limit returns or raises; where it takes too long it goes on in its thread."""
+        future: Future[T] = Future()
+        threading.Thread(target=_settle, args=(future, call), daemon=True).start()
+        try:
+            return future.result(self.left())
+        except TimeoutError:
+            raise self.missed() from None
 
 
 class Checked(httpcore.NetworkBackend):
@@ -98,13 +98,8 @@ class Timed(httpcore.NetworkStream):
         return self._stream.get_extra_info(info)
 
 
-def _tried(call: Callable[[], T]) -> Callable[[], T]:
+def _settle(future: "Future[T]", call: Callable[[], T]) -> None:
     try:
-        result = call()
+        future.set_result(call())
     except Exception as error:  # noqa: BLE001 - raised again where it is waited for
-        return lambda error=error: _raised(error)
-    return lambda: result
-
-
-def _raised(error: Exception) -> Any:
-    raise error
+        future.set_exception(error)

@@ -9,7 +9,10 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
 from certigraph.adapters.retrieval.pool import Pool
+from certigraph.adapters.web.charsets import decoded
 from certigraph.adapters.web.protocol import Hit, Page, Unreadable
+from certigraph.adapters.web.readable import Readable, readable
+from certigraph.adapters.web.refused import Refused
 from certigraph.adapters.web.results import LONGEST_SNIPPET, LONGEST_TITLE, one_line
 from certigraph.adapters.web.snippets import snippet
 from certigraph.state.endings import Fault
@@ -62,14 +65,10 @@ class LocalPages:
         if path is None:
             return Unreadable(url=url, reason="no page of this folder")
         try:
-            with path.open("rb") as file:
-                content = file.read(MOST_BYTES + 1)
-        except OSError as error:
-            return Unreadable(url=url, reason=f"cannot be opened ({type(error).__name__})")
-        if len(content) > MOST_BYTES:
-            return Unreadable(url=url, reason=f"more than {MOST_BYTES // 1_000_000} MB")
-        title, text = _text(path, content)
-        return Page(url=url, title=title, text=text) if text else Unreadable(url=url, reason="no text")
+            title, text = _text(path, _content(path))
+        except Refused as refused:
+            return Unreadable(url=url, reason=refused.reason)
+        return Page(url=url, title=one_line(title, LONGEST_TITLE) or _stem(path), text=text)
 
     def _files(self) -> tuple[_File, ...]:
         files = tuple(sorted(self._walk()))
@@ -109,15 +108,31 @@ class LocalPages:
         return Pool([Passage(id=page.url, title=page.title, text=page.text) for page in pages])
 
 
-def _text(path: Path, content: bytes) -> tuple[str, str]:
-    """Title and text."""
-    if path.suffix.lower() in HTML:
-        from certigraph.adapters.web.readable import readable
+def _content(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise Refused(f"cannot be opened ({type(error).__name__})") from error
+    if len(content) > MOST_BYTES:
+        raise Refused(f"more than {MOST_BYTES // 1_000_000} MB")
+    return content
 
-        return readable(content)
-    text = content.decode(errors="replace").strip()
-    heading = _HEADING.match(text) if path.suffix.lower() == ".md" else None
-    return one_line(heading[1] if heading else path.stem, LONGEST_TITLE), text
+
+def _text(path: Path, content: bytes) -> Readable:
+    kind = path.suffix.lower()
+    if kind in HTML:
+        return readable(content, "text/html")
+    text = decoded(content, "utf-8").strip()
+    if not text or "\0" in text:
+        raise Refused("no text")
+    heading = _HEADING.match(text) if kind == ".md" else None
+    return Readable(heading[1] if heading else "", text)
+
+
+def _stem(path: Path) -> str:
+    # a name need not be UTF-8
+    return os.fsencode(path.stem).decode(errors="replace")
 
 
 def _shown(page: Passage, query: str) -> str:

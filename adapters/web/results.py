@@ -6,6 +6,8 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from certigraph.adapters.web.protocol import Hit
+from certigraph.adapters.web.refused import OutOfBounds
+from certigraph.adapters.web.urls import parsed
 
 LONGEST_TITLE = 300
 LONGEST_SNIPPET = 1_000
@@ -46,13 +48,12 @@ def asked(query: str) -> str:
 
 
 def _on_the_web(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-    except ValueError:
+    if len(url) > LONGEST_URL or _UNFIT.search(url):
         return False
-    return (
-        parts.scheme in ("http", "https")
-        and bool(parts.hostname)
-        and len(url) <= LONGEST_URL
-        and not _UNFIT.search(url)
-    )
+    try:
+        parsed(url)
+        # who asks for its domain later reads it by this, which refuses other addresses
+        urlsplit(url)
+    except (OutOfBounds, ValueError):
+        return False
+    return True

@@ -49,10 +49,10 @@ class Service:
             address = httpx.URL(given)
         except httpx.InvalidURL:
             address = httpx.URL()
-        if address.scheme not in ("http", "https") or not address.host:
+        if address.scheme not in ("http", "https") or not address.host or (address.port or 1) > 65_535:
             raise Fault("environment", f"{self.variable} is not an address: export {self.variable}=https://HOST/...")
         bare = address.path.rstrip("/")
-        return address.copy_with(path=bare if bare.endswith(self.path) else bare + self.path, fragment=None)
+        return address.copy_with(path=bare if bare.endswith(self.path) else bare + self.path)
 
     def secret(self) -> str:
         """The key.

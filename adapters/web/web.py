@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from certigraph.adapters.web.cache import HITS, PAGE, WebCache
+from certigraph.adapters.web.local import SCHEME, LocalPages
 from certigraph.adapters.web.protocol import Hit, Page, PageSource, SearchProvider, Unreadable
 
 AT_ONCE = 4
@@ -15,26 +16,31 @@ class Web:
 
     Args:
         providers: the first is searched; the second, where there is one, is another source of evidence.
-        pages: reads pages.
-        cache: keeps answers; None: nothing is kept, for what is at hand anyway.
+        pages: reads pages; those of a folder that is searched (`LocalPages`) are read there.
+        cache: keeps answers; None: nothing is kept. What a folder holds is at hand and never kept.
     """
 
     def __init__(self, providers: Sequence[SearchProvider], pages: PageSource, cache: WebCache | None) -> None:
         self.provider, self.second = providers[0], (providers[1] if len(providers) > 1 else None)
+        self._local = next((one for one in providers if isinstance(one, LocalPages)), None)
         self._pages, self._cache = pages, cache
 
     def search(self, provider: SearchProvider, query: str, k: int) -> Sequence[Hit]:
         """At most `k` results of one of the two. Raises Fault as the provider does."""
-        if self._cache is None:
+        if self._cache is None or provider is self._local:
             return provider.search(query, k)
         return self._cache.get(provider.name, f"{k}\n{query}", HITS, lambda: tuple(provider.search(query, k)))
 
     def read(self, urls: Sequence[str]) -> list[Page | Unreadable]:
         """The pages of some URLs, a few at a time, in their order."""
+        if not urls:
+            return []
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return list(pool.map(self._page, urls))
 
     def _page(self, url: str) -> Page | Unreadable:
+        if self._local and url.startswith(SCHEME):
+            return self._local.page(url)
         if self._cache is None:
             return self._pages.page(url)
         return self._cache.get("page", url, PAGE, lambda: self._pages.page(url))

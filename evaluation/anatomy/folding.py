@@ -3,31 +3,17 @@
 `Trajectory.state()` validates every record; a thousand runs are read here in the time that takes for a few.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from certigraph.evaluation.anatomy.certified import Certified, Cost, Plain
 from certigraph.evaluation.comparing.rows import steps_of
-from certigraph.state.records import RESTORE, Usage
+from certigraph.state.records import RESTORE
 from certigraph.state.trajectory import Event
 
 PLANNING = frozenset({"reset", "propose"})
 """Nodes whose cost is the whole plan's, not that of the first predicate."""
-
-Plain = Mapping[str, Any]
-"""A record as its trajectory line has it: fields of default value are left out."""
-
-
-class Cost(NamedTuple):
-    """Steps taken in the world, model calls, and tokens of prompts and answers."""
-
-    steps: int = 0
-    calls: int = 0
-    tokens: int = 0
-
-    def plus(self, usage: Usage, steps: int) -> "Cost":
-        """With one more execution of a node."""
-        return Cost(self.steps + steps, self.calls + usage.calls, self.tokens + _tokens(usage))
 
 
 class Tried(NamedTuple):
@@ -38,30 +24,6 @@ class Tried(NamedTuple):
     number: int
     depth: int
     step: int
-
-
-class Certified(NamedTuple):
-    """A certificate, the number of rejected tries at its first predicate, and all that was spent since the last one."""
-
-    record: Plain
-    rejected: int
-    cost: Cost
-
-    @property
-    def targets(self) -> Sequence[Plain]:
-        """The predicates it discharged."""
-        found: Sequence[Plain] = self.record["targets"]
-        return found
-
-    @property
-    def returns(self) -> bool:
-        """Whether it returned to an earlier certified state instead of discharging predicates of the task."""
-        return self.record.get("restores") is not None
-
-    @property
-    def forced(self) -> bool:
-        """Whether a policy let its predicates pass, which certifies none."""
-        return bool(self.record.get("forced"))
 
 
 class Exhaustion(NamedTuple):
@@ -147,7 +109,3 @@ def kind_of(target: Plain) -> str:
 def is_return(target: Plain) -> bool:
     """Whether a predicate asks for a return to an earlier certified state."""
     return kind_of(target) == RESTORE
-
-
-def _tokens(usage: Usage) -> int:
-    return usage.input_tokens + usage.output_tokens

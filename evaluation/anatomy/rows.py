@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from math import nan
 from typing import Any, NamedTuple
 
-from certigraph.evaluation.anatomy.folding import Certified, Cost, Fold, Plain, folded_graphs, is_return, kind_of
+from certigraph.evaluation.anatomy.certified import Cost, Plain
+from certigraph.evaluation.anatomy.folding import Fold, folded_graphs, is_return, kind_of
 from certigraph.evaluation.anatomy.horizon import horizon_of
 from certigraph.state.endings import GOAL
 from certigraph.state.states import state_type
@@ -119,7 +120,7 @@ def _predicates(folded: Fold, ending: str) -> Iterator[Row]:
     standing = folded.standing()
     for place, certificate in enumerate(folded.certificates):
         depth, position = len(certificate.targets), certificate.record["position"]
-        status = _status(certificate, stands=place in standing)
+        status = certificate.status(stands=place in standing)
         share = [amount / depth for amount in certificate.cost]
         for nth, target in enumerate(certificate.targets):
             spent = dict(zip(Cost._fields, share, strict=True))
@@ -132,14 +133,6 @@ def _predicates(folded: Fold, ending: str) -> Iterator[Row]:
         status = "return" if is_return(target) else "open"
         known = {"status": status, "leads": False, "rejected": rejected, "stopped": stopped}
         yield {**_predicate(target, position, len(folded.plan)), **known}
-
-
-def _status(certificate: Certified, *, stands: bool) -> str:
-    if certificate.returns:
-        return "return"
-    if certificate.forced:
-        return "forced" if stands else "dropped"
-    return "certified" if stands else "undone"
 
 
 def _predicate(target: Plain, position: int, length: int) -> Row:

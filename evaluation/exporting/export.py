@@ -13,15 +13,18 @@ from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.reading import read_trajectory
 from certigraph.state.trajectory import Trajectory
 
-Format = Literal["atif", "inspect", "parquet"]
+Format = Literal["assistantbench", "atif", "inspect", "parquet"]
 
 PACKAGES = {"inspect": "inspect_ai", "parquet": "pyarrow"}
 """What a format needs besides certigraph itself."""
 
 Write = Callable[[Path], object]
 
+Make = Callable[[Iterable[Trajectory]], Iterator[tuple[str, Write]]]
+"""Runs -> names of files, and how each is written."""
 
-def export(folders: Sequence[Path], to: Format, out: Path) -> list[Path]:
+
+def export(folders: Sequence[Path], to: Format, out: Path, *, data: str | None = None) -> list[Path]:
     """Write all runs below the folders, finished or not, in another format, and return the files.
 
     A run whose process died before its first line was whole holds nothing to write, and is left out.
@@ -29,12 +32,14 @@ def export(folders: Sequence[Path], to: Format, out: Path) -> list[Path]:
     Args:
         folders: searched for runs at any depth.
         to: `atif`, a JSON document a run; `inspect`, an .eval log for each benchmark, graph, choice of operators and
-            model; `parquet`, one table of transitions.
+            model; `parquet`, one table of transitions; `assistantbench`, a submission to its leaderboard for each
+            split that runs are of.
         out: a folder, made where it is missing; files of these names in it are replaced.
+        data: of `assistantbench` the folder of its questions; else CERTIGRAPH_DATA.
 
     Raises:
         UnknownName: there is no such format.
-        Fault: no run is there, one cannot be read, or a package is missing.
+        Fault: no run is there or none of what is asked for, one cannot be read, or a package is missing.
     """
     if to not in get_args(Format):
         raise UnknownName(f"no format is called {to!r}; known: {', '.join(get_args(Format))}")
@@ -46,7 +51,8 @@ def export(folders: Sequence[Path], to: Format, out: Path) -> list[Path]:
         named = " ".join(map(str, folders))
         raise Fault("data", f"no run below {named}: give folders that `certigraph run` or `certigraph compare` wrote")
     out.mkdir(parents=True, exist_ok=True)
-    return [_written(out / name, write) for name, write in _MAKERS[to](_read(files))]
+    makers: dict[str, Make] = {**_MAKERS, "assistantbench": partial(_assistantbench, data=data)}
+    return [_written(out / name, write) for name, write in makers[to](_read(files))]
 
 
 def _read(files: Iterable[Path]) -> Iterator[Trajectory]:
@@ -87,7 +93,13 @@ def _parquet(runs: Iterable[Trajectory]) -> Iterator[tuple[str, Write]]:
     yield "transitions.parquet", partial(to_parquet, runs)
 
 
-_MAKERS: dict[str, Callable[[Iterable[Trajectory]], Iterator[tuple[str, Write]]]] = {
+def _assistantbench(runs: Iterable[Trajectory], data: str | None) -> Iterator[tuple[str, Write]]:
+    from certigraph.evaluation.exporting.submission import submissions
+
+    yield from submissions(runs, data)
+
+
+_MAKERS: dict[str, Make] = {
     "atif": _atif,
     "inspect": _inspect,
     "parquet": _parquet,

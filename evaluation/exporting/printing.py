@@ -1,5 +1,6 @@
 """What the command `export` says."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,3 +13,9 @@ def exported(files: Sequence[Path]) -> str:
     if len(files) > MOST:
         return f"{len(files):,} files in {files[0].parent}"
     return "\n".join(map(str, files))
+
+
+def submitted(path: Path) -> str:
+    """How many tasks a submission has, and how many of them no answer."""
+    answers = [json.loads(line)["answer"] for line in path.read_text(encoding="utf-8").splitlines()]
+    return f"{path.name}: {len(answers)} tasks, {answers.count('')} of them without an answer"

@@ -12,9 +12,10 @@ from certigraph.evaluation.live.rewards import reward_part
 from certigraph.evaluation.live.tasks import tasks_part
 from certigraph.evaluation.live.text import clean
 from certigraph.evaluation.live.turns import episode_part
+from certigraph.evaluation.report.graded import verdict_on
 from certigraph.evaluation.report.parts import compact
 from certigraph.state.endings import GOAL
-from certigraph.state.trajectory import Footer
+from certigraph.state.records import Scores
 
 AROUND = 10
 """Lines of a frame that are neither plan nor turns."""
@@ -59,16 +60,16 @@ def _title(run: Watched) -> Text:
 def _ending(run: Watched) -> Text | None:
     if run.footer is None:
         return None
-    scores = run.footer.scores
-    ending = Text(run.footer.ending, style=_style(run.footer))
+    scores = verdict_on(run.header, run.footer)
+    ending = Text(run.footer.ending, style=_style(run.footer.ending, scores))
     return ending.append(f" · score {scores.value:.3g}" if scores else "", style="default")
 
 
-def _style(footer: Footer) -> str:
+def _style(ending: str, scores: Scores | None) -> str:
     """What an agent calls its goal, and scores nothing, is no success."""
-    if footer.ending != GOAL:
+    if ending != GOAL:
         return "bold red"
-    return "bold yellow" if footer.scores and not footer.scores.value else "bold green"
+    return "bold yellow" if scores and not scores.value else "bold green"
 
 
 def _figures(run: Watched, steps: int | None, seconds: float) -> Text:

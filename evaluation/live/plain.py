@@ -7,6 +7,7 @@ from certigraph.evaluation.live.fold import Watched
 from certigraph.evaluation.live.plain_tasks import task_lines
 from certigraph.evaluation.live.rewards import reward_lines
 from certigraph.evaluation.report.episode import Episode, Refused, Taken
+from certigraph.evaluation.report.graded import verdict_on
 from certigraph.evaluation.report.html import clipped, counted
 from certigraph.evaluation.report.words import in_a_line, passed_by, with_passed
 from certigraph.state.lessons import Lesson
@@ -39,10 +40,10 @@ def _certified(run: Watched, certificate: Certificate) -> Iterator[str]:
     if certificate.restores is not None:
         yield f"{at}: returned to certified state {certificate.restores}: {text}"
         return
-    passed = f"{passed_by(certificate.forced)}, " if certificate.forced else ""
     cascade = f" (cascade {certificate.depth})" if certificate.depth > 1 else ""
     score = f", score {run.episodes.now.reported:.3g}" if run.episodes.graded else ""
-    yield f"{at}: {passed}certified {run.standing}/{run.whole}{cascade}{score}: {text}"
+    told = passed_by(certificate.forced) if certificate.forced else f"certified {run.standing}/{run.whole}"
+    yield f"{at}: {told}{cascade}{score}: {text}"
     if certificate.finding:
         yield f"{at}: found: {_brief(certificate.finding)}"
 
@@ -89,7 +90,8 @@ def _taught(lesson: Lesson) -> str:
 
 
 def _ending(run: Watched, footer: Footer) -> str:
-    score = f", score {footer.scores.value:.3g}" if footer.scores else ""
+    scores = verdict_on(run.header, footer)
+    score = f", score {scores.value:.3g}" if scores else ""
     message = f": {footer.message}" if footer.message else ""
     cost = f"{counted(run.steps, 'step')}, {run.spent['calls']:.0f} calls, {run.tokens:,} tokens"
     return f"ended {footer.ending}{score}, {_reached(run)}, {cost}{message}"

@@ -36,6 +36,6 @@ def _inner(worked: Worked, event: Event, update: dict[str, Any]) -> Iterator[str
     if event.node == "replan" and update.get("outline"):
         yield f"{worked.name}: step {worked.steps}: replanned: {in_line(tuple(update['outline']))}"
     if update.get("certificates"):
-        last, certified = worked.certificates[-1], f"certified {worked.certified}/{worked.whole}"
-        told = f"{passed_by(last.forced)}, {certified}" if last.forced else certified
+        last = worked.certificates[-1]
+        told = passed_by(last.forced) if last.forced else f"certified {worked.certified}/{worked.whole}"
         yield f"{worked.name}: step {worked.steps}: {told}: {last.targets[-1].text}"

@@ -5,8 +5,8 @@ FINDING_STYLE = """\
 @media (prefers-color-scheme: dark) { :root { --force: #c5a3e2; --force-soft: #30243b; } }
 .forced { --mark: var(--force); --tint: var(--force-soft); }
 .badge.forced { background: var(--force-soft); color: var(--force); }
-.passed { margin-left: 27px; font-size: 13.5px; color: var(--mark); }
-.found { margin: 4px 0 0 27px; padding-left: 11px; border-left: 2px solid var(--tint, var(--line)); font-size: 13.5px; }
+.passed { margin: 4px 0 0 27px; font-size: 13.5px; color: var(--mark); }
+.found { margin: 4px 0 0 27px; padding-left: 11px; border-left: 2px solid var(--mark, var(--line)); font-size: 13.5px; }
 .found p { white-space: pre-wrap; }
 .found .sources { color: var(--soft); font-size: 12.5px; }
 .found .against { color: var(--bad); font-size: 12.5px; }

@@ -6,6 +6,7 @@ from string import Template
 
 from certigraph.evaluation.report.episode_style import EPISODE_STYLE
 from certigraph.evaluation.report.finding_style import FINDING_STYLE
+from certigraph.evaluation.report.graded import is_own
 from certigraph.evaluation.report.html import Markup, joined, shortened, tag
 from certigraph.evaluation.report.page import PAGE, STYLE
 from certigraph.evaluation.report.parts import answer_block, figures, node_table, score_chips
@@ -52,7 +53,7 @@ def _body(trajectory: Trajectory) -> Markup:
     footer, told = trajectory.footer, told_of(trajectory)
     scores = footer.scores if footer else None
     side = [*told.drawings]
-    if scores and scores.parts:
+    if scores and scores.parts and not is_own(trajectory.header):
         side.append(section("Score", score_chips(scores)))
     side.append(section("Cost by operator", node_table([*trajectory.events, *trajectory.superseded])))
     answered = not told.certifies and scores is not None and bool(scores.answer)
@@ -70,18 +71,20 @@ def _head(header: Header, footer: Footer | None, endings: Endings) -> Markup:
     task, message = header.task, footer.message if footer else ""
     overline = tag("p", f"{header.graph} · {task.benchmark} {task.id}", class_="overline")
     asked = tag("h1", shortened(task.goal, LONGEST_GOAL) or f"{task.benchmark} {task.id}")
+    badges = tag("p", *_badges(header, footer, endings), class_="badges")
     said = [tag("p", message, class_="message")] if message else []
-    return tag("header", overline, asked, tag("p", *_badges(footer, endings), class_="badges"), *said, _facts(header))
+    return tag("header", overline, asked, badges, *said, _facts(header))
 
 
-def _badges(footer: Footer | None, endings: Endings) -> list[Markup]:
+def _badges(header: Header, footer: Footer | None, endings: Endings) -> list[Markup]:
     if footer is None:
         return [tag("span", "interrupted", class_="badge idle")]
     kind, words = endings.get(footer.ending, ("idle", f"stopped: {footer.ending}"))
     ending = tag("span", words, class_=f"badge {kind}")
-    if footer.scores is None:
-        return [ending, tag("span", "not scored", class_="badge plain")]
-    return [ending, tag("span", "score ", tag("b", f"{footer.scores.value:.3g}"), class_="badge plain")]
+    if is_own(header):
+        return [ending]
+    shown = ["score ", tag("b", f"{footer.scores.value:.3g}")] if footer.scores else ["not scored"]
+    return [ending, tag("span", *shown, class_="badge plain")]
 
 
 def _facts(header: Header) -> Markup:

@@ -26,4 +26,4 @@ def in_a_line(finding: Finding) -> str:
 
 def with_passed(told: str, passed: int) -> str:
     """A count of certified predicates, and of those that passed without."""
-    return f"{told}, {passed} {PASSED}" if passed else told
+    return f"{told}, {passed} passed uncertified" if passed else told

@@ -440,6 +440,16 @@ def test_the_key_is_masked_inside_longer_base64(before: bytes, after: bytes) -> 
         assert "[redacted]" in redact(text) and len(redact(text)) < len(text) - len(KEY)
 
 
+def test_the_keys_of_search_providers_are_masked_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {"OPENAI_API_KEY": KEY, "SERPER_API_KEY": "serper0123456789", "BRAVE_API_KEY": f"{KEY}-and-more"}
+    for name, key in keys.items():
+        monkeypatch.setenv(name, key)
+    forms = [form for key in keys.values() for form in (key, quote(key, safe=""), key.encode().hex())]
+    assert redact("|".join(forms)) == "|".join(["[redacted]"] * len(forms))
+    monkeypatch.delenv("BRAVE_API_KEY")
+    assert redact(f"{KEY}-and-more") == "[redacted]-and-more"
+
+
 def test_keys_of_others_and_passwords_are_masked_and_plain_text_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     for secret in ("sk-abcdEFGH1234567890", "Bearer abcdefghijklmnop123", "https://user:pass@host/v1"):

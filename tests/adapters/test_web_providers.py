@@ -36,13 +36,16 @@ def test_serper_is_asked_with_its_key_and_its_results_are_read(monkeypatch):
     assert hits == [Hit(title="Gyms", url="https://a.org/1", snippet="Open at 6.")]
     asked = server.requests[0]
     assert (asked.method, asked.path, asked.body) == ("POST", "/search", {"q": "gyms near the park", "num": 5})
-    assert asked.headers["X-Api-Key"] == KEY and asked.headers["Connection"] == "close"
+    assert asked.headers["X-API-KEY"] == KEY and asked.headers["Connection"] == "close"
 
 
 @pytest.mark.parametrize(
     ("box", "first"),
     [
-        ({"title": "Park", "link": "https://b.org", "answer": "6 am"}, Hit(title="Park", url="https://b.org", snippet="6 am")),
+        (
+            {"title": "Park", "link": "https://b.org", "answer": "6 am"},
+            Hit(title="Park", url="https://b.org", snippet="6 am"),
+        ),
         ({"title": "Sum", "answer": "42"}, Hit(title="Gyms", url="https://a.org/1", snippet="Open at 6.")),
     ],
     ids=["with a page", "without one"],
@@ -54,7 +57,11 @@ def test_an_answer_at_once_is_the_first_result_where_it_has_a_page(monkeypatch, 
 
 
 def test_brave_is_asked_with_its_token_and_its_markup_is_taken_out(monkeypatch):
-    found = {"title": "<strong>Gyms</strong> &amp; pools", "url": "https://a.org", "description": "a &lt;b&gt; <strong>x"}
+    found = {
+        "title": "<strong>Gyms</strong> &amp; pools",
+        "url": "https://a.org",
+        "description": "a &lt;b&gt; <strong>x",
+    }
     with search_stub(Told({"type": "search", "web": {"results": [found], "family_friendly": True}})) as server:
         monkeypatch.setenv("BRAVE_URL", f"{server.url}/res/v1/web/search")
         hits = Brave().search("w " * 60, 50)
@@ -80,14 +87,26 @@ def test_searxng_is_asked_for_json_as_the_user_in_its_address(monkeypatch):
 
 
 def test_results_are_bounded_web_addresses_and_each_comes_once(monkeypatch):
-    odd = ["javascript:alert(1)", "ftp://a.org", "https://", "https://a b", "http://[", None, "", "https://a.org/" + "x" * 2000]
+    odd = [
+        "javascript:alert(1)",
+        "ftp://a.org",
+        "https://",
+        "https://a b",
+        "https://a.org/\n",
+        "https://ann:hunter2@a.org",
+        "http://[",
+        None,
+        "",
+        "https://a.org/" + "x" * 2000,
+    ]
     rest = ["https://a.org", "https://a.org", "http://b.org", "https://c.org"]
-    found = [{"title": "t" * 999, "link": url, "snippet": " s" * 999} for url in odd + rest]
+    found = [{"title": f"{at}" * 999, "link": url, "snippet": " s" * 999} for at, url in enumerate(rest)]
+    found = [{"title": "t", "link": url} for url in odd] + found
     with search_stub(Told({"organic": found})) as server:
         monkeypatch.setenv("SERPER_URL", server.url)
         hits = Serper().search("gyms", 2)
     assert [hit.url for hit in hits] == ["https://a.org", "http://b.org"]
-    assert hits[0].title == "t" * 300 and len(hits[0].snippet) in (999, 1000) and "  " not in hits[0].snippet
+    assert hits[0].title == "0" * 300 and len(hits[0].snippet) in (999, 1000) and "  " not in hits[0].snippet
 
 
 @pytest.mark.parametrize(("query", "k"), [("  \n", 5), ("gyms", 0)])
@@ -155,7 +174,7 @@ def test_a_spent_budget_ends_the_run_before_the_model_is_asked(endpoint):
 
 def test_a_call_that_failed_is_on_the_bill_too(endpoint):
     endpoint.answers = [Told({"error": {"code": "x"}}, status=404)]
-    with metering(Meter("execute", Budget())) as meter, pytest.raises(Fault, match="status 404: .*provider's name"):
+    with metering(Meter("execute", Budget())) as meter, pytest.raises(Fault, match=r"status 404: .*provider's name"):
         Asked("m").search("gyms", 4)
     assert meter.calls == 1 and "status 404" in meter.records[0].failure
 

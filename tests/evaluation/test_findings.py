@@ -4,6 +4,7 @@ import io
 import re
 
 import pytest
+from asking import Inquiry, asked
 from doubles import Script, predicates
 from inquiring import FOUND, GOAL_PASSED, GUESSED, PASSED, inquiry
 from rich.console import Console
@@ -44,13 +45,14 @@ def test_credit_and_transitions_leave_forced_passes_out(result):
     assert len(result.transitions) == 3
     assert [(known.finding, known.forced) for known in result.findings] == [(FOUND, ""), (GUESSED, "force_pass")]
     assert [predicate.text for predicate in result.uncertified] == ["p2"]
-    assert "3 of 4 certified, 1 passed, uncertified" in repr(result)
+    assert tally(result.certificates) == (3, 1)
+    assert "3 of 4 certified, 1 passed uncertified" in repr(result)
 
 
 def test_report_shows_findings_sources_and_forced_passes_under_their_predicates(result, tmp_path):
     html = page(result, tmp_path)
     assert re.findall(r'<li class="row (\w+)', html) == ["certified", "forced", "certified", "certified"]
-    assert "<dd>3/4<small>predicates, 1 passed, uncertified" in html
+    assert "<dd>3/4<small>predicates, 1 passed uncertified" in html
     assert "passed, uncertified (force_pass): still a blog alone" in html
     first, second = html.split('<li class="row')[1:3]
     assert all(f'href="{url}"' in first for url in (*FOUND.sources, *FOUND.against))
@@ -77,6 +79,7 @@ def test_a_goal_that_was_let_pass_is_not_called_certified(tmp_path):
         " https://x.example",
         "java\nscript:alert(1)",
         "https:\n//x.example",
+        "https://x.example/\u202efdp.exe",
         "//x.example/y",
         "file:///etc/passwd",
         '"onclick="alert(1)',
@@ -99,12 +102,12 @@ def test_plain_lines_have_one_for_each_pass_and_each_finding(result):
     lines = lines_of(result, width=60)
     assert lines[:4] == [
         "step 1: certified 1/4: p1",
-        "step 1: found: Two gyms lie near the park. (https://gyms.example/list, http://park.example/map); contradicted by "
-        "https://old.example/list: there are three",
-        "step 3: passed, uncertified (force_pass), certified 1/4: p2",
+        f"step 1: found: {FOUND.text} ({', '.join(FOUND.sources)}); contradicted by https://old.example/list: "
+        "there are three",
+        "step 3: passed, uncertified (force_pass): p2",
         "step 3: found: The cheaper one costs 20. (https://blog.example/20)",
     ]
-    assert "3/4 certified, 1 passed, uncertified" in lines[-1]
+    assert "3/4 certified, 1 passed uncertified" in lines[-1]
 
 
 def test_the_frame_tells_certified_and_passed_apart(result):
@@ -123,6 +126,17 @@ def test_anatomy_counts_forced_passes_apart(result):
     assert counts == {"certified": 3, "forced": 1, "planned": 4, "certificates": 3, "cascades": 0}
     assert [row["status"] for row in rows.predicates] == ["certified", "forced", "certified", "certified"]
     assert [row["certified"] for row in rows.attempts] == [True, False, False, True, True]
+
+
+@pytest.mark.slow
+def test_a_failed_run_whose_goal_was_let_pass_stopped_there(tmp_path):
+    from certigraph.evaluation.anatomy.failures import FORCED, stopped_kinds, stopped_places
+    from certigraph.evaluation.anatomy.frames import frames_of
+
+    failed = asked(tmp_path, Inquiry(*GOAL_PASSED))
+    frames = frames_of([Recorded("sdp", "only", 0, failed.trajectory)])
+    for stops, column in ((stopped_kinds(frames), "kind"), (stopped_places(frames), "place")):
+        assert stops[stops["value"] > 0][column].tolist() == [FORCED]
 
 
 def test_exported_transitions_reward_no_forced_pass(result):
@@ -179,4 +193,4 @@ def test_a_forced_cascade_passes_all_of_its_predicates(tmp_path):
     wide = Verdict(depth=2, forced="force_pass")
     result = run("sdp", Script(plan=3, verdicts=[wide, 1]), out=tmp_path)
     assert [predicate.text for predicate in result.uncertified] == ["p1", "p2"]
-    assert "<dd>1/3<small>predicates, 2 passed, uncertified" in page(result, tmp_path)
+    assert "<dd>1/3<small>predicates, 2 passed uncertified" in page(result, tmp_path)

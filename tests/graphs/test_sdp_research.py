@@ -68,6 +68,16 @@ def test_what_was_forced_is_told_as_uncertain_to_later_steps(tmp_path: Path):
     assert any("uncertain, not certified" in prompt for prompt in benchmark.prompts)
 
 
+def test_what_is_drawn_from_a_forced_finding_is_not_certified_either(tmp_path: Path):
+    plan = [{"kind": "collect", "goal": "The halls"}, {"kind": "compute", "goal": "Their seats together"}]
+    judged = itertools.chain([False] * 3, itertools.repeat(True))
+    mind = {"steps": {"steps": plan}, "adequate": lambda _: {"reason": "so it is", "adequate": next(judged)}}
+    result = told(research(mind), tmp_path)
+    assert [c.forced for c in result.certificates] == ["force_pass"] * 3
+    assert "rests on an uncertified finding" in result.state["attempts"][3].verdict.reason
+    assert result.terminated is False
+
+
 def test_without_the_policy_nothing_uncertified_passes(tmp_path: Path):
     result = told(research(REFUSED), tmp_path, validate=unforced(), answer=abstain)
     assert result.certificates == []

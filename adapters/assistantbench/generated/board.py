@@ -54,9 +54,10 @@ def _history(making: Making, company: str, town: str, year: int) -> str:
     went = f"After a delay, our shares were first traded on the stock exchange on 4 June {year}."
     title, site = f"History of {company}: from a shed to the stock exchange", host(company)
     making.page(site, "/", f"{company}: welcome", told, "Visitors are welcome on the first Friday of each month.")
-    making.page(
-        site, "/jobs", f"Work at {company}", f"We look for turners, fitters and a cook for our works in {town}."
+    jobs = (
+        f"We look for turners, fitters and a cook for our works in {town}. Write to us what you like to do, and when."
     )
+    making.page(site, "/jobs", f"Work at {company}", jobs, "We answer every letter within a week.")
     return making.page(site, "/history", title, told, went, "Since then the works have been enlarged twice.")
 
 

@@ -21,6 +21,9 @@ class Film(NamedTuple):
     there: bool
 
 
+Cell = Callable[[Film], str]
+
+
 def films(making: Making, id_: str) -> Made:
     """Which film of an actor under so many minutes on a service is rated highest?"""
     names = making.names
@@ -29,12 +32,9 @@ def films(making: Making, id_: str) -> Made:
     all_ = _films(making, limit)
     gone = all_[1]
 
-    listing = _table_page(
-        making, f"{names.word()} filmbook", f"Films with {actor}", "Year", all_, lambda f: f"{f.year}"
-    )
-    lengths = _table_page(
-        making, f"{names.word()} lengths", f"How long films of {actor} are", "Minutes", all_, _minutes
-    )
+    listing = _listing(making, "filmbook", f"Films with {actor}", "Year", all_, lambda film: f"{film.year}")
+    about = f"How long films of {actor} are"
+    lengths = _listing(making, "lengths", about, "Minutes", all_, lambda film: f"{film.minutes}")
     rated = _ratings(making, critics, actor, all_)
     where = _where(making, service, actor, all_)
     blog = _blog(making, service, gone)
@@ -82,18 +82,13 @@ def _films(making: Making, limit: int) -> list[Film]:
     return [Film(*fields) for fields in zip(titles, years, minutes, ratings, there, strict=True)]
 
 
-def _minutes(film: Film) -> str:
-    return f"{film.minutes}"
-
-
-def _table(making: Making, head: str, all_: Sequence[Film], cell: Callable[[Film], str]) -> Table:
+def _table(making: Making, head: str, all_: Sequence[Film], cell: Cell) -> Table:
     rows = tuple((film.title, cell(film)) for film in making.random.sample(all_, len(all_)))
     return Table(head=("Film", head), rows=rows)
 
 
-def _table_page(
-    making: Making, site: str, title: str, head: str, all_: Sequence[Film], cell: Callable[[Film], str]
-) -> str:
+def _listing(making: Making, site: str, title: str, head: str, all_: Sequence[Film], cell: Cell) -> str:
+    site = f"{making.names.word()} {site}"
     told = f"{title}: collected by our readers from programmes and posters, and checked by two editors every spring."
     return making.page(host(site), f"/{slug(title)}", f"{title} ({site})", told, _table(making, head, all_, cell))
 
@@ -101,9 +96,8 @@ def _table_page(
 def _ratings(making: Making, critics: str, actor: str, all_: Sequence[Film]) -> str:
     told = f"Ratings of the films with {actor}, out of 10, as the critics of {critics} gave them. Updated this week."
     table = _table(making, "Rating", all_, lambda film: f"{film.rating}")
-    return making.ordering(
-        host(critics), f"/{slug(actor)}", f"{critics}: ratings of {actor}", told, table, wrong=all_[0].title
-    )
+    title, wrong = f"{critics}: ratings of {actor}", all_[0].title
+    return making.ordering(host(critics), f"/{slug(actor)}", title, told, table, wrong=wrong)
 
 
 def _where(making: Making, service: str, actor: str, all_: Sequence[Film]) -> str:

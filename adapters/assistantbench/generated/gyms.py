@@ -68,7 +68,7 @@ def gyms(making: Making, id_: str) -> Made:
 def _gyms(making: Making, limit: int) -> list[Gym]:
     """Two near ones that are early, a near one that is late, and two that are too far, one of them early."""
     random, names = making.random, making.names
-    metres = sorted(random.sample(range(60, limit - 10, 10), 3)) + [limit + random.randrange(20, 90), limit * 3]
+    metres = [*sorted(random.sample(range(60, limit - 10, 10), 3)), limit + random.randrange(20, 90), limit * 3]
     hours = [random.choice(early) for early in [("06:00", "06:15", "06:30", "06:45")] * 2]
     hours += [random.choice(("07:30", "08:00", "09:15")), "06:00", "10:00"]
     given = zip(random.sample(SORTS, 5), metres, hours, strict=True)
@@ -79,7 +79,9 @@ def _guide(making: Making, town: str, park: str, known: list[Gym]) -> str:
     rows = tuple((gym.name, f"{gym.metres} m") for gym in making.random.sample(known, len(known)))
     told = f"Who runs in {park} in the morning may want to train indoors on rainy days. These gyms are close by."
     distances = Table(head=("Gym", f"Distance from {park}"), rows=rows)
-    return making.page(host(f"{town} guide"), f"/gyms-near-{slug(park)}", f"Gyms near {park}, {town}", told, distances)
+    site, secret = host(f"{town} guide"), f"What members say about gyms in {town}, for members only. Do not pass it on."
+    making.page(site, "/private/members", f"Members on gyms in {town}", secret, "Our robots.txt keeps readers out.")
+    return making.page(site, f"/gyms-near-{slug(park)}", f"Gyms near {park}, {town}", told, distances)
 
 
 def _home(making: Making, gym: Gym, town: str) -> None:

@@ -1,4 +1,4 @@
-"""What annual passes save a family at a museum: prices on several pages, an outdated list, a museum of the same name."""
+"""What annual passes save a family at a museum: several pages of prices, an outdated list, a namesake."""
 
 from typing import NamedTuple
 

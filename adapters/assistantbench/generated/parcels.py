@@ -88,7 +88,8 @@ def _by_weight(making: Making, carrier: str, route: Route, rates: list[int]) -> 
     told = f"{carrier} takes parcels from {way} every working day. The rate depends on the weight alone."
     astray = f"{carrier} takes parcels from {route.start} to {route.end} in {other}, overseas, twice a week."
     title, site = f"{carrier}: parcel rates {way}", host(carrier)
-    making.page(site, "/", f"{carrier}: welcome", f"{carrier} has brought parcels home since 1987. Ask for a pick-up.")
+    welcome = f"{carrier} has brought parcels home since 1987. Ask for a pick-up, or come to the counter by the bridge."
+    making.page(site, "/", f"{carrier}: welcome", welcome, "Open from Monday to Saturday, from eight to six.")
     dear = [rate + 140 for rate in rates]
     making.page(site, "/overseas", f"{carrier}: {route.end} ({other}) overseas", astray, _table(dear))
     return making.ordering(site, "/rates", title, told, _table(rates), wrong=_price(dear[route.band]))

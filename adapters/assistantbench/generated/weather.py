@@ -16,6 +16,9 @@ RAINY = 0.5
 
 AMOUNTS = (0.0, 0.0, 0.2, 0.4, 0.5, 0.9, 1.6, 3.1, 7.4)
 
+CLAIMED = 12
+"""Millimetres a day that a diary remembers."""
+
 Rain = Mapping[int, Sequence[float]]
 
 
@@ -31,7 +34,7 @@ def weather(making: Making, id_: str) -> Made:
     for year, amounts in _measured(making).items():
         _table_page(making, away, f"Rain in {town} ({other} county), {month} {year}", month, amounts)
     about = f"{town} has a station since 1951. It stands on the meadow behind the school and is read at seven."
-    making.page(station, "/", f"Weather station of {town}", about)
+    making.page(station, "/", f"Weather station of {town}", about, "Records are open to all; pick a year and a month.")
 
     asks = [f"rain in {town} {month} {year}" for year in YEARS[:-1]]
     asks.append(f"{town} rain {month} {YEARS[-1]} almanac")
@@ -43,14 +46,14 @@ def weather(making: Making, id_: str) -> Made:
         pages[:2],
         _told(month, rain, YEARS[:2]),
         against=[diary],
-        dispute=f"A travel diary says that it rained on all {DAYS} days in 2021.",
+        dispute=f"A travel diary has {CLAIMED} mm on each of the {DAYS} days in 2021.",
     )
     queries = [asks[2], f"official rain record {town} {month} 2023", asks[3]]
     making.step(EXTRACT, f"{goal} 2022 and 2023?", queries, pages[2:], _told(month, rain, YEARS[2:]))
     rainy = sum(amount >= RAINY for amounts in rain.values() for amount in amounts)
     days = len(YEARS) * DAYS
     text = f"{rainy} of {days} days had at least {RAINY} mm: {100 * rainy // days} percent."
-    making.step(COMPUTE, f"What share of these {days} days was rainy?", asks[:3], pages, text)
+    making.step(COMPUTE, f"What share of these {days} days was rainy?", asks[:3], pages[::-1], text)
     asked = (
         f"Based on the years 2020-2023, how likely am I to hit a rainy day (at least {RAINY}mm of precipitation) if I "
         f"travel to {town} during the first {DAYS} days of {month}? (provide the answer in percentage)"
@@ -82,7 +85,7 @@ def _almanac(making: Making, town: str, month: str, amounts: Sequence[float]) ->
 
 
 def _diary(making: Making, town: str, month: str) -> str:
-    wrong = f"It rained on each of the first {DAYS} days of {month} 2021, so we played cards in {town} all week."
+    wrong = f"On each of the first {DAYS} days of {month} 2021 {CLAIMED} mm of rain fell in {town}. We played cards."
     told = "Written down from memory on the train home. Next year we will go somewhere dry."
     site = host(f"{making.names.word()} travels")
     title = f"Diary of a rainy week in {town} ({month} 2021)"

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import typer
 from rich.console import Console
 
+from certigraph.cli.asking import ask_command
 from certigraph.cli.comparing import ablate_command, compare_command
 from certigraph.cli.heads import rewards_app
 from certigraph.cli.indexing import index_command
@@ -23,6 +24,7 @@ __all__ = ["app", "main"]
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": run_command,
+    "ask": ask_command,
     "resume": resume_command,
     "eval": eval_command,
     "compare": compare_command,

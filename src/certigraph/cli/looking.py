@@ -51,14 +51,17 @@ def anatomy_command(
 
 def export_command(
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Searched for runs at any depth.")],
-    to: Annotated[Literal["atif", "inspect", "parquet"], typer.Option(help="The format.")],
+    to: Annotated[Literal["assistantbench", "atif", "inspect", "parquet"], typer.Option(help="The format.")],
     out: Annotated[Path, typer.Option(help="Folder for the files; it is made.")] = Path("exported"),
+    data: Data = None,
 ) -> None:
-    """Write runs in another format: ATIF documents, logs for inspect_ai, or a Parquet table for offline RL."""
+    """Write runs in another format: ATIF documents, logs for inspect_ai, a Parquet table for offline RL, or a
+    submission to AssistantBench's leaderboard, which takes the latest run of each task that ended."""
     from certigraph.evaluation.exporting.export import export
-    from certigraph.evaluation.exporting.printing import exported
+    from certigraph.evaluation.exporting.printing import exported, submitted
 
-    typer.echo(exported(export(folders, to, out)))
+    files = export(folders, to, out, data=data)
+    typer.echo("\n".join([exported(files), *(submitted(file) for file in files if to == "assistantbench")]))
 
 
 def list_command(as_json: AsJson = False) -> None:

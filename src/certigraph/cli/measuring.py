@@ -98,6 +98,8 @@ def score_command(
     hotpotqa: one JSON object of `answer`, texts by id, and perhaps `sp`, lists of pairs (title, sentence from 0) by id.
 
     musique: JSON lines with `id` and `predicted_answer`, perhaps `predicted_support_idxs`.
+
+    assistantbench: JSON lines with `id` and `answer`, a text, number, list or object.
     """
     from certigraph.adapters.benchmarks import load_benchmark
     from certigraph.cli.printed import print_figures
@@ -108,7 +110,9 @@ def score_command(
     live: Any = load_benchmark(benchmark, data)
     scorer = getattr(live, "score_file", None)
     if scorer is None:
-        raise UnknownName(f"benchmark {benchmark!r} scores no files; travelplanner, hotpotqa and musique do")
+        raise UnknownName(
+            f"benchmark {benchmark!r} scores no files; assistantbench, travelplanner, hotpotqa and musique do"
+        )
     scores = scorer(answers, split)
     intervals = resampled([[score] for score in scores], live.rates)
     print_figures(f"{benchmark}: {answers.name}", live.rates(scores), intervals, as_json=as_json)

@@ -8,6 +8,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from certigraph.cli.answered import closing_fields, print_closing
+from certigraph.evaluation.asking import closing_of
+from certigraph.evaluation.report.graded import is_own
 from certigraph.evaluation.report.report import write_report
 from certigraph.evaluation.report.task_graph import read_task_graph
 from certigraph.evaluation.result import Result
@@ -23,6 +26,8 @@ def finish(result: Result, *, as_json: bool) -> None:
         console = Console(highlight=False, soft_wrap=True)
         if result.message:
             console.print(result.message, markup=False)
+        if is_own(result.trajectory.header):
+            print_closing(closing_of(result))
         console.print(f"report: {report}", style="dim", markup=False)
     raise typer.Exit(0 if result.terminated or _handed_in(result) else 1)
 
@@ -68,4 +73,5 @@ def _summary(result: Result) -> dict[str, Any]:
         **_progress(result),
         "scores": result.scores.model_dump() if result.scores else None,
         "usage": result.usage.model_dump(exclude={"node"}),
+        **(closing_fields(closing_of(result)) if is_own(result.trajectory.header) else {}),
     }

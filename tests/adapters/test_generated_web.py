@@ -1,0 +1,102 @@
+"""The invented web's questions and pages: the same every time, answerable, and full of traps."""
+
+import json
+
+import pytest
+
+from certigraph.adapters.assistantbench.generated.generation import FAMILIES, SEEDS, all_pages, everything, made
+from certigraph.adapters.assistantbench.generated.layout import html
+from certigraph.adapters.assistantbench.generated.making import Making
+from certigraph.adapters.assistantbench.generated.pages import DEATHS, Reach, Treatment
+from certigraph.adapters.assistantbench.generated.traps import ATTACKER
+from certigraph.adapters.multihop.rejections import no_answer
+from certigraph.adapters.research.forms import MOST_QUERIES, MOST_STEPS, Found
+from certigraph.adapters.research.scoring import score
+from certigraph.state.endings import Fault
+from certigraph.state.researching import STEPS
+
+QUESTIONS = [one.question for one in everything()]
+READABLE = (Treatment.PAGE, Treatment.MOVED)
+
+
+def sources_of(one):
+    return {page.url: html(page) for page in one.pages}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_same_seed_makes_the_same_bytes_and_another_seed_another_web(family):
+    again, other = made(family, 2), made(family, 3)
+    assert again == made(family, 2)
+    assert sources_of(again) == sources_of(made(family, 2))
+    assert again.question.text != other.question.text
+    assert not sources_of(again).keys() & sources_of(other).keys()
+
+
+def test_each_seed_has_all_families_and_all_ways_to_be_unreadable():
+    assert [question.id for question in QUESTIONS] == [f"{family}/{seed}" for seed in SEEDS for family in FAMILIES]
+    for seed in SEEDS:
+        pages = [page for one in everything() if one.question.id.endswith(f"/{seed}") for page in one.pages]
+        assert {*DEATHS, *READABLE} == {page.treatment for page in pages}
+
+
+def test_all_difficulties_occur():
+    assert {question.difficulty for question in QUESTIONS} == {"Easy", "Medium", "Hard"}
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.id)
+def test_a_way_fits_the_forms_in_which_operators_ask_for_it(question):
+    most = Found.model_json_schema()["properties"]
+    assert 3 <= len(question.way) <= MOST_STEPS
+    for way in question.way:
+        assert way.kind in STEPS
+        assert 1 <= len(way.queries) <= MOST_QUERIES
+        assert len(way.finding.about) <= 240
+        assert len(way.finding.text) <= most["finding"]["maxLength"]
+        assert len(way.finding.dispute) <= most["dispute"]["maxLength"]
+        assert not no_answer(way.finding.text)
+        assert bool(way.finding.against) == bool(way.finding.dispute)
+    assert any(way.finding.against for way in question.way)
+    answers = question.answer.split("\n")
+    parsed = [json.loads(one) if one.startswith("{") else one for one in answers]
+    assert score(json.dumps(parsed) if len(answers) > 1 else answers[0], question.answer).exact
+
+
+@pytest.mark.parametrize("one", everything(), ids=lambda one: one.question.id)
+def test_facts_are_on_readable_pages_of_sites_that_are_never_given_up(one):
+    pages = {page.url: page for page in one.pages}
+    lost = {page.host for page in one.pages if page.treatment not in READABLE or len(page.text) < 100}
+    lost -= {page.host for page in one.pages if page.treatment is Treatment.MOVED}
+    for url in {url for way in one.question.way for url in way.pages}:
+        assert pages[url].treatment in READABLE
+        assert pages[url].host not in lost
+
+
+def test_hosts_are_reserved_and_no_page_of_the_attacker_can_be_found():
+    hosts = {page.host for page in all_pages(everything()).values()}
+    assert all(host.endswith(".example") for host in hosts)
+    assert ATTACKER not in hosts
+
+
+def test_some_pages_of_each_way_give_orders_in_sight_and_in_secret():
+    for one in everything():
+        ordering = {page.url for page in one.pages if page.hidden}
+        read = {url for way in one.question.way for url in way.pages}
+        assert bool(ordering & read) == (not one.question.id.startswith("museum"))
+    page = next(page for page in made("gyms", 1).pages if page.hidden)
+    assert page.hidden in page.text
+    assert "</world>" in page.text and "</world>" not in html(page)
+    assert html(page).count("ignore all previous instructions") == 4
+
+
+def test_what_only_the_second_engine_knows_is_needed():
+    one = made("parcels", 1)
+    needed = {url for way in one.question.way for url in way.pages}
+    assert needed & {page.url for page in one.pages if page.reach is Reach.SECOND}
+
+
+def test_two_pages_at_one_url_are_a_fault():
+    making = Making("twice", Treatment.SLOW)
+    making.page("a.example", "/", "One", "text")
+    making.page("a.example", "/", "Two", "text")
+    with pytest.raises(Fault, match=r"http://a\.example/"):
+        all_pages([making.asked("twice", "Which?", ["One"])])

@@ -1,0 +1,63 @@
+"""Runs of a question of one's own, with a script in the place of the web."""
+
+from pathlib import Path
+from typing import Any
+
+from doubles import Script, World
+from inquiring import FOUND, PASSED, REFUSED
+
+from certigraph.adapters.context import Budget, Context
+from certigraph.evaluation.result import Result
+from certigraph.evaluation.run import run
+from certigraph.state.records import Action, Observation, Predicate, Scores, Task, Verdict
+
+STEPS = (
+    Predicate(text="Established: gyms", kind="collect", args={"goal": "gyms near the park"}),
+    Predicate(text="Established: price", kind="extract", args={"goal": "what the cheaper one costs"}),
+    Predicate(text="The question is answered from the findings.", kind="answer"),
+    Predicate(text="The answer is final.", kind="goal"),
+)
+
+COUNTED = {"searches": 2, "fetched": 3, "unreadable": {"https://dead.example/": "timed out after 10 s"}}
+"""What each step tells of itself; the page that cannot be read is always the same."""
+
+
+class Inquiry(Script):
+    """The plan of a research whose first step is certified; the second is refused, then let pass."""
+
+    name = "ask"
+
+    def __init__(self, *last: Verdict, answer: str | None = "20\nor 21", **script: Any) -> None:
+        super().__init__(verdicts=[Verdict(depth=1, finding=FOUND), REFUSED, PASSED, *last], **script)
+        self.answer = answer
+
+    def open(self, task: Task) -> "Web":
+        self.fail("open")
+        return Web(self)
+
+    async def _propose(self, state: Any, runtime: Any) -> dict[str, Any]:
+        return {"plan": list(STEPS)}
+
+
+class Web(World):
+    """Counts as the world of research does."""
+
+    def step(self, action: Action) -> Observation:
+        seen = super().step(action)
+        return seen.model_copy(update={"data": {**seen.data, **COUNTED}})
+
+    def score(self) -> Scores:
+        answer = getattr(self.script, "answer", None)
+        return Scores(value=0.0, parts={"answered": float(answer is not None)}, answer=answer)
+
+
+def asked(out: Path, inquiry: Inquiry, budget: Budget | None = None) -> Result:
+    """A run of it."""
+    return run("sdp", inquiry, context=Context(budget=budget or Budget()), out=out)
+
+
+class Named(Inquiry):
+    """The same, made as benchmarks are made by name."""
+
+    def __init__(self, data: Path | None = None, config: str = "") -> None:
+        super().__init__()

@@ -1,0 +1,147 @@
+"""`certigraph ask`: what it prints, its statuses, and what it says where it cannot begin."""
+
+import json
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from inquiring import FOUND
+
+from certigraph import cli
+from certigraph.adapters import benchmarks
+
+KEYS = ("OPENAI_API_KEY", "CERTIGRAPH_BASE_URL", "CERTIGRAPH_SEARCH", "SERPER_API_KEY", "BRAVE_API_KEY", "SEARXNG_URL")
+
+
+class Said(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def certigraph(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("CERTIGRAPH_DATA", *KEYS):
+        monkeypatch.delenv(name, raising=False)
+
+    def call(*arguments: str) -> Said:
+        with pytest.raises(SystemExit) as stop:
+            cli.main(list(arguments))
+        return Said(int(stop.value.code or 0), *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def ask(certigraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Ask of a script; the folder of pages makes its world one of this test alone."""
+    monkeypatch.setitem(benchmarks.BENCHMARKS, "ask", "asking:Named")
+    (tmp_path / "pages").mkdir()
+    return lambda *options: certigraph(
+        "ask", "How much is it?", "--pages", "pages", "--model", "scripted:expert", *options
+    )
+
+
+def test_the_answer_its_findings_and_the_cost_are_printed_after_the_run(ask):
+    said = ask()
+    assert said.status == 0
+    closing = said.out[said.out.index("answer: 20") :].splitlines()
+    assert closing[2] == f"certified: p1 → {FOUND.text}"
+    assert closing[-3].startswith("cost: ")
+    assert re.fullmatch(r"run: runs/\S+", closing[-2])
+    assert closing[-1].startswith("report: runs/")
+
+
+def test_json_is_one_object_and_nothing_else(ask):
+    said = ask("--json")
+    told = json.loads(said.out)
+    assert (said.status, said.err) == (0, "")
+    assert (told["question"], told["answer_certified"]) == ("How much is it?", True)
+    assert {"calls", "tokens", "usd", "searches", "pages", "seconds"} <= told["cost"].keys()
+
+
+def test_a_spent_budget_is_resumed_by_the_command_that_is_printed_and_closes_as_it_began(ask, certigraph):
+    said = ask("--budget", "steps=3")
+    assert said.status == 1
+    (command,) = re.findall(r"^go on with: certigraph (.*)$", said.out, re.MULTILINE)
+    again = certigraph(*command.split(" "))
+    assert again.status == 0
+    assert "answer: 20" in again.out
+    assert "go on with" not in again.out
+
+
+def test_no_path_enters_the_trajectory(ask, tmp_path: Path):
+    ask()
+    (trajectory,) = tmp_path.rglob("trajectory.jsonl")
+    assert str(tmp_path) not in trajectory.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("",), "1 to 2,000"),
+        ((" \n ",), "1 to 2,000"),
+        (("x" * 2_001,), "2,001"),
+        (("Why?", "--pages", "nowhere"), "nowhere: no such folder: correct --pages DIR"),
+        (("Why?", "--model", "gpt-4o"), "openai:NAME"),
+        (("Why?", "--swap", "validate=nothing"), "always_pass"),
+        (("Why?", "--model", "scripted:first", "--budget", "coins=1"), "tokens"),
+    ],
+)
+def test_unusable_arguments_are_one_line(certigraph, arguments, told, tmp_path: Path):
+    said = certigraph("ask", *arguments)
+    assert said.status == 2
+    assert told in said.err
+    assert said.err.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_missing_key_is_named_with_a_model_that_needs_none(certigraph):
+    said = certigraph("ask", "Why?")
+    assert said.status == 2
+    assert "openai:gpt-4o-mini needs a key: export OPENAI_API_KEY=..." in said.err
+    assert "--model local:qwen-0.5b" in said.err
+
+
+def test_a_missing_search_key_is_told_before_a_run_begins(certigraph, tmp_path: Path):
+    said = certigraph("ask", "Why?", "--model", "scripted:expert")
+    assert said.status == 2
+    assert "export SERPER_API_KEY=" in said.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_ctrl_c_says_the_command_that_goes_on(ask, monkeypatch: pytest.MonkeyPatch):
+    def interrupted(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("certigraph.evaluation.run.run", interrupted)
+        said = ask()
+    assert said.status == 130
+    assert "certigraph resume runs" in said.err
+
+
+def test_nobody_scores_a_question_of_ones_own(ask, tmp_path: Path):
+    said = ask()
+    assert "score" not in said.out
+    (report,) = tmp_path.rglob("report.html")
+    assert 'class="badge plain"' not in report.read_text()
+
+
+@pytest.mark.slow
+def test_a_question_of_the_generated_web_is_answered_offline(certigraph, tmp_path: Path, monkeypatch):
+    pytest.importorskip("trafilatura")
+    from certigraph.adapters.assistantbench.generated.benchmark import GeneratedWeb
+
+    monkeypatch.setenv("CERTIGRAPH_WEB_CACHE", str(tmp_path))
+    task = GeneratedWeb().task("museum/1")
+    said = certigraph("ask", task.goal, "--search", "generated", "--model", "scripted:expert", "--json")
+    told = json.loads(said.out)
+    assert said.status == 0
+    assert told["answer"] == GeneratedWeb().question(task.id).answer
+    assert all(found["certified"] and found["sources"] for found in told["findings"])
+    assert any(found["against"] for found in told["findings"])
+    assert told["cost"]["searches"] > 0
+    assert told["cost"]["pages"] > 0

@@ -1,0 +1,110 @@
+"""A web on one loopback port for tests: a server that answers by Host and path as it was told to."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Behaviour = Callable[["Handler"], None]
+
+
+class Site(ThreadingHTTPServer):
+    """`pages` maps `host/path`, or a path of any host, to a behaviour; what is missing is a 404."""
+
+    daemon_threads = True
+    request_queue_size = 32
+
+    def __init__(self, pages: dict[str, Behaviour]) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.pages = pages
+        self.asked: list[str] = []
+        """`host/path` of every request."""
+        self.headers: list[dict[str, str]] = []
+        self.sent = 0
+        """Bytes of bodies that were taken from `flood`."""
+
+    @property
+    def place(self) -> str:
+        return f"127.0.0.1:{self.server_port}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # clients hang up on purpose
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Site
+
+    def do_GET(self) -> None:
+        host = self.headers["Host"].partition(":")[0]
+        self.server.asked.append(host + self.path)
+        self.server.headers.append(dict(self.headers))
+        missing = status(404)
+        self.server.pages.get(host + self.path, self.server.pages.get(self.path, missing))(self)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def head(self, code: int, **headers: str) -> None:
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+
+
+def body(data: str | bytes, kind: str = "text/html; charset=utf-8", **headers: str) -> Behaviour:
+    raw = data.encode() if isinstance(data, str) else data
+
+    def behave(handler: Handler) -> None:
+        handler.head(200, Content_Type=kind, Content_Length=str(len(raw)), **headers)
+        handler.wfile.write(raw)
+
+    return behave
+
+
+def status(code: int, **headers: str) -> Behaviour:
+    return lambda handler: handler.head(code, Content_Length="0", **headers)
+
+
+def redirect(location: str, code: int = 302) -> Behaviour:
+    return status(code, Location=location)
+
+
+def silent(seconds: float = 2.0) -> Behaviour:
+    return lambda handler: time.sleep(seconds)
+
+
+def drip(before: bytes, piece: bytes, every: float = 0.05, times: int = 60) -> Behaviour:
+    """Raw bytes, and then a piece again and again."""
+
+    def behave(handler: Handler) -> None:
+        handler.wfile.write(before)
+        for _ in range(times):
+            handler.wfile.write(piece)
+            time.sleep(every)
+
+    return behave
+
+
+def flood(size: int, kind: str = "text/html", **headers: str) -> Behaviour:
+    """So many bytes, sent until the client hangs up."""
+
+    def behave(handler: Handler) -> None:
+        handler.head(200, Content_Type=kind, **headers)
+        for _ in range(size // 65536):
+            handler.wfile.write(b"x" * 65536)
+            handler.server.sent += 65536
+
+    return behave
+
+
+@contextmanager
+def web(pages: dict[str, Behaviour]) -> Iterator[Site]:
+    site = Site(pages)
+    threading.Thread(target=site.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield site
+    finally:
+        site.shutdown()
+        site.server_close()
