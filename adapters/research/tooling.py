@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 
 from langgraph.runtime import Runtime
+from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
@@ -51,9 +52,21 @@ async def closing_action(state: RealizeView, runtime: Runtime[Context]) -> Actio
 
 
 def as_text(answers: Sequence[str]) -> str:
-    """An answer as it is handed in: one text as it is, several as a JSON list."""
+    """An answer as it is handed in: one text as it is, several as a JSON list, JSON objects as a list of objects."""
     texts = [text for answer in answers if (text := unquoted(answer))]
+    objects = [_object(text) for text in texts]
+    if texts and all(one is not None for one in objects):
+        return json.dumps(objects, ensure_ascii=False)
     return texts[0] if len(texts) == 1 else json.dumps(texts, ensure_ascii=False) if texts else ""
+
+
+def _object(text: str) -> JsonValue:
+    """The JSON object that a text is; None where it is none."""
+    try:
+        value: JsonValue = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 async def _chosen(state: RealizeView, runtime: Runtime[Context]) -> tuple[list[str], list[str]]:

@@ -13,7 +13,7 @@ from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.reading import read_trajectory
 from certigraph.state.trajectory import Trajectory
 
-Format = Literal["assistantbench", "atif", "inspect", "parquet"]
+Format = Literal["atif", "inspect", "parquet", "assistantbench"]
 
 PACKAGES = {"inspect": "inspect_ai", "parquet": "pyarrow"}
 """What a format needs besides certigraph itself."""

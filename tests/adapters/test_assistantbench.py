@@ -187,7 +187,7 @@ def test_the_recorded_scorer_rows_are_scored_like_a_submission():
 
 def ended(out: Path, task: str, answer: str, created: str, *, name: str = "assistantbench") -> None:
     usage = {"node": "all"}
-    header = {"type": "header", "run_id": f"{task}-{created}", "created": created, "graph": "sdp", "operators": {}}
+    header = {"type": "header", "run_id": f"{task}-{answer}", "created": created, "graph": "sdp", "operators": {}}
     header |= {"task": {"benchmark": name, "id": task}, "context": {}, "versions": {}, "schema_version": 3}
     footer = {"type": "footer", "ending": "goal", "usage": usage, "scores": {"value": 0, "answer": answer}}
     lines = [header, footer] if answer else [header]

@@ -11,6 +11,7 @@ from web_stub import Site, body, drip, flood, redirect, silent, status, web
 
 from certigraph.adapters.web.fetcher import Fetcher
 from certigraph.adapters.web.protocol import Page, Unreadable
+from certigraph.adapters.web.unpacking import unpacked
 
 PROSE = "The museum opens at nine and closes at five, every day but Monday, and children enter free. " * 3
 PAGE = f"<html><head><title>Museum</title></head><body><p>{PROSE}</p></body></html>"
@@ -149,11 +150,24 @@ def test_bombs_and_floods_cost_no_more_than_is_allowed():
         assert reason(reader.page("http://a.example/announced")) == "larger than 0.3 MB"
 
 
-def test_no_more_is_unpacked_than_is_wanted():
-    from certigraph.adapters.web.unpacking import unpacked
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        (b"Content-Type: application/pdf", "application/pdf is no page of text"),
+        (b"Content-Type: text/html\r\nContent-Length: 2000001", "larger than 2 MB"),
+    ],
+)
+def test_a_body_of_no_use_is_not_waited_for(headers, expected):
+    assert reason(fetched(drip(b"HTTP/1.1 200 OK\r\n" + headers + b"\r\n\r\n", b"", 0.6, 1))) == expected
 
+
+def test_no_more_is_unpacked_than_is_wanted():
     bomb = gzip.compress(b"a" * 5_000_000)
     assert len(unpacked([bomb], "gzip", 1000)) == 1000
+    assert len(unpacked([bomb[:99], bomb[99:]], "gzip", 200_000)) == 200_000
+    nothing = iter([b"\x78\x9c", *[b"\0\0\0\xff\xff" * 100] * 9])
+    assert unpacked(nothing, "deflate", 1000) == b""
+    assert len(list(nothing)) == 7
     pieces = iter([b"a" * 600] * 9)
     assert unpacked(pieces, "", 1000) == b"a" * 1000
     assert len(list(pieces)) == 7

@@ -39,10 +39,26 @@ def test_tables_and_lists_of_a_short_page_are_complete():
 
 
 def test_a_table_far_from_the_article_is_kept():
-    article = f"<article>{f'<p>{PROSE}</p>' * 40}</article>"
-    found = text(f"<div id=main>{article}</div><div class='sidebar widget'><h4>Fees</h4>{TABLE}</div>")
+    article = "".join(f"<p>{PROSE} It has {n} rooms.</p>" for n in range(40))
+    found = text(
+        f"<article>{article}</article><ul><li><a href=/>Home</a></li></ul><div class='sidebar widget'><h4>Fees</h4>{TABLE}</div>"
+    )
     assert found.count("| Mon | 7:15 |") == 1
     assert found.startswith(PROSE)
+    assert "Home" not in found
+
+
+def test_a_page_of_one_list_stays_one():
+    names = "".join(f"<li>Gym {n}: {n} Main Street</li>" for n in range(7))
+    assert "- Gym 1: 1 Main Street" in text(f"<h1>Gyms</h1><ul>{names}</ul>").split("\n")
+
+
+def test_pages_too_large_for_the_extractor_are_outlined(monkeypatch):
+    asked = []
+    monkeypatch.setattr(trafilatura, "extract", lambda tree, **options: asked.append(tree))
+    found = text(f"<p>{PROSE}</p><table>{'<tr><td>1<td>2' * 7000}</table>")
+    assert found.startswith(f"{PROSE}\n| 1 | 2 |\n")
+    assert asked == []
 
 
 def test_pages_of_bare_elements_are_outlined():

@@ -51,7 +51,7 @@ def anatomy_command(
 
 def export_command(
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Searched for runs at any depth.")],
-    to: Annotated[Literal["assistantbench", "atif", "inspect", "parquet"], typer.Option(help="The format.")],
+    to: Annotated[Literal["atif", "inspect", "parquet", "assistantbench"], typer.Option(help="The format.")],
     out: Annotated[Path, typer.Option(help="Folder for the files; it is made.")] = Path("exported"),
     data: Data = None,
 ) -> None:
