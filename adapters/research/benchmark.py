@@ -6,13 +6,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from certigraph.adapters.research.figures import rates
-
 from certigraph.adapters.limits import PAPER_LIMITS
 from certigraph.adapters.protocols import Operator, Responder
+from certigraph.adapters.research.figures import rates, scores
 from certigraph.adapters.research.operators import operators
 from certigraph.adapters.research.questions import Question
-from certigraph.adapters.research.scoring import score
 from certigraph.adapters.research.world import ResearchWorld
 from certigraph.adapters.web.web import Web
 from certigraph.state.endings import UnknownName
@@ -90,12 +88,7 @@ class ResearchBenchmark(ABC):
 
     def judged(self, task: Task, answer: str | None, forced: bool) -> Scores:
         """The official scores of an answer (`scoring`); of a question whose answer nobody knows, 0."""
-        gold = self.question(task.id).answer
-        got = score(answer or "", gold or "")
-        parts = {"answered": float(got.answered), "forced": float(forced)}
-        if gold is not None:
-            parts |= {"accuracy": got.accuracy, "exact_match": float(got.exact)}
-        return Scores(value=got.accuracy if gold is not None else 0.0, parts={**parts}, answer=answer)
+        return scores(answer or "", self.question(task.id).answer, forced=float(forced))
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """The official figures as fractions (`figures.rates`); a run without scores counts 0."""

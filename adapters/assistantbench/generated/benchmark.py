@@ -20,8 +20,8 @@ from certigraph.adapters.web.protocol import PageSource, SearchProvider
 from certigraph.adapters.web.web import Web
 from certigraph.state.records import Task
 
-TIMEOUT = 1.5
-"""Seconds that a page may take: all pages are close by, but for those that never come."""
+TIMEOUT = 3.0
+"""Seconds that a page may take: all pages are close by, but for those that never come, and machines are busy."""
 
 DEV, SMALL = "dev", "small"
 
