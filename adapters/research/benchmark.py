@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
 from typing import ClassVar
@@ -13,7 +14,7 @@ from certigraph.adapters.research.operators import operators
 from certigraph.adapters.research.questions import Question
 from certigraph.adapters.research.world import ResearchWorld
 from certigraph.adapters.web.web import Web
-from certigraph.state.endings import UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Scores, Task
 from certigraph.state.researching import OPEN
 from certigraph.state.searching import FINISH, SEARCH
@@ -65,12 +66,10 @@ class ResearchBenchmark(ABC):
     def question(self, task_id: str) -> Question:
         """The question behind a task, with all that its file knows. Raises UnknownName with some valid ids."""
         known = self.questions()
-        for split in self.splits:
-            if found := (known if split == self.splits[0] else self._read(split)).get(task_id):
-                return found
-        raise UnknownName(
-            f"{self.plain} has no question {task_id!r}; there are, for example, {', '.join([*known][:3])}"
-        )
+        if found := known.get(task_id) or self._elsewhere(task_id):
+            return found
+        some = ", ".join([*known][:3])
+        raise UnknownName(f"{self.plain} has no question {task_id!r}; there are, for example, {some}")
 
     def open(self, task: Task) -> ResearchWorld:
         """The world of a question. Raises Fault where no search provider can be asked."""
@@ -105,6 +104,14 @@ class ResearchBenchmark(ABC):
     @cached_property
     def _operators(self) -> Mapping[str, Operator]:
         return operators()
+
+    def _elsewhere(self, task_id: str) -> Question | None:
+        """The question among those of the other splits; a split whose file is not there has none."""
+        for split in self.splits[1:]:
+            with suppress(Fault):
+                if found := self._read(split).get(task_id):
+                    return found
+        return None
 
     def _task(self, question: Question) -> Task:
         return Task(benchmark=self.name, id=question.id, goal=question.text)

@@ -22,8 +22,11 @@ async def proposed(state: ProposeView, runtime: Runtime[Context]) -> list[Predic
     most = limits_of(state["task"], runtime).subqueries
     instruction = prompts.DECOMPOSE.format(task=task, most=most)
     said = await ask(prompt(runtime, instruction), Decomposition, role="planner", runtime=runtime)
-    steps = [(step.kind, goal) for step in said.steps[:most] if (goal := unquoted(step.goal))] or [(EXTRACT, task)]
-    return [*(step_predicate(index, *step) for index, step in enumerate(steps, 1)), *closing()]
+    steps = [(str(step.kind), goal) for step in said.steps[:most] if (goal := unquoted(step.goal))]
+    return [
+        *(step_predicate(n, kind, goal) for n, (kind, goal) in enumerate(steps or [(EXTRACT, task)], 1)),
+        *closing(),
+    ]
 
 
 async def replanned(state: ReplanView, runtime: Runtime[Context]) -> list[Predicate]:

@@ -10,11 +10,11 @@ from certigraph.adapters.research.memory import Memory
 from certigraph.adapters.searching.telling import line, refused
 from certigraph.adapters.web.web import Web
 from certigraph.state.records import Action, Observation, Scores
-from certigraph.state.researching import OPEN, RESEARCH
+from certigraph.state.researching import OPEN, RESEARCH, carried
 from certigraph.state.searching import ANSWER, FINISH, SEARCH, parsed
 
 Judge = Callable[[str | None, bool], Scores]
-"""Scores an answer, None where there is none; the flag says that it was forced."""
+"""Scores an answer, None where there is none; the flag says that it is certified by nobody."""
 
 Tool = Callable[[Action], Observation]
 
@@ -114,7 +114,8 @@ class ResearchWorld:
         return Observation(text=f"Handed in: {line(self._answer or '')}", done=True)
 
     def _take(self, action: Action) -> None:
-        self._answer, self._forced = said(action, "answer"), "forced" in action.args
+        self._answer = said(action, "answer")
+        self._forced = "forced" in action.args or any(known.forced for known in carried(action.args))
 
 
 def said(action: Action, name: str) -> str:

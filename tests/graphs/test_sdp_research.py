@@ -59,7 +59,7 @@ def test_two_refusals_bring_in_the_second_source_and_the_third_is_let_pass_uncer
     assert result.certificates[0].forced == "force_pass"
     assert result.states[1].predicates == ()
     assert result.ending == "gave_up"
-    assert result.scores and result.scores.value == 1
+    assert result.scores and (result.scores.value, result.scores.parts["forced"]) == (1, 1)
 
 
 def test_what_was_forced_is_told_as_uncertain_to_later_steps(tmp_path: Path):
