@@ -1,5 +1,7 @@
 """The requests that the invented web answers, written to a file: a process that is killed cannot be asked for them."""
 
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,8 +9,11 @@ from pathlib import Path
 from certigraph.adapters.assistantbench.generated.server import Server
 
 
-def log_requests(path: Path) -> None:
-    """Have the server of this process write each answered request as a line `METHOD host path`."""
+def log_requests(path: Path, most: int = 0) -> None:
+    """Have the server of this process write each answered request as a line `METHOD host path`.
+
+    Where `most` is given, the process dies with that line.
+    """
     recorded = Server.recorded
 
     @contextmanager
@@ -17,5 +22,7 @@ def log_requests(path: Path) -> None:
             yield
         with path.open("a", encoding="utf-8") as log:
             log.write(f"{method} {host} {asked}\n")
+        if most and path.read_text(encoding="utf-8").count("\n") == most:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     Server.recorded = logging  # type: ignore[method-assign]

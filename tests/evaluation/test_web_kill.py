@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from certigraph.adapters.web.web import AT_ONCE
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import run
 
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.slow
 
 TESTS = Path(__file__).parent.parent
 TASK = "gyms/1"
+NEVER = 10_000
 
 PRELUDE = """
 import os, signal, sys
@@ -23,7 +25,7 @@ from pathlib import Path
 from doubles import after_events
 from web_log import log_requests
 from certigraph.evaluation.run import resume, run
-log_requests(Path(sys.argv[2]))
+log_requests(Path(sys.argv[2]), int(sys.argv[4]) if len(sys.argv) > 4 else 0)
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -38,6 +40,15 @@ def child(code: str, cache: Path, *arguments: object) -> int:
     return subprocess.run(command, env=env, check=False, timeout=120).returncode
 
 
+def pages(log: Path) -> list[str]:
+    """The pages that were fetched, in their order, each as often as it was."""
+    return [line for line in log.read_text().splitlines() if line.startswith("GET") and "robots.txt" not in line]
+
+
+def twice(lines: list[str]) -> set[str]:
+    return {line for line, count in Counter(lines).items() if count > 1}
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """The same research, uninterrupted and in this process, with a cache of its own."""
@@ -50,13 +61,20 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Result:
 def test_a_killed_research_resumes_and_fetches_nothing_twice(events: int, whole: Result, tmp_path: Path):
     out, log, cache = tmp_path / "runs", tmp_path / "log", tmp_path / "cache"
     assert child(STARTED, cache, out, log, events) == -signal.SIGKILL
-    before = log.read_text().count("\n") if log.exists() else 0
     while child(RESUMED, cache, out, log, events + 9) == -signal.SIGKILL:
         events += 9
-    asked = Counter(line for line in log.read_text().splitlines() if "robots.txt" not in line)
     result = Result(next(out.iterdir()))
     assert (result.ending, result.certificates) == (whole.ending, whole.certificates)
-    pages = [line for line in asked if line.startswith("GET")]
-    assert pages
-    assert len(log.read_text().splitlines()) > before
-    assert [line for line in pages if asked[line] > 1] == []
+    assert pages(log)
+    assert twice(pages(log)) == set()
+
+
+@pytest.mark.parametrize("requests", [1, 4, 9])
+def test_killed_while_it_fetches_it_repeats_at_most_what_was_under_way(requests: int, whole: Result, tmp_path: Path):
+    out, log, cache = tmp_path / "runs", tmp_path / "log", tmp_path / "cache"
+    assert child(STARTED, cache, out, log, NEVER, requests) == -signal.SIGKILL
+    under_way = set(pages(log)[-AT_ONCE:])
+    assert child(RESUMED, cache, out, log, NEVER) == 0
+    result = Result(next(out.iterdir()))
+    assert (result.ending, result.certificates) == (whole.ending, whole.certificates)
+    assert twice(pages(log)) <= under_way
