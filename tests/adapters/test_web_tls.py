@@ -1,0 +1,69 @@
+"""Pages over TLS: the certificate has to be the name's, although what is connected to is a checked address."""
+
+import ssl
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import trustme
+
+from certigraph.adapters.web.fetcher import Fetcher
+from certigraph.adapters.web.protocol import Page, Unreadable
+
+HTML = b"<html><title>Vault</title><p>" + b"What is said here is said in confidence. " * 5 + b"</p></html>"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(404 if self.path == "/robots.txt" else 200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(HTML)))
+        self.end_headers()
+        self.wfile.write(HTML)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class Quiet(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that does not trust the certificate hangs up."""
+
+
+@pytest.fixture
+def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A server with a certificate for vault.example, whose authority is trusted."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("vault.example").configure_cert(context)
+    with Quiet(("127.0.0.1", 0), Handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def fetcher(address: str) -> Fetcher:
+    return Fetcher(timeout=2.0, hosts={"vault.example": address, "other.example": address})
+
+
+def test_the_name_s_certificate_opens_the_page(address: str):
+    page = fetcher(address).page("https://vault.example/")
+    assert isinstance(page, Page)
+    assert page.title == "Vault"
+
+
+def test_another_name_s_certificate_does_not(address: str):
+    page = fetcher(address).page("https://other.example/")
+    assert page == Unreadable(url="https://other.example/", reason="no secure connection", lasting=True)
+
+
+def test_an_authority_that_nobody_trusts_does_not(address: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("SSL_CERT_FILE")
+    assert isinstance(fetcher(address).page("https://vault.example/"), Unreadable)
