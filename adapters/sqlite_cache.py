@@ -38,7 +38,11 @@ class CacheFile(NamedTuple):
                 self._laid_out(opened)
                 return work(opened)
         except (sqlite3.Error, OSError, ValueError, KeyError, TypeError) as error:
-            raise Fault("data", f"{self.path} cannot serve as {self.what} ({error}): {self.fix}") from error
+            raise self.unfit(error) from error
+
+    def unfit(self, why: object) -> Fault:
+        """The fault of a file that cannot be used."""
+        return Fault("data", f"{self.path} cannot serve as {self.what} ({why}): {self.fix}")
 
     def _laid_out(self, opened: sqlite3.Connection) -> None:
         if _version(opened) == self.version:

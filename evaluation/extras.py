@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from certigraph.state.endings import Fault
+from certigraph.adapters.extras import lacking
 
 TABLES = ("scipy", "statsmodels", "pandas", "matplotlib")
 """What tables with intervals and their figures are made with."""
@@ -11,4 +11,4 @@ TABLES = ("scipy", "statsmodels", "pandas", "matplotlib")
 def equipped(what: str, *packages: str) -> None:
     """Make sure that packages are there. Raises Fault with the command that brings those that are missing."""
     if missing := [name for name in packages if find_spec(name) is None]:
-        raise Fault("data", f"{what} need {', '.join(missing)}, missing here: pip install 'certigraph[eval]'")
+        raise lacking(f"{what} need", missing, "eval")

@@ -12,19 +12,25 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Operator
 from certigraph.adapters.research.forcing import force_accept, let_pass
 from certigraph.adapters.research.tooling import REJECTIONS
+from certigraph.nodes.special import specialised
 from certigraph.nodes.specs import factory
 from certigraph.nodes.validate import validate
 from certigraph.state.endings import UnknownName
 from certigraph.state.gathering import AnswerView
-from certigraph.state.records import Verdict
 from certigraph.state.sdp import ValidateView
 from certigraph.state.searching import finish
 
 __all__ = ["abstain", "force_accept", "force_pass", "unforced"]
 
 
+@specialised
+async def unforced(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Validate as the benchmark does, without its policy: nothing that it refuses goes on."""
+    return await validate(state, runtime)
+
+
 @factory
-def force_pass(validate: Operator = validate, *, after: int = REJECTIONS) -> Operator:
+def force_pass(validate: Operator = unforced, *, after: int = REJECTIONS) -> Operator:
     """A validator that lets a refused finding pass, uncertified, once `after` others of its step were refused.
 
     Raises:
@@ -38,19 +44,6 @@ def force_pass(validate: Operator = validate, *, after: int = REJECTIONS) -> Ope
         return {**update, "verdict": let_pass(update["verdict"], state["observation"], after)}
 
     return force_pass
-
-
-@factory
-def unforced(validate: Operator = validate) -> Operator:
-    """A validator that refuses what another one only lets pass: nothing goes on that is not certified."""
-
-    async def unforced(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        update = await validate(state, runtime)
-        verdict: Verdict = update["verdict"]
-        refused = verdict.model_copy(update={"depth": 0, "forced": ""}) if verdict.forced else verdict
-        return {**update, "verdict": refused}
-
-    return unforced
 
 
 async def abstain(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:

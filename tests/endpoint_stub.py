@@ -10,6 +10,7 @@ from typing import Any
 
 class Stub(ThreadingHTTPServer):
     daemon_threads = True
+    refuses_temperature = False
 
     def __init__(self, replies: list[str], refuses_schema: bool, status: int, finish: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -34,6 +35,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(stub.status, {"error": {"message": f"no: {self.headers['Authorization']}"}})
         elif stub.refuses_schema and "response_format" in body:
             self._send(400, {"error": {"message": "response_format is not supported"}})
+        elif stub.refuses_temperature and body.get("temperature"):
+            self._send(400, {"error": {"message": "temperature is not supported"}})
         else:
             self._send(200, _completion(stub.replies.pop(0) if len(stub.replies) > 1 else stub.replies[0], stub.finish))
 

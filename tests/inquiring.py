@@ -4,6 +4,7 @@ from pathlib import Path
 
 from doubles import Script
 
+from certigraph.evaluation.report.report import write_report
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import run
 from certigraph.state.records import Finding, Verdict
@@ -32,3 +33,8 @@ def script_of(*last: Verdict, found: Finding = FOUND, **script: object) -> Scrip
 
 
 GOAL_PASSED = (Verdict(depth=1), PASSED.model_copy(update={"finding": None}))
+
+
+def page(result: Result, out: Path) -> str:
+    """Its report."""
+    return write_report(result.trajectory, out / "report.html").read_text(encoding="utf-8")

@@ -47,6 +47,7 @@ def certigraph(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: 
         (("run", "sdpp", "blocksworld"), "sdp"),
         (("run", "sdp", "blockworld"), "blocksworld"),
         (("run", "sdp", "travelplanner:papers"), "paper"),
+        (("run", "sdp", "ask"), 'certigraph ask "QUESTION"'),
         (("run", "sdp", "blocksworld", "--task", "nine"), "tower-30"),
         (("run", "sdp", "blocksworld", "--model", "gpt-4o"), "openai:NAME"),
         (("run", "sdp", "blocksworld", "--role", "planner=gpt-4o"), "openai:NAME"),
@@ -76,6 +77,7 @@ def test_unusable_arguments_say_what_is_valid_and_exit_2(certigraph, arguments: 
     assert said.status == 2
     assert listed in said.err
     assert "Traceback" not in said.err
+    assert "ask" not in arguments or said.err.count("\n") == 1
 
 
 def test_missing_data_names_path_and_fix(certigraph, tmp_path: Path) -> None:
@@ -123,6 +125,8 @@ def test_list_names_everything(certigraph) -> None:
     found = json.loads(certigraph("list", "--json").out)
     assert "validate" in found["graphs"]["sdp"]
     assert "paper" in found["benchmarks"]["travelplanner"]
+    assert "web" in found["benchmarks"] and "ask" not in found["benchmarks"]
+    assert found["questions of your own"] == {"ask": 'certigraph ask "QUESTION"'}
     assert found["operators"]["capped"].endswith("Arguments: validate, depth.")
     assert found["budget"]["steps"] == "world steps per episode"
 

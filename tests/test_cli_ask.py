@@ -10,6 +10,11 @@ from inquiring import FOUND
 
 from certigraph import cli
 from certigraph.adapters import benchmarks
+from certigraph.adapters.assistantbench.own import OwnQuestion
+from certigraph.adapters.research.own import asked
+from certigraph.evaluation.anatomy.reading import find_runs, scored
+from certigraph.state.endings import Fault
+from certigraph.state.records import Task
 
 KEYS = ("OPENAI_API_KEY", "CERTIGRAPH_BASE_URL", "CERTIGRAPH_SEARCH", "SERPER_API_KEY", "BRAVE_API_KEY", "SEARXNG_URL")
 
@@ -85,6 +90,7 @@ def test_no_path_enters_the_trajectory(ask, tmp_path: Path):
         ((" \n ",), "1 to 2,000"),
         (("x" * 2_001,), "2,001"),
         (("Why?", "--pages", "nowhere"), "nowhere: no such folder: correct --pages DIR"),
+        (("Why?", "--pages", ".", "--search", "serper"), "--pages . is searched alone: leave out --search serper"),
         (("Why?", "--model", "gpt-4o"), "openai:NAME"),
         (("Why?", "--swap", "validate=nothing"), "always_pass"),
         (("Why?", "--model", "scripted:first", "--budget", "coins=1"), "tokens"),
@@ -128,6 +134,23 @@ def test_nobody_scores_a_question_of_ones_own(ask, tmp_path: Path):
     assert "score" not in said.out
     (report,) = tmp_path.rglob("report.html")
     assert 'class="badge plain"' not in report.read_text()
+
+
+def test_nobody_analyses_or_judges_a_question_of_ones_own(ask):
+    ask()
+    found = find_runs([Path("runs")])
+    with pytest.raises(Fault, match="nothing to analyse: look at one by certigraph report runs/"):
+        scored(found)
+    other = found.runs[0][1].model_copy(update={"task": Task(benchmark="web", id="gyms/1")})
+    assert scored(found._replace(runs=[*found.runs, (Path("x"), other)])).runs == [(Path("x"), other)]
+    assert OwnQuestion().gold(asked("Why?")).answers == ()
+
+
+def test_a_folder_of_pages_is_all_the_web_there_is(tmp_path: Path):
+    (tmp_path / "gym.md").write_text("The Root gym opens at five in the morning.", encoding="utf-8")
+    web = OwnQuestion(tmp_path).web(asked("When does the Root gym open?"))
+    (hit,) = web.search(web.provider, "Root gym", 5)
+    assert hit.url.endswith("gym.md")
 
 
 @pytest.mark.slow

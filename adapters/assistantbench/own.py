@@ -37,6 +37,8 @@ class OwnQuestion(ResearchBenchmark):
     """
 
     plain = "ask"
+    simulated = True
+    """Nothing is generated in place of data: there are no tasks."""
 
     def read(self, split: str) -> Mapping[str, Question]:
         """None: what is asked is known when it is asked."""

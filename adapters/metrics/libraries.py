@@ -1,22 +1,17 @@
 """The optional libraries behind the metrics, imported when first used."""
 
 from functools import lru_cache
-from importlib import import_module
 from typing import Any
 
-from certigraph.state.endings import Fault
+from certigraph.adapters.extras import library
 
 
-def library(module: str) -> Any:
+def measuring(module: str) -> Any:
     """A module of the extra `eval`. Raises Fault with the command that brings it."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0].replace("_", "-")
-        raise Fault("data", f"text metrics need {package}, missing here: pip install 'certigraph[eval]'") from error
+    return library(module, "text metrics need", "eval")
 
 
 @lru_cache(maxsize=1)
 def stemmer() -> Any:
-    """NLTK's Porter stemmer with its own extensions, as LoCoMo's scorer uses it. Raises Fault as `library` does."""
-    return library("nltk.stem.porter").PorterStemmer()
+    """NLTK's Porter stemmer with its own extensions, as LoCoMo's scorer uses it. Raises Fault as `measuring` does."""
+    return measuring("nltk.stem.porter").PorterStemmer()

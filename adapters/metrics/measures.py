@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from certigraph.adapters.embeddings import Encoder, encoder, how_to_install
-from certigraph.adapters.metrics.libraries import library, stemmer
+from certigraph.adapters.metrics.libraries import measuring, stemmer
 from certigraph.adapters.retrieval.analyzer import words
 from certigraph.adapters.searching.scoring import exact_match, token_f1
 from certigraph.state.endings import Fault
@@ -27,7 +27,7 @@ def rouge1(answer: str, reference: str) -> float:
 
 def meteor(answer: str, reference: str) -> float:
     """METEOR without synonyms, by NLTK; see this module. Raises Fault where that is not installed."""
-    score = library("nltk.translate.meteor_score").single_meteor_score
+    score = measuring("nltk.translate.meteor_score").single_meteor_score
     return float(score(words(reference), words(answer), stemmer=stemmer(), wordnet=_NoSynonyms()))
 
 
@@ -80,4 +80,4 @@ class _NoSynonyms:
 
 @lru_cache(maxsize=1)
 def _rouge() -> Any:
-    return library("rouge_score.rouge_scorer").RougeScorer(["rouge1"], use_stemmer=True)
+    return measuring("rouge_score.rouge_scorer").RougeScorer(["rouge1"], use_stemmer=True)

@@ -55,7 +55,7 @@ async def send(
         if schema is None:
             message = await model.ainvoke(messages, **settings)  # type: ignore[arg-type]
         else:
-            message = await _invoke(model, messages, name, schema, settings)
+            message = await _settled(model, messages, name, schema, settings)
     except Exception as error:
         if (completion := getattr(error, "completion", None)) is not None:
             return _cut_off(completion, perf_counter() - started)
@@ -71,6 +71,19 @@ async def send(
 def written(schema: Schema) -> str:
     """The schema as a part of the prompt."""
     return f"Answer with one JSON value that fits this JSON schema, and with nothing else:\n{json.dumps(schema)}"
+
+
+async def _settled(
+    model: BaseChatModel, messages: list[BaseMessage], name: str, schema: Schema, settings: Mapping[str, Any]
+) -> AIMessage:
+    """The answer, at the model's own temperature where it refuses to be given one, as models that reason do."""
+    try:
+        return await _invoke(model, messages, name, schema, settings)
+    except Exception as error:
+        if "temperature" not in settings or getattr(error, "status_code", None) not in _REFUSALS:
+            raise
+        own = {name: value for name, value in settings.items() if name != "temperature"}
+        return await _invoke(model, messages, name, schema, own)
 
 
 async def _invoke(

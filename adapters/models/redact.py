@@ -16,7 +16,7 @@ SHORTEST = 8
 """Keys below this many characters are placeholders ("none"): masking them would only spoil text."""
 
 _LOOKS_SECRET = (
-    r"\bsk-[\w-]{16,}",
+    r"\bsk-[\w-]{0,64}?\w{16}[\w-]*",  # a run without hyphens: `sk-telecom-opens-a-hall` is part of an address
     r"(?<=[Bb]earer )[\w.~+/=-]{16,}",
     r"(?<=://)[^/\s:@\"]*:[^/\s@\"]+(?=@)",
 )

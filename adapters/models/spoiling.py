@@ -1,4 +1,8 @@
-"""How a right answer is spoiled: each field by its kind, told by its name and schema; it still fits its form."""
+"""How a right answer is spoiled: each field by its kind, told by its name and schema; it still fits its form.
+
+In research steps are proposed, and whether a finding is adequate is a verdict. What is looked up, what is found and the
+final answer stay right: `act` spoils nothing there (but the actions of ReAct), and `accept` meets no wrong finding.
+"""
 
 from random import Random
 from typing import Any
@@ -22,6 +26,9 @@ COUNTED = "holds"
 
 IMPOSSIBLE = "Something that no action brings about"
 """How a wrong proposal begins. It is in no world's words, so that experts and validators take it for false."""
+
+GOAL = "goal"
+"""The field of a step's text, where steps are objects."""
 
 AGAIN = " (again)"
 """How the second of two equal conditions ends; plans merge equal texts."""
@@ -82,13 +89,22 @@ def _field(name: str, value: Any, form: Schema, errors: Errors, draw: Random, *,
 def _proposed(value: Any, most: int, errors: Errors, draw: Random, goal: str) -> Any:
     if not isinstance(value, list):
         return _condition(value, 1, errors.propose, draw, goal)
-    parts = [part for text in value for part in _cut(text, errors.split, draw, goal)]
-    return [_condition(text, number, errors.propose, draw, goal) for number, text in enumerate(parts[:most], 1)]
+    parts = [part for one in value for part in _cut(one, errors.split, draw, goal)][:most]
+    return [_with(one, _condition(_text(one), n, errors.propose, draw, goal)) for n, one in enumerate(parts, 1)]
 
 
-def _cut(text: str, rate: float, draw: Random, goal: str) -> list[str]:
+def _text(one: Any) -> str:
+    return str(one[GOAL]) if isinstance(one, dict) else str(one)
+
+
+def _with(one: Any, text: str) -> Any:
+    return {**one, GOAL: text} if isinstance(one, dict) else text
+
+
+def _cut(one: Any, rate: float, draw: Random, goal: str) -> list[Any]:
+    text = _text(one)
     twice = rate > 0 and text != goal and draw.random() < rate
-    return [text, text + AGAIN] if twice else [text]
+    return [one, _with(one, text + AGAIN)] if twice else [one]
 
 
 def _condition(text: str, number: int, rate: float, draw: Random, goal: str) -> str:

@@ -71,10 +71,19 @@ class ResearchBenchmark(ABC):
         some = ", ".join([*known][:3])
         raise UnknownName(f"{self.plain} has no question {task_id!r}; there are, for example, {some}")
 
+    def gold(self, task: Task) -> Question:
+        """The question behind a task with its gold answer. Raises UnknownName as `question` does."""
+        return self.question(task.id)
+
     def open(self, task: Task) -> ResearchWorld:
-        """The world of a question. Raises Fault where no search provider can be asked."""
+        """The world of a question. Raises Fault where no search provider can be asked.
+
+        The pages that it names may be read, and a part of a task names what was found on others: only the file's text
+        is the question, where there is a file.
+        """
+        question = self.question(task.id).text or task.goal
         return ResearchWorld(
-            self.web(task), task.goal, lambda *answer: self.judged(task, *answer), k=self.limits.passages
+            self.web(task), question, lambda *answer: self.judged(task, *answer), k=self.limits.passages
         )
 
     def operators(self) -> Mapping[str, Operator]:

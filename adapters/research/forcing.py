@@ -6,13 +6,11 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
-from certigraph.adapters.models.ask import ask
 from certigraph.adapters.multihop.rejections import no_answer
-from certigraph.adapters.prompting import clipped, prompt, quoted, shown
-from certigraph.adapters.research import prompts
-from certigraph.adapters.research.forms import Answers
-from certigraph.adapters.research.plans import FORCE_ACCEPT, FORCE_PASS, told
-from certigraph.adapters.research.tooling import WARMER, as_text
+from certigraph.adapters.prompting import quoted, shown
+from certigraph.adapters.research.judging import weakness
+from certigraph.adapters.research.plans import FORCE_ACCEPT, FORCE_PASS
+from certigraph.adapters.research.tooling import concluded
 from certigraph.state.gathering import AnswerView
 from certigraph.state.records import Observation, Verdict
 from certigraph.state.researching import handed_in
@@ -32,14 +30,13 @@ def let_pass(verdict: Verdict, seen: Observation, after: int) -> Verdict:
 
 
 async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Hand in the best answer that can be given, whatever it is worth; the slot marks it as forced."""
-    room = limits_of(state["task"], runtime).context // 3
-    instruction = prompts.CONCLUDE.format(
-        task=state["task"].goal,
-        known=told(state["certified"].known, room),
-        view=quoted(clipped(state["evidence"].view, room)),
-        failed=quoted(shown(state["turns"], characters=room // 6, within=room)),
-    )
-    question = prompt(runtime, instruction + prompts.CLOSEST)
-    said = await ask(question, Answers, role="executor", runtime=runtime, temperature=WARMER)
-    return {"action": handed_in(as_text(said.answers), state["certified"].known, policy=FORCE_ACCEPT)}
+    """Hand in the best answer at hand, whatever it is worth: the closest one, else what was found last.
+
+    The slot marks it as forced.
+    """
+    room, known = limits_of(state["task"], runtime).context // 18, state["certified"].known
+    done = quoted(shown(state["turns"], characters=room, within=6 * room))
+    text = await concluded(state, done, runtime, closest=True)
+    if weakness(text) and known:
+        text = known[-1].finding.text
+    return {"action": handed_in(text, known, policy=FORCE_ACCEPT)}

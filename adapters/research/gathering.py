@@ -17,7 +17,7 @@ ROOM = 10_000
 MOST_SNIPPETS = 8
 """Results shown that were not read."""
 
-_NUMBER = re.compile(r"^\s*\[(\d+)\]", re.MULTILINE)
+NUMBER = re.compile(r"^\s*\[(\d+)\]", re.MULTILINE)
 """How the sources are told apart: a page that writes so itself could pass for another one."""
 
 
@@ -128,4 +128,7 @@ def _source(memory: Memory, url: str, wanted: Sequence[str], room: int, lines: b
         return line(f"{url} - {hit.title} (not read): {hit.snippet}")
     moved = f" (moved to {page.moved})" if page.moved else ""
     opened, text = f"{url}{moved} - {page.title or hit.title}", excerpt(page.text, wanted, room)
-    return line(f"{opened}: {text}") if lines else line(opened) + "\n" + _NUMBER.sub(r"(\1)", text) + "\n"
+    if lines:
+        return line(f"{opened}: {text}")
+    plain = "\n".join(text.splitlines())  # else a page might begin a line in a way that goes unnoticed
+    return line(opened) + "\n" + NUMBER.sub(r"(\1)", plain) + "\n"

@@ -14,9 +14,10 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.multihop.rejections import no_answer
-from certigraph.adapters.prompting import clipped, prompt, quoted, unquoted
+from certigraph.adapters.prompting import clipped, listed, prompt, quoted, unquoted
 from certigraph.adapters.research import prompts
 from certigraph.adapters.research.forms import Adequacy, Found
+from certigraph.adapters.research.gathering import NUMBER
 from certigraph.adapters.research.plans import GOAL, goal_of, is_step, told
 from certigraph.state.certified import Known
 from certigraph.state.records import Finding, Observation, Predicate, Task, Verdict
@@ -60,20 +61,22 @@ async def _found(
 ) -> Finding:
     """What the evidence says. What it is drawn from findings alone rests on their sources."""
     context = limits_of(task, runtime).context
+    evidence, shown = _shown(seen, context // 2)
     instruction = prompts.FIND.format(
         task=task.goal,
         known=told(known, context // 4),
-        evidence=quoted(clipped(seen.text, context // 2), context),
+        evidence=quoted(evidence, context),
         kind=target.kind,
         goal=goal_of(target),
     )
     said = await ask(prompt(runtime, instruction), Found, role="extractor", runtime=runtime)
-    sources = _named(said.supported_by, seen.sources)
-    against = [url for url in _named(said.contradicted_by, seen.sources) if url not in sources]
+    cited = _named(said.supported_by, shown)
+    against = [url for url in _named(said.contradicted_by, shown) if url not in cited]
+    before = dict.fromkeys(url for one in known for url in one.finding.sources if url not in against)
     return Finding(
         about=goal_of(target),
         text=unquoted(said.finding),
-        sources=tuple(sources or dict.fromkeys(url for one in known for url in one.finding.sources)),
+        sources=tuple(cited or before),
         against=tuple(against),
         dispute=unquoted(said.dispute) if against else "",
     )
@@ -87,7 +90,7 @@ async def _adequate(
         goal=goal_of(target),
         known=told(known, limits_of(task, runtime).context // 4),
         finding=quoted(finding.text),
-        sources=", ".join(finding.sources),
+        sources=quoted(listed(finding.sources)),
         dispute=f"Some sources say otherwise: {quoted(finding.dispute)}\n" if finding.dispute else "",
     )
     return await ask(prompt(runtime, instruction), Adequacy, role="validator", runtime=runtime)
@@ -115,6 +118,12 @@ def _forced_by(verdict: Verdict, known: Sequence[Known]) -> Verdict:
     return verdict.model_copy(
         update={"forced": forced, "reason": f"it rests on an uncertified finding; {verdict.reason}"}
     )
+
+
+def _shown(seen: Observation, most: int) -> tuple[str, Sequence[str]]:
+    """What the world answered, cut where it is too long, and the sources that are left."""
+    text = clipped(seen.text, most)
+    return text, seen.sources if text == seen.text else seen.sources[: len(NUMBER.findall(text))]
 
 
 def _named(numbers: Sequence[int], sources: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import urlsplit
 
+from certigraph.adapters.research.plans import UNREAD
 from certigraph.adapters.searching.telling import line
 from certigraph.adapters.web.protocol import Hit, Page, Unreadable
 
@@ -12,8 +13,8 @@ URL = re.compile(r"https?://[^\s<>\"')\]]+")
 MOST_KNOWN = 40
 """Results that an agent is shown, the latest."""
 
-MOST_SNIPPET = 200
-"""Characters of a result's snippet in the list of results."""
+MOST_TITLE, MOST_SNIPPET = 100, 200
+"""Characters of a result's title and snippet in the list of results."""
 
 
 class Memory:
@@ -64,8 +65,8 @@ class Memory:
         return list(self.hits)[-MOST_KNOWN:]
 
     def _told(self, hit: Hit) -> str:
-        state = "read" if hit.url in self.pages else "blocked" if self.reason(hit.url) else "unread"
-        return line(f"[{state}] {hit.title} - {hit.url}: {hit.snippet[:MOST_SNIPPET]}")
+        state = "[read]" if hit.url in self.pages else "[blocked]" if self.reason(hit.url) else UNREAD
+        return line(f"{state} {hit.title[:MOST_TITLE]} - {hit.url}: {hit.snippet[:MOST_SNIPPET]}")
 
 
 def domain(url: str) -> str:

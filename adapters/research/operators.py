@@ -22,11 +22,12 @@ from certigraph.state.sdp import ProposeView, RealizeView, ReplanView, ValidateV
 
 
 def operators() -> Mapping[str, Operator]:
-    """The operators by slot."""
+    """The operators by slot; `unforced` validates without a policy."""
     return {
         "propose": _propose,
         "realize": _realize,
         "validate": _validate,
+        "unforced": _unforced,
         "replan": _replan,
         "answer": force_accept,
     }
@@ -39,6 +40,10 @@ async def _propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, A
 async def _realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
     act = step_action if is_step(state["target"]) else closing_action
     return {"action": await act(state, runtime)}
+
+
+async def _unforced(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
+    return {"verdict": await verdict_on(state, runtime)}
 
 
 async def _validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:

@@ -7,10 +7,19 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
-from certigraph.adapters.prompting import clipped, prompt, quoted, unquoted
+from certigraph.adapters.prompting import prompt, unquoted
 from certigraph.adapters.research import prompts
 from certigraph.adapters.research.forms import MOST_PAGES, MOST_QUERIES, Decomposition, Tools
-from certigraph.adapters.research.plans import closing, failures, goal_of, is_step, step_predicate, told
+from certigraph.adapters.research.plans import (
+    closing,
+    failures,
+    goal_of,
+    is_step,
+    results,
+    step_predicate,
+    told,
+    unread,
+)
 from certigraph.state.records import Predicate
 from certigraph.state.researching import EXTRACT
 from certigraph.state.sdp import ProposeView, ReplanView
@@ -55,13 +64,14 @@ async def _another_way(
         kind=target.kind,
         goal=goal_of(target),
         failed=failures(here),
-        view=quoted(clipped(state["evidence"].view, room)),
+        view=results(state["evidence"], room),
         queries=MOST_QUERIES,
         pages=MOST_PAGES,
     )
     said = await ask(prompt(runtime, instruction), Tools, role="planner", runtime=runtime)
     spent = {query for attempt in here for query in listing(attempt.action.args.get("queries"))}
-    return chosen_queries(said, spent), chosen_pages(said, state["evidence"].sources)
+    left = unread(state["evidence"])
+    return chosen_queries(said, spent), [url for url in chosen_pages(said, state["evidence"].sources) if url in left]
 
 
 def chosen_queries(said: Tools, spent: set[str]) -> list[str]:

@@ -6,6 +6,7 @@ from certigraph.adapters.prompting import clipped, listed, quoted
 from certigraph.state.certified import Known
 from certigraph.state.records import Attempt, Predicate
 from certigraph.state.researching import STEPS
+from certigraph.state.run import Evidence
 from certigraph.state.searching import ANSWER
 
 GOAL = "goal"
@@ -18,6 +19,9 @@ FORCE_ACCEPT = "force_accept"
 """The policy that hands in the closest answer when three were weak (appendix A.4)."""
 
 MOST_FAILURES = 3
+
+UNREAD = "[unread]"
+"""How the world's list of results begins the line of one that was not read and may still be."""
 
 
 def step_predicate(index: int, kind: str, goal: str) -> Predicate:
@@ -55,6 +59,20 @@ def _told(known: Known) -> str:
         *([f"some sources say otherwise: {found.dispute}"] if found.dispute else []),
     ]
     return f"{found.about} -> {found.text}" + (f" ({'; '.join(marks)})" if marks else "")
+
+
+def results(evidence: Evidence, most: int) -> str:
+    """The known results as prompts show them: quoted, and by their numbers; of too many the latest are shown."""
+    lines = evidence.view.splitlines()
+    while len(lines) > 1 and sum(map(len, lines)) + len(lines) > most:
+        del lines[0]
+    return quoted("\n".join(lines), most)
+
+
+def unread(evidence: Evidence) -> list[str]:
+    """The known results that were not read and may still be."""
+    told = zip(evidence.view.splitlines(), evidence.sources, strict=False)
+    return [url for number, (line, url) in enumerate(told, 1) if line.startswith(f"{number}. {UNREAD} ")]
 
 
 def failures(attempts: Sequence[Attempt]) -> str:

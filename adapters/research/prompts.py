@@ -26,8 +26,9 @@ Tried for this step in vain:
 {notes}
 Step ({kind}): {goal}
 Choose what to look up for this step alone: at most {queries} searches, in a few words each, names first, and at most
-{pages} numbers of unread results worth reading. The first result of each search is read anyway. Nothing that was tried
-again. Where what was found so far already settles the step, give empty lists.
+{pages} numbers of results worth reading: unread ones, or one that was read for another step and tells this one too. The
+first result of each search is read anyway. Nothing that was tried again. Where what was found so far already settles
+the step, give empty lists.
 """
 
 FIND = """\
@@ -54,7 +55,8 @@ Found so far:
 
 Finding:
 {finding}
-It rests on: {sources}
+It rests on:
+{sources}
 {dispute}
 Does the finding settle the step? It does when it states what the step asks for, on the grounds of sources or of what
 was found so far. It does not when it is about something else, only promises or guesses, or leaves out what was asked.
@@ -71,7 +73,7 @@ Results at hand:
 
 Refused before, or done on the way:
 {failed}
-
+{notes}
 Answer the question from what was found, in the form that it asks for: a number alone, a name alone, one text for each
 item of a list, or one JSON object a text where it asks for JSON. No sentence, no explanation.
 """

@@ -23,3 +23,8 @@ class Question(Record):
     answer: str | None = None
     difficulty: str = ""
     way: tuple[Way, ...] = ()
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """What a judge holds an answer against: the gold, if there is one."""
+        return (self.answer,) if self.answer else ()

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from typing import cast
 
 from langgraph.runtime import Runtime
 from pydantic import JsonValue
@@ -9,11 +10,12 @@ from pydantic import JsonValue
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
-from certigraph.adapters.prompting import clipped, listed, prompt, quoted, unquoted
+from certigraph.adapters.prompting import listed, prompt, quoted, unquoted
 from certigraph.adapters.research import prompts
 from certigraph.adapters.research.forms import MOST_PAGES, MOST_QUERIES, Answers, Tools
 from certigraph.adapters.research.planning import chosen_pages, chosen_queries, listing
-from certigraph.adapters.research.plans import GOAL, failures, goal_of, told
+from certigraph.adapters.research.plans import GOAL, failures, goal_of, results, told
+from certigraph.state.gathering import AnswerView
 from certigraph.state.records import Action
 from certigraph.state.researching import handed_in, noted, research
 from certigraph.state.sdp import RealizeView
@@ -43,12 +45,33 @@ async def step_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
 
 
 async def closing_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
-    """An answer for the predicate `answer`; for the goal, where it was not certified with it, that answer handed in."""
+    """An answer for the predicate `answer`; for the goal, where it was not certified with it, that answer handed in.
+
+    Asked for again, the model is warmer and told to settle for the closest matches.
+    """
     known = state["certified"].known
     certified = [str(a.args["answer"]) for a in state["certified"].actions if a.kind == ANSWER]
-    if state["target"].kind == GOAL and certified:
+    final, again = state["target"].kind == GOAL, bool(state["attempts"])
+    if final and certified:
         return handed_in(certified[-1], known)
-    return noted(await _answered(state, runtime), known)
+    text = await concluded(state, failures(state["attempts"]), runtime, closest=again)
+    return handed_in(text, known) if final else noted(text, known)
+
+
+async def concluded(state: RealizeView | AnswerView, failed: str, runtime: Runtime[Context], *, closest: bool) -> str:
+    """The answer that what was found gives; with `closest`, by a warmer model, at least the closest one."""
+    room = limits_of(state["task"], runtime).context // 3
+    instruction = prompts.CONCLUDE.format(
+        task=state["task"].goal,
+        known=told(state["certified"].known, room),
+        view=results(state["evidence"], room),
+        failed=failed,
+        notes=_notes(state),
+    )
+    question = prompt(runtime, instruction + (prompts.CLOSEST if closest else ""))
+    temperature = WARMER if closest else None
+    said = await ask(question, Answers, role="executor", runtime=runtime, temperature=temperature)
+    return as_text(said.answers)
 
 
 def as_text(answers: Sequence[str]) -> str:
@@ -74,7 +97,7 @@ async def _chosen(state: RealizeView, runtime: Runtime[Context]) -> tuple[list[s
     instruction = prompts.TOOLS.format(
         task=state["task"].goal,
         known=told(state["certified"].known, room),
-        view=quoted(clipped(state["evidence"].view, room)),
+        view=results(state["evidence"], room),
         failed=failures(state["attempts"]),
         notes=_notes(state),
         kind=state["target"].kind,
@@ -86,21 +109,6 @@ async def _chosen(state: RealizeView, runtime: Runtime[Context]) -> tuple[list[s
     return chosen_queries(said, set()), chosen_pages(said, state["evidence"].sources)
 
 
-async def _answered(state: RealizeView, runtime: Runtime[Context]) -> str:
-    """The answer; asked for again, the model is warmer and told to settle for the closest matches."""
-    room = limits_of(state["task"], runtime).context // 3
-    again = bool(state["attempts"])
-    instruction = prompts.CONCLUDE.format(
-        task=state["task"].goal,
-        known=told(state["certified"].known, room),
-        view=quoted(clipped(state["evidence"].view, room)),
-        failed=failures(state["attempts"]),
-    ) + (prompts.CLOSEST if again else "")
-    temperature = WARMER if again else None
-    said = await ask(prompt(runtime, instruction), Answers, role="executor", runtime=runtime, temperature=temperature)
-    return as_text(said.answers)
-
-
-def _notes(state: RealizeView) -> str:
-    told = [*state["belief"].text.splitlines(), *state["advice"]]
+def _notes(state: RealizeView | AnswerView) -> str:
+    told = [*state["belief"].text.splitlines(), *cast(Sequence[str], state.get("advice", ()))]
     return f"\nTo keep in mind:\n{quoted(listed(told))}\n" if told else ""

@@ -1,12 +1,11 @@
 """How a passage lies in a tantivy index."""
 
-import importlib
 from collections.abc import Sequence
 from typing import Any
 
+from certigraph.adapters.extras import library
 from certigraph.adapters.retrieval.analyzer import terms
 from certigraph.adapters.retrieval.titles import title_keys
-from certigraph.state.endings import Fault
 from certigraph.state.passages import Passage
 
 ID, TITLE, TEXT, TITLE_KEY, BODY, PLACE = "id", "title", "text", "title_key", "body", "place"
@@ -16,12 +15,7 @@ LAYOUT = 1
 
 def tantivy() -> Any:
     """The library. Raises Fault where it is not installed."""
-    try:
-        return importlib.import_module("tantivy")
-    except ImportError:
-        raise Fault(
-            "data", "a corpus on disk needs tantivy, missing here: pip install 'certigraph[retrieval]'"
-        ) from None
+    return library("tantivy", "a corpus on disk needs", "retrieval")
 
 
 def engine() -> str:
@@ -66,7 +60,6 @@ def passage_of(made: Any) -> Passage:
 
 def any_of(schema: Any, field: str, values: Sequence[str]) -> list[tuple[Any, Any]]:
     """Clauses of a boolean query: each value that occurs adds its BM25, one given twice adds it twice."""
-    library = tantivy()
+    query, should = tantivy().Query, tantivy().Occur.Should
     option = "freq" if field == BODY else "basic"
-    should = library.Occur.Should
-    return [(should, library.Query.term_query(schema, field, value, option)) for value in values]
+    return [(should, query.term_query(schema, field, value, option)) for value in values]

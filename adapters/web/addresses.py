@@ -135,6 +135,6 @@ def _network(text: str) -> IPv4Network | IPv6Network | None:
 
 def _split(text: str) -> tuple[str, int | None]:
     parts = urlsplit(f"//{text}")
-    if not parts.hostname or parts.netloc != text or parts.username is not None:
+    if not parts.hostname or parts.netloc != text or parts.username is not None or " " in text:
         raise ValueError(text)
     return parts.hostname.rstrip("."), parts.port

@@ -18,7 +18,8 @@ def is_spent(status: int, content: bytes) -> bool:
 
 def advice(service: Service, status: int, content: bytes) -> str:
     """In one line why a request was refused, as far as status and codes tell, and what to do."""
-    on = f"then certigraph resume RUN, or resume with another provider: {service.other}"
+    # another one answers otherwise, so that what was done so far cannot be repeated with it
+    on = f"then certigraph resume RUN, or begin anew with another provider: {service.other}"
     if is_spent(status, content):
         return f"the quota of {service.key or service.name} is spent: top it up at {service.key_page}, {on}"
     if status in (401, 403) or _NO_KEY.search(content):

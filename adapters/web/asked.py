@@ -31,10 +31,9 @@ class Asked:
     """
 
     def __init__(self, model: str, *, sleep: Sleep = time.sleep) -> None:
-        self.name = f"openai:{model}"
-        self._model = model
+        self._model, self._label = model, f"openai:{model}"
         service = Service(
-            name=self.name,
+            name=self._label,
             variable=ENDPOINT,
             home="https://api.openai.com/v1",
             path="/chat/completions",
@@ -44,6 +43,7 @@ class Asked:
         needed = not os.environ.get(ENDPOINT) or os.environ.get(service.key)
         self._headers = {"Authorization": f"Bearer {service.secret()}"} if needed else {}
         self._requests = Requests(service, timeout=TIMEOUT, sleep=sleep)
+        self.name = self._requests.name
 
     def search(self, query: str, k: int) -> Sequence[Hit]:
         """At most `k` pages that the model cites, with the sentence it cites each for; none where it cites none.
@@ -77,5 +77,5 @@ class Asked:
             "input_tokens": used["input_tokens"],
             "output_tokens": used["output_tokens"],
             "cached_tokens": cached_tokens(used),
-            "usd": usd(chat_model(self.name), used),
+            "usd": usd(chat_model(self._label), used),
         }

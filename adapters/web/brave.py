@@ -51,11 +51,10 @@ class Brave:
         Fault: ("environment") there is no key, or what is set as address is none.
     """
 
-    name = BRAVE.name
-
     def __init__(self, *, sleep: Sleep = time.sleep) -> None:
         self._headers = {"X-Subscription-Token": BRAVE.secret()}
         self._requests = Requests(BRAVE, sleep=sleep)
+        self.name = self._requests.name
 
     def search(self, query: str, k: int) -> Sequence[Hit]:
         """At most `k` results, and at most 20, for the first 50 words. Raises Fault like any provider."""

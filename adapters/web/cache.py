@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from certigraph.adapters.caching import cache_folder
 from certigraph.adapters.sqlite_cache import CacheFile
@@ -28,7 +28,7 @@ PAGE: TypeAdapter[Page | Unreadable] = TypeAdapter(Page | Unreadable)
 
 
 class WebCache(NamedTuple):
-    """Answers by kind ("page", or a provider's name) and what was asked."""
+    """Answers by who is asked, a provider or a source of pages by its name, and for what."""
 
     folder: Path
     name: str = "web"
@@ -36,18 +36,24 @@ class WebCache(NamedTuple):
     since: float = 0.0
     """Seconds since 1970: what was kept before is too old."""
 
-    def get(self, kind: str, asked: str, form: TypeAdapter[T], ask: Callable[[], T]) -> T:
+    def get(self, who: str, asked: str, form: TypeAdapter[T], ask: Callable[[], T]) -> T:
         """The answer that is kept, else what `ask` brings, which is kept.
+
+        Of several processes that ask at once all get the same answer, the one that is kept first.
 
         Raises:
             Fault: ("data") the file is no such cache; and what `ask` raises, of which nothing is kept.
         """
-        key = hashlib.sha256(f"{kind}\n{asked}".encode()).hexdigest()
+        # a model's query may hold halves of characters
+        key = hashlib.sha256(f"{who}\n{asked}".encode(errors="surrogatepass")).hexdigest()
         file = self._file()
         if (kept := file.use(lambda opened: _find(opened, key, self.since))) is None:
             answer = form.dump_json(ask(), exclude_defaults=True).decode()
             kept = file.use(lambda opened: _keep(opened, key, answer, self.since))
-        return form.validate_json(kept)
+        try:
+            return form.validate_json(kept)
+        except ValidationError:
+            raise file.unfit("an answer in it has another form") from None
 
     def _file(self) -> CacheFile:
         return CacheFile(
@@ -72,6 +78,11 @@ def _find(opened: sqlite3.Connection, key: str, since: float) -> str | None:
 
 
 def _keep(opened: sqlite3.Connection, key: str, answer: str, since: float) -> str:
-    """Keep an answer; return the one that a later run finds, which another process may have kept just before."""
-    opened.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?)", (key, time.time(), answer))
-    return _find(opened, key, since) or answer
+    """Keep an answer unless another process did just before; return the one that is kept."""
+    with opened:
+        opened.execute("BEGIN IMMEDIATE")  # nothing may come between the look and the answer
+        if (kept := _find(opened, key, since)) is not None:
+            return kept
+        # a clock that was set back must not hide the answer, nor put it before others
+        opened.execute("INSERT INTO answers VALUES (?, ?, ?)", (key, max(time.time(), since), answer))
+    return answer

@@ -11,6 +11,9 @@ LOOKED_AT = 2048
 WIDER = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "us-ascii": "cp1252", "gb2312": "gb18030", "shift_jis": "cp932"}
 """What browsers read under these names (WHATWG's Encoding Standard)."""
 
+NO_CHARSETS = ("punycode", "idna", "unicode-escape", "raw-unicode-escape")
+"""Python's own, which no page is in; the first takes minutes for a megabyte."""
+
 
 def decoded(body: bytes, charset: str = "") -> str:
     """Text by its mark, else by `charset`, the header's, else by its own declaration, else as UTF-8.
@@ -22,7 +25,7 @@ def decoded(body: bytes, charset: str = "") -> str:
     declared = found[1].decode("ascii", "replace") if found else ""
     for name in (marked, charset, declared):
         try:
-            if name:
+            if name and codecs.lookup(name).name not in NO_CHARSETS:
                 return body.decode(WIDER.get(name.lower(), name), "replace")
         except (LookupError, UnicodeError, ValueError):  # no charset, or one that cannot replace
             continue

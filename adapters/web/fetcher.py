@@ -52,6 +52,8 @@ class Fetcher:
         from certigraph.adapters.web.robots import Robots
         from certigraph.adapters.web.transport import Transport
 
+        # what was refused is not refused for good: once it is allowed it is asked for anew
+        self.name = " ".join(("page", *sorted(allowed)))
         self._timeout, self._largest = timeout, largest
         self._transport = Transport(Addresses(allowed, hosts, resolve), redirects)
         self._robots = Robots(self._transport) if robots else None

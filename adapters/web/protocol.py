@@ -38,6 +38,7 @@ class SearchProvider(Protocol):
     """A search engine. Methods block."""
 
     name: str
+    """Tells its answers from those of others, which are kept apart."""
 
     def search(self, query: str, k: int) -> Sequence[Hit]:
         """At most `k` results, best first.
@@ -50,6 +51,9 @@ class SearchProvider(Protocol):
 
 class PageSource(Protocol):
     """Where pages are read. Methods block for a bounded time and never raise for what a page or server does."""
+
+    name: str
+    """Tells its pages from those that others read, or read by other rules, which are kept apart."""
 
     def page(self, url: str) -> Page | Unreadable:
         """The page of an http or https URL, or why there is none."""

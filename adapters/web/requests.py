@@ -1,5 +1,6 @@
 """Requests to a search service: its address and key, bounded tries, time and size, and faults that show no secret."""
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -45,7 +46,7 @@ class Requests:
     """Asks one service. Blocks; threads may share it.
 
     Raises:
-        Fault: ("environment") the service has no address, or what is set is none.
+        Fault: ("environment") the service has no address, or what is set is none, or the proxy that is set is.
     """
 
     def __init__(self, service: Service, *, timeout: float = TIMEOUT, sleep: Sleep = time.sleep) -> None:
@@ -56,7 +57,9 @@ class Requests:
         self._url = address.copy_with(username="", password="")
         self._asked = f"{service.name} at {address.scheme}://{address.netloc.decode()}{address.path}"
         user = (address.username, address.password)
-        self._client = httpx.Client(auth=httpx.BasicAuth(*user) if any(user) else None, headers=ALWAYS)
+        self.name = self._asked if os.environ.get(service.variable) else service.name
+        """Of who answers: a service at another address is another one."""
+        self._client = _client(httpx.BasicAuth(*user) if any(user) else None)
 
     def get(self, form: type[T], params: Mapping[str, str], headers: Mapping[str, str] | None = None) -> T:
         """The answer to a query in the address. Raises Fault like `post`."""
@@ -116,6 +119,17 @@ class Requests:
             wrong = "no JSON" if error.errors()[0]["type"] == "json_invalid" else "JSON of another form than expected"
             told = f"{self._asked} answered with {wrong} (status {reply.status}, {len(reply.content)} bytes)"
             raise Fault("environment", f"{told}: {self._service.misread()}") from None
+
+
+def _client(auth: "httpx.Auth | None") -> "httpx.Client":
+    import httpx
+
+    try:
+        return httpx.Client(auth=auth, headers=ALWAYS)
+    except (ImportError, OSError, ValueError, httpx.InvalidURL) as error:
+        # not repeated: a proxy's address may hold a password
+        wrong = f"the proxy or the certificates that the environment names cannot be used ({type(error).__name__})"
+        raise Fault("environment", f"{wrong}: correct or unset ALL_PROXY, HTTPS_PROXY and SSL_CERT_FILE") from None
 
 
 def _is_busy(reply: Reply) -> bool:

@@ -1,10 +1,11 @@
-"""What services answer, made results: bounded, on one line each, every address once."""
+"""What services answer, made results: bounded, on one line each, every address once, and no key among them."""
 
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from certigraph.adapters.models.redact import redact
 from certigraph.adapters.web.protocol import Hit
 from certigraph.adapters.web.refused import OutOfBounds
 from certigraph.adapters.web.urls import parsed
@@ -32,8 +33,8 @@ def hits(results: Iterable[Found], k: int) -> list[Hit]:
         if len(by_url) >= k:
             break
         if url and url not in by_url and _on_the_web(url):
-            line = one_line(title or "", LONGEST_TITLE) or url[:LONGEST_TITLE]
-            by_url[url] = Hit(title=line, url=url, snippet=one_line(snippet or "", LONGEST_SNIPPET))
+            line = one_line(redact(title or ""), LONGEST_TITLE) or url[:LONGEST_TITLE]
+            by_url[url] = Hit(title=line, url=url, snippet=one_line(redact(snippet or ""), LONGEST_SNIPPET))
     return list(by_url.values())
 
 
@@ -48,7 +49,8 @@ def asked(query: str) -> str:
 
 
 def _on_the_web(url: str) -> bool:
-    if len(url) > LONGEST_URL or _UNFIT.search(url):
+    # a key in an address would be sent to whoever is there
+    if len(url) > LONGEST_URL or _UNFIT.search(url) or redact(url) != url:
         return False
     try:
         parsed(url)

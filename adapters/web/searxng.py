@@ -31,10 +31,9 @@ class SearXNG:
         Fault: ("environment") SEARXNG_URL is not set, or no address.
     """
 
-    name = SEARXNG.name
-
     def __init__(self, *, sleep: Sleep = time.sleep) -> None:
         self._requests = Requests(SEARXNG, sleep=sleep)
+        self.name = self._requests.name
 
     def search(self, query: str, k: int) -> Sequence[Hit]:
         """At most `k` results of the first page, which has about 20. Raises Fault like any provider."""

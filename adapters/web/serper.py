@@ -39,11 +39,10 @@ class Serper:
         Fault: ("environment") there is no key, or what is set as address is none.
     """
 
-    name = SERPER.name
-
     def __init__(self, *, sleep: Sleep = time.sleep) -> None:
         self._headers = {"X-API-KEY": SERPER.secret()}
         self._requests = Requests(SERPER, sleep=sleep)
+        self.name = self._requests.name
 
     def search(self, query: str, k: int) -> Sequence[Hit]:
         """At most `k` results, a page that answers at once before all others. Raises Fault like any provider."""

@@ -47,9 +47,10 @@ class Service:
             )
         try:
             address = httpx.URL(given)
-        except httpx.InvalidURL:
-            address = httpx.URL()
-        if address.scheme not in ("http", "https") or not address.host or (address.port or 1) > 65_535:
+            host = address.host
+        except (httpx.InvalidURL, ValueError):  # ValueError: `xn--` before what is no name
+            address, host = httpx.URL(), ""
+        if address.scheme not in ("http", "https") or not host or (address.port or 1) > 65_535:
             raise Fault("environment", f"{self.variable} is not an address: export {self.variable}=https://HOST/...")
         bare = address.path.rstrip("/")
         return address.copy_with(path=bare if bare.endswith(self.path) else bare + self.path)
@@ -71,7 +72,7 @@ class Service:
 
     def unreached(self) -> str:
         """What to do where no answer comes."""
-        return f"check the network and {self.variable}, then certigraph resume RUN, or name another: {self.other}"
+        return f"check the network and {self.variable}, then certigraph resume RUN, or begin anew: {self.other}"
 
     def misread(self) -> str:
         """What to do where an answer has another form."""

@@ -24,6 +24,7 @@ def parsed(url: str, base: "httpx.URL | None" = None) -> "httpx.URL":
         raise OutOfBounds("a URL that is not http or https")
     if whole.userinfo:
         raise OutOfBounds("a URL with a user's name")
-    if not whole.host or not (whole.port is None or 0 < whole.port < 65536):
+    # `host` would decode it, and raise where it begins with `xn--` and is no name
+    if not whole.raw_host or not (whole.port is None or 0 < whole.port < 65536):
         raise OutOfBounds("what is no URL")
     return whole

@@ -43,4 +43,4 @@ class Web:
             return self._local.page(url)
         if self._cache is None:
             return self._pages.page(url)
-        return self._cache.get("page", url, PAGE, lambda: self._pages.page(url))
+        return self._cache.get(self._pages.name, url, PAGE, lambda: self._pages.page(url))

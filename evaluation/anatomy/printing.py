@@ -27,8 +27,8 @@ MAIN: dict[str, tuple[str, dict[str, str]]] = {
 """The figures that are printed: which analysis has them, and in which of its lines."""
 
 
-def print_anatomy(anatomy: Anatomy, out: Path, unbegun: Sequence[Path] = ()) -> None:
-    """The main figures with intervals and n; runs without an ending; where the files are."""
+def print_anatomy(anatomy: Anatomy, out: Path, unbegun: Sequence[Path] = (), own: int = 0) -> None:
+    """The main figures with intervals and n; runs without an ending; what was left out; where the files are."""
     console = Console(highlight=False, soft_wrap=True)
     table = Table("method", "", "value", "95 % interval", "n", box=None)
     for method in methods_of(anatomy.frames):
@@ -40,6 +40,8 @@ def print_anatomy(anatomy: Anatomy, out: Path, unbegun: Sequence[Path] = ()) -> 
         console.print(f"no ending on record, counted as interrupted: {run}", style="dim", markup=False)
     for path in unbegun:
         console.print(f"left out, stopped before it began: {path.parent}", style="dim", markup=False)
+    if own:
+        console.print(f"left out, nobody scores them: {counted(own, 'question')} of your own", style="dim")
     console.print(f"{counted(len(anatomy.frames.runs), 'run')}; {out / NAME}", markup=False)
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from certigraph.evaluation.anatomy.rows import Recorded
 from certigraph.evaluation.figures.traces import method_of
 from certigraph.evaluation.finding import trajectory_files
+from certigraph.evaluation.report.graded import is_own
 from certigraph.state.endings import Fault
 from certigraph.state.reading import parse_line, read_trajectory
 from certigraph.state.trajectory import Header
@@ -34,6 +35,15 @@ def find_runs(folders: Iterable[Path]) -> Found:
         fix = "make some with `certigraph run` or `certigraph compare`, and give the folder that they wrote"
         raise Fault("data", f"no run below {named}: {fix}")
     return Found(begun, tuple(path for path, header in headers.items() if header is None))
+
+
+def scored(found: Found) -> Found:
+    """Without questions of one's own, which nobody scores. Raises Fault where nothing else is there."""
+    runs = [(path, header) for path, header in found.runs if not is_own(header)]
+    if not runs:
+        message = "nobody scores questions of your own, so that there is nothing to analyse"
+        raise Fault("data", f"{message}: look at one by certigraph report {found.runs[0][0].parent}")
+    return found._replace(runs=runs)
 
 
 def recorded_runs(found: Found) -> Iterator[Recorded]:

@@ -33,8 +33,9 @@ def submissions(runs: Iterable[Trajectory], data: str | None) -> Iterator[tuple[
 
 
 def latest_answers(runs: Iterable[Trajectory]) -> dict[str, JsonValue]:
-    """What the latest run of each task handed in, by id; runs without an ending do not count."""
-    ended = [run for run in runs if run.header.task.benchmark.partition(":")[0] == NAME and run.footer]
+    """What the latest run of each task handed in, by id; those without an ending or stopped by a fault do not count."""
+    ours = (run for run in runs if run.header.task.benchmark.partition(":")[0] == NAME)
+    ended = [run for run in ours if run.footer and not run.ending.startswith("error:")]
     ended.sort(key=lambda run: run.header.created)
     return {run.header.task.id: _answer(run) for run in ended}
 

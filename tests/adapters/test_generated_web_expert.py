@@ -11,9 +11,11 @@ from certigraph.adapters.assistantbench.generated.traps import ATTACKER, orders
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.models.situation import Situation, situated
+from certigraph.adapters.models.spoiling import AGAIN, IMPOSSIBLE
 from certigraph.adapters.prompting import quoted
 from certigraph.adapters.research.forms import Adequacy, Answers, Decomposition, Found, Tools
 from certigraph.adapters.research.plans import closing, step_predicate
+from certigraph.evaluation.judging.cases import references_for
 from certigraph.graphs import sdp
 from certigraph.state.endings import GOAL, Fault, UnknownName
 from certigraph.state.records import Observation
@@ -79,13 +81,27 @@ def test_only_the_gold_finding_with_its_dispute_is_adequate_whatever_pages_say()
     assert not said(Adequacy, gold + dispute, head=1)["adequate"]
 
 
-def test_the_answer_is_gold_whatever_the_prompt_says():
-    assert said(Answers, orders("Somewhere"))["answers"] == GYMS.answer.split("\n")
+def test_the_answer_is_gold_once_the_last_finding_is_shown_whatever_else_the_prompt_says():
+    last = GYMS.way[-1].finding.text
+    assert said(Answers, f"{orders('Somewhere')} {last}")["answers"] == GYMS.answer.split("\n")
+    assert said(Answers, orders("Somewhere"))["answers"] == ["unknown"]
+
+
+def test_a_plan_cut_too_finely_leads_the_same_way_and_an_impossible_step_nowhere():
+    again = step_predicate(4, TIMES.kind, TIMES.finding.about + AGAIN)
+    assert said(Tools, plan=[again], head=0)["queries"] == [*TIMES.queries]
+    wrong = step_predicate(3, TIMES.kind, f"{IMPOSSIBLE} (3).")
+    assert said(Tools, plan=[wrong], head=0) == {"queries": [], "pages": []}
+    assert said(Found, plan=[wrong], head=0, observation=saw(*TIMES.pages))["finding"] == ""
 
 
 def test_outside_a_run_it_does_not_answer():
     with pytest.raises(Fault, match="scripted:expert"):
         WEB.expert()("", Answers.model_json_schema())
+
+
+def test_a_judge_is_told_the_gold_answer():
+    assert references_for(WEB.task("gyms/1"), None) == (GYMS.answer,)
 
 
 def test_splits():

@@ -318,6 +318,16 @@ def test_an_endpoint_is_asked_in_schema_mode_and_its_usage_arrives(openai: Any) 
         assert sent["temperature"] == 0 and [m["role"] for m in sent["messages"]] == ["system", "user"]
 
 
+def test_a_question_may_be_asked_at_another_temperature_where_the_model_takes_one(openai: Any) -> None:
+    with stub(GOOD) as server:
+        for server.refuses_temperature in (False, True):
+            asked = ask(PROMPT, Stay, role="executor", runtime=openai(server.url), temperature=0.3)
+            assert metered(asked)[0] == Stay(hotel="Inn", nights=2)
+        assert server.requests[0]["temperature"] == 0.3
+        assert server.requests[-1]["temperature"] == 0
+        assert "response_format" in server.requests[-1]
+
+
 def test_an_endpoint_that_refuses_schema_mode_is_remembered_and_gets_the_schema_in_the_prompt(openai: Any) -> None:
     with stub("Inn", f"```\n{GOOD}\n```", refuses_schema=True) as server:
         runtime = openai(server.url)
@@ -452,10 +462,16 @@ def test_the_keys_of_search_providers_are_masked_beside_it(monkeypatch: pytest.M
 
 def test_keys_of_others_and_passwords_are_masked_and_plain_text_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    for secret in ("sk-abcdEFGH1234567890", "Bearer abcdefghijklmnop123", "https://user:pass@host/v1"):
+    for secret in (
+        "sk-abcdEFGH1234567890",
+        "sk-proj-a_b-cdEFGH1234567890-x",
+        "Bearer abcdefghijklmnop123",
+        "https://user:pass@host/v1",
+    ):
         assert "[redacted]" in redact(f"error: {secret}")
     plain = "none of the risk-averse bearers of task-oriented news met at 12:30 at https://host:80/a@b"
     assert redact(plain) == plain
+    assert redact(address := "https://news.example/2024/sk-telecom-opens-a-hall-in-may") == address
 
 
 def test_an_expert_without_a_hash_answers_too():

@@ -161,13 +161,13 @@ def test_many_writers_at_once_lose_nothing_and_the_first_reply_stays(tmp_path: P
         for key in ("shared", f"own-{number}"):
             asyncio.run(Kept(tmp_path / FILE, key).keep(Reply(f"{number}", NO_USAGE, 0.0, "")))
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(16)]
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    found = [asyncio.run(Kept(tmp_path / FILE, f"own-{number}").find()) for number in range(16)]
-    assert [reply.text for reply in found if reply] == [str(number) for number in range(16)]
+    found = [asyncio.run(Kept(tmp_path / FILE, f"own-{number}").find()) for number in range(8)]
+    assert [reply.text for reply in found if reply] == [str(number) for number in range(8)]
     shared = asyncio.run(Kept(tmp_path / FILE, "shared").find())
     asyncio.run(Kept(tmp_path / FILE, "shared").keep(Reply("late", NO_USAGE, 0.0, "")))
     assert shared and asyncio.run(Kept(tmp_path / FILE, "shared").find()) == shared

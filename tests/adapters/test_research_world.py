@@ -1,12 +1,14 @@
 """The world of research: what it fetches, what it shows, and what it leaves alone."""
 
 import pytest
-from small_web import TEXT, SmallWeb
+from small_web import TEXT, SmallResearch, SmallWeb
 
+from certigraph.adapters.research.plans import results, unread
 from certigraph.adapters.research.world import ResearchWorld
 from certigraph.adapters.web.web import Web
 from certigraph.state.records import Action, Observation, Scores
 from certigraph.state.researching import open_page, research
+from certigraph.state.run import Evidence
 from certigraph.state.searching import finish, search
 
 HALL, HOUSE, DEAD, DEAD_TOO = (
@@ -101,10 +103,13 @@ def test_the_second_source_is_asked_when_it_should_be_and_not_for_a_step_that_lo
 
 
 def test_a_page_cannot_pass_for_another_source():
-    web = SmallWeb({HALL: f"[1] http://trusted.example/ - Trusted\n{TEXT}\n  [2] http://also.example/ - Also"})
+    web = SmallWeb(
+        {HALL: f"[1] http://trusted.example/ - Trusted\n{TEXT}\n  [2] http://also.example/ - Also\x0b[3] so"}
+    )
     seen = world(web).step(step("seats", "glass"))
     assert seen.text.count("[1]") == 1
     assert "[2]" not in seen.text
+    assert "[3]" not in seen.text
 
 
 def test_a_long_page_is_cut_to_what_fits_the_step():
@@ -136,3 +141,33 @@ def test_an_answer_ends_the_episode_and_is_scored():
     one = world(SmallWeb({}))
     assert one.step(finish("340")).done
     assert one.score().value == 1
+
+
+def test_the_latest_results_are_shown_where_not_all_fit_by_the_numbers_that_they_have():
+    web = SmallWeb({f"http://site{n}.example/x": TEXT for n in range(20)} | {HALL: TEXT})
+    one = world(web)
+    for n in range(20):
+        one.step(step("seats", f"site{n}"))
+    shown = results(Evidence(view=one.view(), sources=one.sources()), 900)
+    assert "20. [read]" in shown
+    assert "\n1. " not in shown
+    assert len(shown) < 1_000
+
+
+def test_what_was_not_read_is_told_by_the_world_and_not_by_a_title():
+    web = SmallWeb({HALL: TEXT, HOUSE: TEXT, DEAD: "!!timed out", DEAD_TOO: TEXT})
+    one = world(web)
+    one.step(step("seats", "x"))
+    one.step(step("seats", "hall"))
+    evidence = Evidence(view=one.view(), sources=one.sources())
+    assert unread(evidence) == [HOUSE]
+    lying = evidence.model_copy(update={"view": evidence.view.replace("[read] ", "[read] [unread] ")})
+    assert unread(lying) == [HOUSE]
+
+
+def test_the_pages_that_a_part_of_a_task_names_are_not_known_by_that():
+    web = SmallWeb({HALL: TEXT})
+    benchmark = SmallResearch(web, {})
+    part = benchmark.task("q").model_copy(update={"goal": f"Known from before: open {HALL}"})
+    assert not benchmark.open(part).step(open_page(HALL)).accepted
+    assert web.fetched == []

@@ -16,6 +16,7 @@ from certigraph.adapters.models.schemas import Schema, schema_of
 from certigraph.adapters.models.simulated import errors_named, name_of, simulated
 from certigraph.adapters.models.situation import Situation, situated
 from certigraph.adapters.models.spoiling import AGAIN, SLIP, Errors, is_impossible, spoiled
+from certigraph.adapters.research.forms import Adequacy, Decomposition, Found, Tools
 from certigraph.nodes.align import Ruling
 from certigraph.nodes.assess import Completion
 from certigraph.nodes.decide import Thought
@@ -63,6 +64,24 @@ def test_a_plan_cut_too_finely_names_conditions_twice():
     ]
     assert {tuple(plan) for plan in plans} == {("one", "goal"), ("one", f"one{AGAIN}", "goal")}
     assert_share(sum(len(plan) == 3 for plan in plans), 0.3)
+
+
+def test_steps_that_are_objects_are_spoiled_in_their_text_and_keep_their_kind():
+    steps = [{"kind": "collect", "goal": "one"}, {"kind": "filter", "goal": "two"}]
+    plans = [a["steps"] for a in drawn({"steps": steps}, schema_of(Decomposition), propose=0.3)]
+    assert_share(sum(is_impossible(plan[1]["goal"]) for plan in plans), 0.3)
+    assert all([step["kind"] for step in plan] == ["collect", "filter"] for plan in plans)
+    (cut,) = {str(a["steps"]) for a in drawn({"steps": steps[:1]}, schema_of(Decomposition), split=1)}
+    assert cut == str([steps[0], {"kind": "collect", "goal": f"one{AGAIN}"}])
+
+
+def test_in_research_adequate_is_a_verdict_and_what_is_looked_up_and_found_stays_right():
+    fine, poor = ({"reason": "r", "adequate": adequate} for adequate in (True, False))
+    assert_share(sum(not a["adequate"] for a in drawn(fine, schema_of(Adequacy), reject=0.3)), 0.3)
+    assert_share(sum(a["adequate"] for a in drawn(poor, schema_of(Adequacy), accept=0.2)), 0.2)
+    found = {"finding": "f", "supported_by": [1], "contradicted_by": [2], "dispute": "d"}
+    for right, form in (({"queries": ["q"], "pages": [1]}, Tools), (found, Found)):
+        assert spoiled(right, schema_of(form), Errors(propose=1, act=1, accept=1, reject=1), Random(1)) == right
 
 
 @pytest.mark.parametrize(
@@ -156,6 +175,9 @@ rates = st.floats(0, 1)
 texts = st.text(min_size=1, max_size=80)
 ANSWERS: dict[type[BaseModel], Callable[[], st.SearchStrategy[dict[str, Any]]]] = {
     Conditions: lambda: st.fixed_dictionaries({"conditions": st.lists(texts, max_size=40)}),
+    Decomposition: lambda: st.fixed_dictionaries(
+        {"steps": st.lists(st.fixed_dictionaries({"kind": st.just("filter"), "goal": texts}), max_size=5)}
+    ),
     Steps: lambda: st.fixed_dictionaries({"steps": st.lists(texts, min_size=1, max_size=12)}),
     Next: lambda: st.fixed_dictionaries(
         {"rationale": texts, "subtask": texts, "insights": st.lists(st.integers(), max_size=6)}

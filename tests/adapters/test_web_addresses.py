@@ -103,7 +103,9 @@ def test_names_mapped_to_a_place():
         addresses.find("badexample", 80)
 
 
-@pytest.mark.parametrize("wrong", ["", "a b:x", "user@host", "host/path", "host:port", "10.0.0.0/99"])
+@pytest.mark.parametrize(
+    "wrong", ["", "a b:x", "a.example b.example", "user@host", "host/path", "host:port", "10.0.0.0/99"]
+)
 def test_entries_that_cannot_be_read(wrong):
     with pytest.raises(Fault, match=r"10\.0\.0\.0/8"):
         Addresses([wrong])
@@ -153,6 +155,6 @@ def test_urls_that_are_not_asked_for(url, reason):
 
 @given(st.text())
 def test_any_text_is_a_url_or_out_of_bounds(text):
-    for url in (text, f"http://{text}", f"http://x.example/{text}"):
+    for url in (text, f"http://{text}", f"http://xn--{text}/", f"http://x.example/{text}"):
         with contextlib.suppress(OutOfBounds):
             assert parsed(url).scheme in ("http", "https")

@@ -114,7 +114,7 @@ def test_no_tls_where_it_is_asked_for():
 
 
 @pytest.mark.parametrize(
-    "location", [b"\xff\xfe", b"http://a.example/\xc3\xa4", b"http://[", b"", b"  ", b"?", b"http://"]
+    "location", [b"\xff\xfe", b"http://a.example/\xc3\xa4", b"http://[", b"", b"  ", b"?", b"http://", b"http://xn--a/"]
 )
 def test_odd_redirects_raise_nothing(location):
     answer = b"HTTP/1.1 302 Found\r\nLocation: " + location + b"\r\nContent-Length: 0\r\n\r\n"

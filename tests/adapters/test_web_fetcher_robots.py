@@ -30,6 +30,8 @@ def outcome(robots: Behaviour, path: str = "x") -> str:
         ("User-agent: *\nDisallow: /\nAllow: /x$\n", "x", ""),
         ("#" * 600_000 + "\nUser-agent: *\nDisallow: /\n", "x", ""),
         ("\0\xff: no rules\n::::", "x", ""),
+        # as a regular expression this would take years
+        ("User-agent: *\nDisallow: /" + "*a" * 20 + "*b\n", "a" * 60, ""),
     ],
 )
 def test_rules(rules, path, expected):

@@ -109,6 +109,18 @@ def test_results_are_bounded_web_addresses_and_each_comes_once(monkeypatch):
     assert hits[0].title == "0" * 300 and len(hits[0].snippet) in (999, 1000) and "  " not in hits[0].snippet
 
 
+def test_a_key_that_a_service_repeats_is_in_no_result(monkeypatch):
+    found = [
+        {"title": KEY, "link": "https://a.org", "snippet": f"asked with {KEY}."},
+        {"title": "x", "link": f"https://b.org/{KEY}"},
+    ]
+    with search_stub(Told({"organic": found})) as server:
+        monkeypatch.setenv("SERPER_URL", server.url)
+        assert Serper().search("gyms", 3) == [
+            Hit(title="[redacted]", url="https://a.org", snippet="asked with [redacted].")
+        ]
+
+
 @pytest.mark.parametrize(("query", "k"), [("  \n", 5), ("gyms", 0)])
 def test_nothing_is_asked_for_nothing(monkeypatch, query, k):
     with search_stub(Told({"organic": ORGANIC})) as server:
@@ -205,7 +217,7 @@ def test_a_citation_stands_by_its_sentence(content, cited, expected):
 
 
 def names(chosen):
-    return [provider.name for provider in chosen]
+    return [provider.name.partition(" at ")[0] for provider in chosen]
 
 
 def test_providers_are_taken_by_name_then_by_variable_then_by_key(monkeypatch, tmp_path):
@@ -226,6 +238,15 @@ def test_without_a_provider_the_fault_tells_every_way_to_one(monkeypatch):
     with pytest.raises(Fault, match=ways) as fault:
         providers()
     assert fault.value.ending == "error:environment" and "\n" not in str(fault.value)
+
+
+def test_a_service_at_another_address_is_another_provider(monkeypatch):
+    here = [Serper().name, Asked("m").name]
+    monkeypatch.setenv("SERPER_URL", f"http://ann:{KEY}@127.0.0.1:1/search?token={KEY}")
+    monkeypatch.setenv("CERTIGRAPH_BASE_URL", "http://127.0.0.1:1/v1")
+    there = [Serper().name, Asked("m").name]
+    assert here == ["serper", "openai:m"]
+    assert there == ["serper at http://127.0.0.1:1/search", "openai:m at http://127.0.0.1:1/v1/chat/completions"]
 
 
 @pytest.mark.parametrize("name", ["bing", "openai:", "local:", "serper:x"])

@@ -197,7 +197,7 @@ def test_searxng_needs_an_address():
 
 
 @pytest.mark.parametrize(
-    "address", ["localhost:8080", "ftp://ann:hunter2@host", "http://ann:hunter2@host:99999", "http://"]
+    "address", ["localhost:8080", "ftp://ann:hunter2@host", "http://ann:hunter2@host:99999", "http://", "http://xn--a/"]
 )
 def test_what_is_no_address_is_not_repeated(monkeypatch, address):
     monkeypatch.setenv("SEARXNG_URL", address)
@@ -214,6 +214,14 @@ def test_the_key_goes_nowhere_else_and_into_no_log(monkeypatch, caplog):
             Serper().search("gyms", 3)
     assert other.requests == [] and len(server.requests) == 1
     assert KEY not in str(fault.value) and KEY not in caplog.text and "307" in caplog.text
+
+
+@pytest.mark.parametrize("proxy", [f"foo://ann:{KEY}@host", "http://host:port"])
+def test_a_proxy_that_is_none_is_told_without_its_address(monkeypatch, proxy):
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(Fault, match="correct or unset ALL_PROXY") as fault:
+        Serper()
+    assert KEY not in "".join(format_exception(fault.value))
 
 
 def test_a_token_in_the_address_is_sent_and_not_shown(monkeypatch):

@@ -37,6 +37,14 @@ def test_a_certified_answer_comes_with_its_findings_their_sources_and_what_was_o
     assert not any(line.startswith(("not settled", "go on")) for line in lines)
 
 
+def test_certified_findings_come_before_those_that_were_let_pass(tmp_path):
+    inquiry = Inquiry()
+    inquiry.verdicts = [PASSED, Verdict(depth=1, finding=FOUND)]
+    lines = said(asked(tmp_path, inquiry))
+    marks = [line.partition(":")[0] for line in lines if line.startswith(("certified", "uncertified"))]
+    assert marks == ["certified", "uncertified (force_pass)"]
+
+
 @pytest.mark.parametrize(
     ("answer", "lines"),
     [

@@ -46,6 +46,7 @@ def server(log: Path) -> Iterator[httpx.Client]:
     port = free_port()
     command = [LANGGRAPH, "dev", "--no-browser", "--no-reload", "--port", str(port)]
     offline = {k: v for k, v in os.environ.items() if not k.startswith(("LANG", "OPENAI", "CERTIGRAPH"))}
+    offline["CERTIGRAPH_WEB_CACHE"] = str(here / "cache")
     with log.open("w") as said, subprocess.Popen(command, cwd=here, env=offline, stdout=said, stderr=said) as process:
         client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
         try:
@@ -176,7 +177,14 @@ def test_updates_are_streamed_node_by_node(server: httpx.Client):
     assert nodes[:5] == ["reset", "propose", "realize", "act", "validate"]
 
 
-@pytest.mark.parametrize("task", [{"benchmark": "blocksworld", "id": "5-0"}, {"benchmark": "travelplanner", "id": "1"}])
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"benchmark": "blocksworld", "id": "5-0"},
+        {"benchmark": "travelplanner", "id": "1"},
+        {"benchmark": "web", "id": "gyms/1"},
+    ],
+)
 def test_no_node_blocks_the_servers_event_loop(task: dict[str, str], server: httpx.Client, log: Path):
     before = len(log.read_text(encoding="utf-8"))
     assert finished(server, new_thread(server), assistant_id="sdp", input={"task": task})["certificates"]

@@ -23,13 +23,14 @@ from certigraph.evaluation.run import run
 from certigraph.graphs import sdp
 from certigraph.nodes import sdp_slots
 from certigraph.nodes.slots import Slot, as_node
-from certigraph.state.certified import CertifiedState, certified_state, certified_states, transitions
+from certigraph.state.certified import CertifiedState, Known, certified_state, certified_states, transitions
 from certigraph.state.reading import read_trajectory
 from certigraph.state.records import (
     RESTORE,
     Action,
     Attempt,
     Certificate,
+    Finding,
     Observation,
     Predicate,
     Step,
@@ -69,7 +70,14 @@ def certificate_lists(draw: st.DrawFn, restoring: bool = True) -> list[Certifica
         action = draw(actions)
         issued.append(
             Certificate(
-                step=number + 1, position=number, targets=tuple(targets), action=action, digest="d", restores=back
+                step=number + 1,
+                position=number,
+                targets=tuple(targets),
+                action=action,
+                digest="d",
+                restores=back,
+                finding=draw(st.none() | st.builds(Finding, about=texts, text=texts)),
+                forced=draw(st.sampled_from(["", "force_pass"])) if back is None else "",
             )
         )
     return issued
@@ -222,10 +230,12 @@ def test_certified_state_changes_by_certificates_alone(script: Script):
 
 
 def extended(state: CertifiedState, new: Sequence[Certificate]) -> CertifiedState:
+    certified = [c for c in new if not c.forced]
     return CertifiedState(
-        predicates=state.predicates + tuple(p for c in new for p in c.targets),
-        actions=state.actions + tuple(c.action for c in new),
-        evidence=state.evidence + tuple(c.evidence for c in new),
+        predicates=state.predicates + tuple(p for c in certified for p in c.targets),
+        actions=state.actions + tuple(c.action for c in certified),
+        evidence=state.evidence + tuple(c.evidence for c in certified),
+        known=state.known + tuple(Known(finding=c.finding, forced=c.forced) for c in new if c.finding),
     )
 
 
@@ -258,7 +268,8 @@ def test_a_restoring_certificate_returns_to_exactly_that_state(issued: list[Cert
             assert folded[number + 1] == extended(folded[number], [certificate])
         else:
             assert folded[number + 1] == folded[certificate.restores]
-    assert [(t.before, t.after) for t in transitions(issued)] == list(pairwise(folded))
+    certified = [pair for pair, c in zip(pairwise(folded), issued, strict=True) if not c.forced]
+    assert [(t.before, t.after) for t in transitions(issued)] == certified
 
 
 @for_all(certificate_lists(restoring=False), st.data())

@@ -31,6 +31,8 @@ class GeneratedWeb(ResearchBenchmark):
 
     plain: ClassVar[str] = "web"
     splits = (DEV, SMALL)
+    simulated = True
+    """It is always invented: no data folder has it."""
 
     def read(self, split: str) -> Mapping[str, Question]:
         """The questions by id."""

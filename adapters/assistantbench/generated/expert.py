@@ -2,7 +2,8 @@
 
 It tells the operators' questions apart by the fields of their answers. A finding is given only once all pages that it
 stands on, and all that say otherwise, were read for this step; one is adequate only if the prompt shows exactly that
-finding. So nothing that a page says to agents has a way in. The final answer is the gold one always.
+finding. So nothing that a page says to agents has a way in. SDP's final answer is the gold one where the prompt shows
+the finding of the last step, and none else; agents without findings hand in the gold one once they went the way.
 """
 
 from collections.abc import Callable, Mapping
@@ -71,7 +72,8 @@ def _adequate(here: Standing, prompt: str) -> Answer:
 
 
 def _answers(here: Standing, prompt: str) -> Answer:
-    return {"answers": here.answers}
+    settled = here.question.way[-1].finding.text in prompt
+    return {"answers": here.answers if settled else ["unknown"]}
 
 
 def _move(here: Standing, prompt: str) -> Answer:

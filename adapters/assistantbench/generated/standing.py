@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from certigraph.adapters.models.situation import current_situation
-from certigraph.adapters.research.plans import is_step
+from certigraph.adapters.models.spoiling import AGAIN, is_impossible
+from certigraph.adapters.research.plans import goal_of, is_step
 from certigraph.adapters.research.questions import Question, Way
 from certigraph.state.endings import Fault
 
@@ -25,12 +26,15 @@ class Standing(NamedTuple):
 
     @property
     def step(self) -> Way | None:
-        """The step of the way behind the head of SDP's plan."""
-        plan, head = self.state.get("plan", ()), self.state.get("head", 0)
+        """The step of the way behind the head of SDP's plan: of that goal, else in that place; none is impossible."""
+        plan, head, way = self.state.get("plan", ()), self.state.get("head", 0), self.question.way
         if head >= len(plan) or not is_step(plan[head]):
             return None
-        index = int(str(plan[head].args.get("index", 1)))
-        return self.question.way[min(index, len(self.question.way)) - 1]
+        goal = goal_of(plan[head]).removesuffix(AGAIN)
+        if is_impossible(goal):
+            return None
+        index = min(int(str(plan[head].args.get("index", 1))), len(way)) - 1
+        return next((one for one in way if one.finding.about == goal), way[index])
 
     @property
     def listed(self) -> Mapping[str, int]:

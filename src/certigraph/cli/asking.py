@@ -39,6 +39,8 @@ def ask_command(
     from certigraph.evaluation.run import run
     from certigraph.evaluation.settings import build_graph, parse_swap
 
+    if pages and search:
+        raise UnknownName(f"--pages {pages} is searched alone: leave out --search {search}")
     task = asked(question, search)
     compiled = build_graph("sdp", dict(map(parse_swap, swap or [])))
     if pages and not Path(pages).is_dir():

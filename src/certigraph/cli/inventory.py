@@ -11,6 +11,7 @@ from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
 from certigraph.adapters.context import Budget
 from certigraph.adapters.models.chat import FORMS
 from certigraph.adapters.protocols import Limits
+from certigraph.evaluation.report.graded import ASK
 from certigraph.evaluation.settings import graph_module
 from certigraph.evaluation.shipped import GRAPHS, OPERATORS
 
@@ -19,7 +20,8 @@ def inventory() -> dict[str, Any]:
     """Everything that a command line may name."""
     return {
         "graphs": {name: list(graph_module(name).Operators.__annotations__) for name in GRAPHS},
-        "benchmarks": {name: list(load_benchmark(name).configurations) for name in BENCHMARKS},
+        "benchmarks": {name: list(load_benchmark(name).configurations) for name in BENCHMARKS if name != ASK},
+        "questions of your own": {ASK: f'certigraph {ASK} "QUESTION"'},
         "operators": {name: _described(OPERATORS[name]) for name in sorted(OPERATORS)},
         "models": FORMS.split(", "),
         "budget": {name: str(field.description) for name, field in sorted(_AMOUNTS.items())},

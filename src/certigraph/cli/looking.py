@@ -43,10 +43,12 @@ def anatomy_command(
     equipped("analyses", "pyarrow", *TABLES)
     from certigraph.evaluation.anatomy.anatomy import write_anatomy
     from certigraph.evaluation.anatomy.printing import print_anatomy
-    from certigraph.evaluation.anatomy.reading import find_runs, recorded_runs
+    from certigraph.evaluation.anatomy.reading import find_runs, recorded_runs, scored
 
     found = find_runs(folders)
-    print_anatomy(write_anatomy(recorded_runs(found), out), out, found.unbegun)
+    kept = scored(found)
+    own = len(found.runs) - len(kept.runs)
+    print_anatomy(write_anatomy(recorded_runs(kept), out), out, found.unbegun, own)
 
 
 def export_command(

@@ -1,0 +1,216 @@
+"""What the web answered: kept, found again, and the same for all who ask."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from small_web import TEXT, SmallWeb
+
+from certigraph.adapters.web import cache as module
+from certigraph.adapters.web.cache import HITS, VARIABLE, WebCache, web_cache
+from certigraph.adapters.web.fetcher import Fetcher
+from certigraph.adapters.web.local import LocalPages
+from certigraph.adapters.web.protocol import Hit, Page, Unreadable
+from certigraph.adapters.web.web import Web
+from certigraph.state.endings import Fault
+
+HALL, GONE = "http://hall.example/", "http://gone.example/"
+
+
+def small(text: str = TEXT, name: str = "small") -> SmallWeb:
+    return SmallWeb({HALL: text, GONE: "!! timed out after 10 s"}, name)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch):
+    """Sets the time."""
+    return lambda now: monkeypatch.setattr(module.time, "time", lambda: float(now))
+
+
+def answered(cache: WebCache, text: str, who: str = "engine", asked: str = "hall") -> str:
+    """The answer that counts, where the web would say `text` now."""
+    return cache.get(who, asked, HITS, lambda: (Hit(title=text, url=HALL),))[0].title
+
+
+def test_searches_and_pages_are_asked_once_and_come_back_equal(tmp_path: Path):
+    first, second = small(), small("Another text.")
+    told, again = (
+        (web.search(source, "hall", 2), web.read([HALL, GONE]))
+        for source in (first, second)
+        for web in [Web([source], source, WebCache(tmp_path))]
+    )
+    assert told == again
+    assert [type(page) for page in told[1]] == [Page, Unreadable]
+    assert told[1][1] == Unreadable(url=GONE, reason="timed out after 10 s", lasting=True)
+    assert (second.searched, second.fetched) == ([], [])
+
+
+def test_another_question_provider_or_number_of_results_is_asked_for_itself(tmp_path: Path):
+    one, other = small(), small(name="other")
+    web = Web([one, other], one, WebCache(tmp_path))
+    for provider, query, k in ((one, "hall", 2), (one, "glass", 2), (one, "hall", 3), (other, "hall", 2)):
+        web.search(provider, query, k)
+        web.search(provider, query, k)
+    assert (one.searched, other.searched) == (["hall", "glass", "hall"], ["hall"])
+
+
+def test_a_page_that_is_allowed_now_is_asked_for_anew(tmp_path: Path):
+    """What was refused as a private address would be refused for good."""
+    private = "http://127.0.0.1:1/"
+    reasons = [
+        page.reason
+        for allowed in ((), ("127.0.0.1",))
+        for page in Web([small()], Fetcher(allowed=allowed, robots=False), WebCache(tmp_path)).read([private])
+        if isinstance(page, Unreadable)
+    ]
+    assert reasons == ["a private address", "cannot be reached"]
+
+
+def test_of_what_was_kept_since_a_time_the_earliest_counts(tmp_path: Path, clock):
+    early, late = WebCache(tmp_path), WebCache(tmp_path, since=50)
+    clock(10)
+    assert answered(early, "old") == "old"
+    clock(60)
+    assert answered(late, "new") == "new"
+    clock(70)
+    assert [answered(cache, "newest") for cache in (early, late)] == ["old", "new"]
+    assert answered(WebCache(tmp_path, since=65), "newest") == "newest"
+    assert [answered(cache, "x") for cache in (early, late)] == ["old", "new"]
+
+
+def test_a_clock_that_was_set_back_changes_no_answer(tmp_path: Path, clock):
+    late = WebCache(tmp_path, since=50)
+    clock(60)
+    answered(WebCache(tmp_path), "first")
+    clock(5)
+    assert answered(WebCache(tmp_path, since=61), "second") == answered(WebCache(tmp_path, since=61), "x") == "second"
+    assert [answered(cache, "x") for cache in (late, WebCache(tmp_path))] == ["first", "first"]
+
+
+def test_who_asks_while_another_asks_gets_the_answer_that_was_kept_first(tmp_path: Path, clock):
+    cache = WebCache(tmp_path)
+
+    def slowly() -> tuple[Hit, ...]:
+        clock(20)
+        assert answered(cache, "quick") == "quick"
+        clock(10)  # as if the time had been taken before the other's answer was kept
+        return (Hit(title="slow", url=HALL),)
+
+    assert cache.get("engine", "hall", HITS, slowly)[0].title == "quick"
+    assert answered(cache, "x") == "quick"
+
+
+ASKING = """
+import sys
+from pathlib import Path
+from certigraph.adapters.web.cache import HITS, WebCache
+from certigraph.adapters.web.protocol import Hit
+cache, who = WebCache(Path(sys.argv[1])), sys.argv[2]
+print("ready", flush=True)
+input()
+for number in range(50):
+    print(cache.get("engine", str(number), HITS, lambda: (Hit(title=who, url="http://hall.example/"),))[0].title)
+"""
+
+
+@pytest.mark.slow
+def test_processes_that_ask_at_once_agree(tmp_path: Path):
+    source = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    command = [sys.executable, "-c", ASKING, str(tmp_path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": source}
+    asking = [subprocess.Popen([*command, str(who)], **pipes) for who in range(3)]
+    for process in asking:
+        assert process.stdout.readline() == "ready\n"
+    for process in asking:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    told = [process.communicate(timeout=60)[0].split() for process in asking]
+    assert told[0] == told[1] == told[2]
+    assert told[0] == [answered(WebCache(tmp_path), "late", asked=str(number)) for number in range(50)]
+
+
+def test_threads_that_ask_at_once_agree(tmp_path: Path):
+    told: list[str] = []
+    barrier = threading.Barrier(6)
+
+    def ask(who: int) -> None:
+        barrier.wait()
+        told.append(answered(WebCache(tmp_path), str(who)))
+
+    threads = [threading.Thread(target=ask, args=(who,)) for who in range(6)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert len(told) == 6
+    assert set(told) == {answered(WebCache(tmp_path), "late")}
+
+
+def test_a_fault_of_the_provider_is_not_kept(tmp_path: Path):
+    def spent() -> tuple[Hit, ...]:
+        raise Fault("environment", "the quota is spent")
+
+    cache = WebCache(tmp_path)
+    with pytest.raises(Fault, match="quota"):
+        cache.get("engine", "hall", HITS, spent)
+    assert answered(cache, "topped up") == "topped up"
+
+
+def test_a_folder_of_pages_is_never_kept(tmp_path: Path):
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "hall.md").write_text("The hall has 340 seats.")
+    pages = LocalPages(tmp_path / "pages")
+    web = Web([pages], small(), WebCache(tmp_path / "cache"))
+    [hit] = web.search(pages, "hall", 2)
+    (tmp_path / "pages" / "hall.md").write_text("The hall has 341 seats.")
+    [page] = web.read([hit.url])
+    assert isinstance(page, Page)
+    assert page.text == web.search(pages, "hall", 2)[0].snippet == "The hall has 341 seats."
+    assert not (tmp_path / "cache").exists()
+
+
+def test_halves_of_characters_can_be_asked_for(tmp_path: Path):
+    assert answered(WebCache(tmp_path), "told", asked="caf\ud800") == "told"
+
+
+@pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\x00" + b"\xff" * 4_000])
+def test_a_file_that_is_no_cache_is_a_fault_with_the_fix(content: bytes, tmp_path: Path):
+    (tmp_path / "web.sqlite").write_bytes(content)
+    with pytest.raises(Fault, match=rf"web\.sqlite cannot serve as a cache of the web.*export {VARIABLE}=FOLDER$"):
+        answered(WebCache(tmp_path), "x")
+    assert (tmp_path / "web.sqlite").read_bytes() == content
+
+
+@pytest.mark.parametrize("statement", ["PRAGMA user_version = 9", "CREATE TABLE mine (a)"])
+def test_another_programs_database_is_left_alone(statement: str, tmp_path: Path):
+    with sqlite3.connect(tmp_path / "web.sqlite") as mine:
+        mine.execute(statement)
+    before = (tmp_path / "web.sqlite").read_bytes()
+    with pytest.raises(Fault, match="another program's") as fault:
+        answered(WebCache(tmp_path), "x")
+    assert fault.value.ending == "error:data"
+    assert (tmp_path / "web.sqlite").read_bytes() == before
+
+
+@pytest.mark.parametrize("answer", ["[1", '{"url": 3}', '[{"title": "no address"}]'])
+def test_an_answer_that_somebody_changed_is_one_line(answer: str, tmp_path: Path):
+    answered(WebCache(tmp_path), "x")
+    with sqlite3.connect(tmp_path / "web.sqlite") as kept:
+        kept.execute("UPDATE answers SET answer = ?", (answer,))
+    with pytest.raises(Fault, match=r"an answer in it has another form.*delete it") as fault:
+        answered(WebCache(tmp_path), "x")
+    assert "\n" not in str(fault.value)
+
+
+def test_the_folder_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "kept"))
+    answered(web_cache("mine"), "x")
+    assert (tmp_path / "kept" / "mine.sqlite").is_file()
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert web_cache(since=3) == WebCache(tmp_path / "certigraph" / "web", "web", 3)
+    monkeypatch.setenv(VARIABLE, "/dev/null/nowhere")
+    with pytest.raises(Fault, match=f"cannot serve.*export {VARIABLE}=FOLDER"):
+        answered(web_cache(), "x")
