@@ -4,9 +4,12 @@ from collections.abc import Mapping
 
 from certigraph.adapters.protocols import Limits
 
+_RESEARCH = Limits(attempts=3, replans=2, steps=30, subqueries=5, excerpt=3_000)
+
 PAPER_LIMITS: Mapping[str, Limits] = {
     "alfworld": Limits(steps=50, options=60),
-    "assistantbench": Limits(attempts=3, replans=2, steps=30, subqueries=5, excerpt=3_000),
+    "ask": _RESEARCH,
+    "assistantbench": _RESEARCH,
     "blocksworld": Limits(),
     "hotpotqa": Limits(attempts=3, replans=2, steps=20, passages=10, nodes=4),
     "hotpotqa:interactive": Limits(attempts=3, replans=2, steps=30, passages=10, nodes=4),
@@ -19,6 +22,7 @@ PAPER_LIMITS: Mapping[str, Limits] = {
     "textworld": Limits(steps=50),
     "travelplanner": Limits(attempts=3, replans=5, steps=60),
     "travelplanner:tools": Limits(steps=50, replans=2),
+    "web": _RESEARCH,
     "webshop": Limits(replans=2, steps=20),
 }
 """Attempts, replans and steps of SDP (appendix A) by benchmark; BlocksWorld, LoCoMo and SWE-QA, which it did not run,

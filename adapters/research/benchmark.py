@@ -45,7 +45,7 @@ class ResearchBenchmark(ABC):
             raise UnknownName(f"{self.plain} has no configuration {config!r}; known: {known}")
         self.folder, self.config = folder, config
         self.name = f"{self.plain}:{config}" if config else self.plain
-        self.limits = PAPER_LIMITS["assistantbench"]
+        self.limits = PAPER_LIMITS.get(self.plain, PAPER_LIMITS["assistantbench"])
         self.briefing = BRIEFING
         self._read = cache(self.read)
 

@@ -16,7 +16,7 @@ def asked(question: str, search: str = "", now: datetime.datetime | None = None)
     Raises:
         UnknownName: it is empty, or has more than 2,000 characters.
     """
-    text = " ".join(question.split())
+    text = " ".join(question.encode(errors="ignore").decode().split())  # a shell may hand over half a character
     if not text or len(text) > LONGEST:
         wrong = "is empty" if not text else f"has {len(text):,} characters"
         raise UnknownName(f"the question {wrong}: ask in 1 to {LONGEST:,} characters")

@@ -287,6 +287,14 @@ def test_a_certificate_refills_tries_and_replans():
     assert (sdp.ending(final), depths(final)) == ("gave_up", [1])
 
 
+def test_what_was_forced_refills_tries_but_no_replans():
+    forced = Verdict(depth=1, forced="force_pass")
+    script = Script(plan=3, verdicts=[0, forced, 0, forced, 0, 0, 0], limits=Limits(attempts=1, replans=2))
+    final = invoked(script)
+    assert (sdp.ending(final), final["replans"], depths(final)) == ("gave_up", 2, [1, 1])
+    assert len(final["attempts"]) == 5
+
+
 def test_the_limits_of_the_context_come_before_those_of_the_benchmark():
     script = Script(verdicts=[0] * 50)
     context = Context(benchmark=script, limits=Limits(attempts=1, replans=1))

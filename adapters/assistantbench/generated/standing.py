@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 from certigraph.adapters.models.situation import current_situation
 from certigraph.adapters.models.spoiling import AGAIN, is_impossible
-from certigraph.adapters.research.plans import goal_of, is_step
+from certigraph.adapters.research.plans import goal_of, is_step, unread
 from certigraph.adapters.research.questions import Question, Way
 from certigraph.state.endings import Fault
 
@@ -45,8 +45,7 @@ class Standing(NamedTuple):
     @property
     def unread(self) -> set[str]:
         """The known results that may still be read."""
-        view = self.state["evidence"].view.splitlines() if "evidence" in self.state else []
-        return {url for url, number in self.listed.items() if "[unread]" in view[number - 1]}
+        return {*unread(self.state["evidence"])} if "evidence" in self.state else set()
 
     @property
     def answers(self) -> list[str]:
