@@ -61,3 +61,6 @@ class Named(Inquiry):
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:
         super().__init__()
+
+    def knows(self, task: Task) -> bool:
+        return "secret" not in task.goal

@@ -92,6 +92,8 @@ def test_no_path_enters_the_trajectory(ask, tmp_path: Path):
         (("Why?", "--pages", "nowhere"), "nowhere: no such folder: correct --pages DIR"),
         (("Why?", "--pages", ".", "--search", "serper"), "--pages . is searched alone: leave out --search serper"),
         (("Why?", "--model", "gpt-4o"), "openai:NAME"),
+        (("Why?", "--model", "scripted:expert"), "--search generated"),
+        (("Why?", "--model", "simulated:accept=0.1", "--search", "generated"), "--search generated"),
         (("Why?", "--swap", "validate=nothing"), "always_pass"),
         (("Why?", "--model", "scripted:first", "--budget", "coins=1"), "tokens"),
     ],
@@ -112,7 +114,7 @@ def test_a_missing_key_is_named_with_a_model_that_needs_none(certigraph):
 
 
 def test_a_missing_search_key_is_told_before_a_run_begins(certigraph, tmp_path: Path):
-    said = certigraph("ask", "Why?", "--model", "scripted:expert")
+    said = certigraph("ask", "Why?", "--model", "scripted:first")
     assert said.status == 2
     assert "export SERPER_API_KEY=" in said.err
     assert not (tmp_path / "runs").exists()
@@ -123,7 +125,7 @@ def test_ctrl_c_says_the_command_that_goes_on(ask, monkeypatch: pytest.MonkeyPat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("certigraph.evaluation.run.run", interrupted)
+        patched.setattr("certigraph.evaluation.ask.run", interrupted)
         said = ask()
     assert said.status == 130
     assert "certigraph resume runs" in said.err

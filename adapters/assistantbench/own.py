@@ -9,22 +9,20 @@ from certigraph.adapters.assistantbench.generated.benchmark import GeneratedWeb
 from certigraph.adapters.assistantbench.generated.expert import Expert
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.research.benchmark import ResearchBenchmark
-from certigraph.adapters.research.own import asked
+from certigraph.adapters.research.own import GENERATED, asked
 from certigraph.adapters.research.questions import Question
 from certigraph.adapters.web.addresses import allowed_hosts
 from certigraph.adapters.web.cache import web_cache
 from certigraph.adapters.web.choosing import providers
 from certigraph.adapters.web.fetcher import Fetcher
 from certigraph.adapters.web.local import LocalPages
+from certigraph.adapters.web.protocol import PageSource, SearchProvider
 from certigraph.adapters.web.web import Web
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
 
 FRESH = datetime.timedelta(days=1)
 """Age from which a page is fetched anew: a person asks what is true today."""
-
-GENERATED = "generated"
-"""In place of a search provider: the generated web, to try things out."""
 
 NONE = 'questions of your own have no list: certigraph ask "QUESTION"'
 
@@ -34,11 +32,28 @@ class OwnQuestion(ResearchBenchmark):
 
     With a folder the web is that folder's pages and nothing else; else the web out there, or the generated one, as the
     task says.
+
+    Args:
+        folder: of pages.
+        config: none is known.
+        search: an engine of one's own, in place of those that the task names.
+        pages: a reader of pages of one's own. What one's own answer is not kept.
     """
 
     plain = "ask"
     simulated = True
     """Nothing is generated in place of data: there are no tasks."""
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        config: str = "",
+        *,
+        search: SearchProvider | None = None,
+        pages: PageSource | None = None,
+    ) -> None:
+        super().__init__(folder, config)
+        self._search, self._pages = search, pages
 
     def read(self, split: str) -> Mapping[str, Question]:
         """None: what is asked is known when it is asked."""
@@ -60,19 +75,25 @@ class OwnQuestion(ResearchBenchmark):
         """Who knows the generated web, and of the questions that are asked those that are asked there."""
         return self._expert
 
+    def knows(self, task: Task) -> bool:
+        """Whether the expert knows a question: one of the generated web's, asked there."""
+        return task.constants.get("search") == GENERATED and task.id in _Generated().known
+
     def web(self, task: Task) -> Web:
         """Where a question is researched; what was kept within a day before it was asked is not fetched again.
 
         Raises:
             Fault, UnknownName: as `providers`.
         """
-        search = str(task.constants.get("search") or "")
+        named = str(task.constants.get("search") or "")
         if self.folder is not None:
             return self._local
-        if search == GENERATED:
+        if named == GENERATED:
             return GeneratedWeb().web(task)
         since = datetime.datetime.fromisoformat(str(task.constants["asked"])) - FRESH
-        return Web(providers(search), Fetcher(allowed=allowed_hosts()), web_cache(since=since.timestamp()))
+        cache = None if self._search or self._pages else web_cache(since=since.timestamp())
+        found = [self._search] if self._search else providers(named)
+        return Web(found, self._pages or Fetcher(allowed=allowed_hosts()), cache)
 
     @cached_property
     def _local(self) -> Web:
@@ -88,11 +109,10 @@ class _Generated:
     """The questions of the generated web, by the ids that they have when somebody asks them."""
 
     def __init__(self) -> None:
-        self._web = GeneratedWeb()
+        self.known = {asked(question.text).id: question for question in GeneratedWeb().questions().values()}
 
     def question(self, task_id: str) -> Question:
         """The question. Raises Fault ("model") where it is not one of them."""
-        known = {asked(question.text).id: question for question in self._web.questions().values()}
-        if task_id not in known:
+        if task_id not in self.known:
             raise Fault("model", "scripted:expert knows the questions of `web` alone: name another model with --model")
-        return known[task_id]
+        return self.known[task_id]

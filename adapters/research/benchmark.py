@@ -96,7 +96,7 @@ class ResearchBenchmark(ABC):
 
     def judged(self, task: Task, answer: str | None, forced: bool) -> Scores:
         """The official scores of an answer (`scoring`); of a question whose answer nobody knows, 0."""
-        return scores(answer or "", self.question(task.id).answer, forced=float(forced))
+        return scores(answer or "", self.question(task.id).answer, forced=float(forced and bool(answer)))
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """The official figures as fractions (`figures.rates`); a run without scores counts 0."""

@@ -36,8 +36,8 @@ def rates(scored: Sequence[Scored]) -> dict[str, float]:
 
     Means over all questions, a missing answer counting 0, accuracy and exact match with standard errors. Precision is
     the sum of accuracies over the number of answers, 0 where there is none. `forced` is the share of questions whose
-    answer, if only an empty one, was handed in without being certified; files of predictions do not say it. Questions
-    whose gold is unknown have an answer rate alone.
+    answer was handed in without being certified; files of predictions do not say it. Questions whose gold is unknown
+    have an answer rate alone.
     """
     figures: dict[str, float] = {"n": len(scored)}
     if judged := [one for one in scored if one[0].answer is not None]:

@@ -9,6 +9,12 @@ from certigraph.state.records import Task
 LONGEST = 2_000
 """Characters of a question."""
 
+GENERATED = "generated"
+"""In place of a search provider: the web of the benchmark `web`, to try things out."""
+
+MODEL = "openai:gpt-4o-mini"
+"""Who answers where nobody is named."""
+
 
 def asked(question: str, search: str = "", now: datetime.datetime | None = None) -> Task:
     """A question as a task, with the search providers that it names and the time at which it is asked.

@@ -2,13 +2,22 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from certigraph.adapters.web.cache import HITS, PAGE, WebCache
 from certigraph.adapters.web.local import SCHEME, LocalPages
 from certigraph.adapters.web.protocol import Hit, Page, PageSource, SearchProvider, Unreadable
+from certigraph.state.endings import Fault
+
+T = TypeVar("T")
 
 AT_ONCE = 4
 """Pages fetched at the same time."""
+
+A_SEARCH = "search(query, k) returns a list of Hit(title, url, snippet)"
+A_PAGE = "page(url) returns Page(url, title, text) or Unreadable(url, reason)"
 
 
 class Web:
@@ -26,9 +35,13 @@ class Web:
         self._pages, self._cache = pages, cache
 
     def search(self, provider: SearchProvider, query: str, k: int) -> Sequence[Hit]:
-        """At most `k` results of one of the two. Raises Fault as the provider does."""
+        """At most `k` results of one of the two.
+
+        Raises:
+            Fault: as the provider does; ("environment") what it returned are no results.
+        """
         if self._cache is None or provider is self._local:
-            return provider.search(query, k)
+            return _checked(HITS, provider.search(query, k), A_SEARCH)
         return self._cache.get(provider.name, f"{k}\n{query}", HITS, lambda: tuple(provider.search(query, k)))
 
     def read(self, urls: Sequence[str]) -> list[Page | Unreadable]:
@@ -42,5 +55,13 @@ class Web:
         if self._local and url.startswith(SCHEME):
             return self._local.page(url)
         if self._cache is None:
-            return self._pages.page(url)
+            return _checked(PAGE, self._pages.page(url), A_PAGE)
         return self._cache.get(self._pages.name, url, PAGE, lambda: self._pages.page(url))
+
+
+def _checked(form: TypeAdapter[T], answer: object, right: str) -> T:
+    """What a provider or source that anybody may have written returned, as records; plain dicts will do."""
+    try:
+        return form.validate_python(answer)
+    except ValidationError as error:
+        raise Fault("environment", f"a search provider or page source returned {answer!r:.80}: {right}") from error

@@ -33,8 +33,11 @@ def submissions(runs: Iterable[Trajectory], data: str | None) -> Iterator[tuple[
 
 
 def latest_answers(runs: Iterable[Trajectory]) -> dict[str, JsonValue]:
-    """What the latest run of each task handed in, by id; those without an ending or stopped by a fault do not count."""
-    ours = (run for run in runs if run.header.task.benchmark.partition(":")[0] == NAME)
+    """What the latest run of each task handed in, by id; those without an ending or stopped by a fault do not count.
+
+    Nor do runs on recorded pages: they hold what others were told.
+    """
+    ours = (run for run in runs if run.header.task.benchmark == NAME)
     ended = [run for run in ours if run.footer and not run.ending.startswith("error:")]
     ended.sort(key=lambda run: run.header.created)
     return {run.header.task.id: _answer(run) for run in ended}

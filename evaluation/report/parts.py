@@ -6,11 +6,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from pydantic import JsonValue
 
 from certigraph.evaluation.report.html import Markup, counted, joined, shortened, tag
+from certigraph.evaluation.report.words import answer_texts
 from certigraph.state.records import Scores, Usage
 from certigraph.state.trajectory import Event, Trajectory, total
 
 FIGURES = frozenset(
-    {"cost", "forced", "abstained", "malformed", "raw", "last_non_negative", "last_positive", "moves", "calls"}
+    {
+        "cost",
+        "forced",
+        "abstained",
+        "malformed",
+        "raw",
+        "last_non_negative",
+        "last_positive",
+        "moves",
+        "calls",
+        "exact_string",
+    }
 )
 """Parts of a score that are amounts or tell what happened, no verdicts: 0 is no failure there."""
 
@@ -73,7 +85,8 @@ def answer_block(answer: JsonValue) -> Markup:
     rows = [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
     if rows and isinstance(answer, list) and len(rows) == len(answer):
         return tag("div", _records(rows), class_="wide")
-    text = answer if isinstance(answer, str) else json.dumps(answer, indent=2, ensure_ascii=False)
+    listed = "\n".join(answer_texts(answer)) if isinstance(answer, str) else ""
+    text = listed or json.dumps(answer, indent=2, ensure_ascii=False)
     return tag("pre", shortened(text, LONGEST_ANSWER))
 
 

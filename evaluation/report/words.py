@@ -1,5 +1,9 @@
 """Findings and forced passes in words: the same in reports, live views, and on the command line."""
 
+import json
+
+from pydantic import JsonValue
+
 from certigraph.state.records import Finding
 
 PASSED = "passed, uncertified"
@@ -27,3 +31,15 @@ def in_a_line(finding: Finding) -> str:
 def with_passed(told: str, passed: int) -> str:
     """A count of certified predicates, and of those that passed without."""
     return f"{told}, {passed} passed uncertified" if passed else told
+
+
+def answer_texts(answer: JsonValue) -> list[str]:
+    """An answer's items: the texts of a JSON list of them, else its lines."""
+    if answer is None:
+        return []
+    try:
+        several = json.loads(str(answer))
+    except ValueError:
+        several = None
+    listed = isinstance(several, list) and all(isinstance(one, str) for one in several)
+    return [str(one) for one in several] if listed else str(answer).splitlines()

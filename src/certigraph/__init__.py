@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from certigraph.adapters.context import Context as Context
     from certigraph.adapters.protocols import Limits as Limits
     from certigraph.evaluation.ablating.ablate import ablate as ablate
+    from certigraph.evaluation.ask import ask as ask
     from certigraph.evaluation.comparing.command import Choice as Choice
     from certigraph.evaluation.evaluate import evaluate as evaluate
     from certigraph.evaluation.report.report import write_report as write_report
@@ -52,6 +53,7 @@ _PUBLIC = {
     "adapters.context": ("Budget", "Context"),
     "adapters.protocols": ("Limits",),
     "evaluation.ablating.ablate": ("ablate",),
+    "evaluation.ask": ("ask",),
     "evaluation.comparing.command": ("Choice",),
     "evaluation.evaluate": ("evaluate",),
     "evaluation.report.report": ("write_report",),

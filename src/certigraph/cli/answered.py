@@ -1,17 +1,15 @@
 """What a question of one's own came to, as lines or as the fields of a JSON object."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import JsonValue
 from rich.console import Console
 
 from certigraph.evaluation.asking import Closing, Cost
 from certigraph.evaluation.live.text import clean
 from certigraph.evaluation.report.html import counted
 from certigraph.evaluation.report.parts import clock
-from certigraph.evaluation.report.words import contradiction
+from certigraph.evaluation.report.words import answer_texts, contradiction
 from certigraph.state.certified import Known
 from certigraph.state.gathering import BY_GATE, BY_METHOD, BY_ROUNDS, BY_STEPS
 
@@ -53,7 +51,7 @@ def closing_lines(closing: Closing) -> Iterator[str]:
 
 
 def _answer(closing: Closing) -> Iterator[str]:
-    answers = [text for text in _texts(closing.answer) if text]
+    answers = [clean(text, LONGEST) for text in answer_texts(closing.answer) if text]
     if not answers:
         yield "no answer was given"
     elif closing.answer_certified:
@@ -62,18 +60,6 @@ def _answer(closing: Closing) -> Iterator[str]:
         reason = FORCED.get(closing.answer_forced, clean(closing.answer_forced))
         forced = f" ({reason})" if reason else ""
         yield from (f"answer, uncertified{forced}: {text}" for text in answers)
-
-
-def _texts(answer: JsonValue) -> list[str]:
-    """The answers of a JSON list of texts, else the lines of the one."""
-    if answer is None:
-        return []
-    try:
-        several = json.loads(str(answer))
-    except ValueError:
-        several = None
-    listed = isinstance(several, list) and all(isinstance(one, str) for one in several)
-    return [clean(line, LONGEST) for line in (several if listed else str(answer).splitlines())]
 
 
 def _finding(known: Known) -> Iterator[str]:

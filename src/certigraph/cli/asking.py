@@ -1,24 +1,27 @@
 """A question of one's own, researched on the web."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from certigraph.adapters.research.own import GENERATED, MODEL, asked
 from certigraph.cli.options import AsJson, Budgets, Cache, Out, Roles, Swaps
 from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Task
 
 
 def ask_command(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="In quotes; at most 2,000 characters.")],
     model: Annotated[
         str, typer.Option(help="openai:NAME, local:qwen-0.5b, ...; `certigraph list` has all forms.")
-    ] = "openai:gpt-4o-mini",
+    ] = MODEL,
     search: Annotated[
         str,
         typer.Option(
             help="serper, brave, searxng, openai:MODEL, local:FOLDER, several with commas between them: the first is "
-            "searched, the second is another source of evidence. Else CERTIGRAPH_SEARCH, else those whose key is set."
+            "searched, the second is another source of evidence. Else CERTIGRAPH_SEARCH, else those whose key is set. "
+            "generated: the invented web of the benchmark `web`, to try things out."
         ),
     ] = "",
     pages: Annotated[str | None, typer.Option(metavar="DIR", help="A folder of pages to search.")] = None,
@@ -31,12 +34,11 @@ def ask_command(
 ) -> None:
     """Answer a question from the web: each finding with its sources, what stayed uncertified, and the cost."""
     from certigraph.adapters.benchmarks import load_benchmark
-    from certigraph.adapters.research.own import asked
     from certigraph.cli.asked import context_from
     from certigraph.cli.printed import finish
     from certigraph.cli.watched import watching
+    from certigraph.evaluation.ask import ask
     from certigraph.evaluation.report.graded import ASK
-    from certigraph.evaluation.run import run
     from certigraph.evaluation.settings import build_graph, parse_swap
 
     if pages and search:
@@ -49,14 +51,24 @@ def ask_command(
         context = context_from(model, role, pages, budget, ASK, cache)
     except Fault as fault:
         raise _with_another(fault) from None
-    load_benchmark(ASK, pages).open(task).close()  # a key that is missing is told before a run begins
+    live = load_benchmark(ASK, pages)
+    _knowing(live, task, model)
+    live.open(task).close()  # a key that is missing is told before a run begins
     with watching(out, context.limits, silent=as_json) as listener:
-        result = run(compiled, ASK, task, context=context, out=out, listener=listener)
+        result = ask(question, search=search, graph=compiled, context=context, out=out, listener=listener)
     finish(result, as_json=as_json)
+
+
+def _knowing(live: Any, task: Task, model: str) -> None:
+    """Raises UnknownName where a script should answer that does not know the question."""
+    if model.startswith(("scripted:expert", "simulated")) and not live.knows(task):
+        told = f"ask one of them with --search {GENERATED}, or name a language model: --model local:qwen-0.5b"
+        raise UnknownName(f"{model} is a script that knows the questions of the benchmark `web` alone: {told}")
 
 
 def _with_another(fault: Fault) -> Fault:
     """The fault; where an endpoint's model has no key, with a model that needs none."""
     if not str(fault).startswith("openai:"):
         return fault
-    return Fault(fault.boundary, f"{fault}; or ask a model on this machine: --model local:qwen-0.5b")
+    local = "or ask a model on this machine: --model local:qwen-0.5b"
+    return Fault(fault.boundary, f"{fault}; {local}; to look at it first: --model scripted:expert --search {GENERATED}")

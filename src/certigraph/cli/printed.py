@@ -26,7 +26,9 @@ def finish(result: Result, *, as_json: bool) -> None:
         console = Console(highlight=False, soft_wrap=True)
         if result.message:
             console.print(result.message, markup=False)
-        if is_own(result.trajectory.header):
+        if result.findings and not is_own(result.trajectory.header):
+            console.print(f"question: {result.trajectory.header.task.goal}", markup=False)
+        if is_own(result.trajectory.header) or result.findings:
             print_closing(closing_of(result))
         console.print(f"report: {report}", style="dim", markup=False)
     raise typer.Exit(0 if result.terminated or _handed_in(result) else 1)
