@@ -32,7 +32,7 @@ class ResearchBenchmark(ABC):
     answers = True
     plain: ClassVar[str]
     """The name without a configuration."""
-    configurations: tuple[str, ...] = ()
+    configurations: Sequence[str] = ()
     splits: tuple[str, ...] = ("dev",)
     """The default first."""
     tools: tuple[str, ...] = (SEARCH, OPEN, FINISH)
