@@ -34,8 +34,8 @@ async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str
 
     The slot marks it as forced.
     """
-    room, known = limits_of(state["task"], runtime).context // 18, state["certified"].known
-    done = quoted(shown(state["turns"], characters=room, within=6 * room))
+    room, known = limits_of(state["task"], runtime).context // 3, state["certified"].known
+    done = quoted(shown(state["turns"], characters=room // 6, within=room))
     text = await concluded(state, done, runtime, closest=True)
     if weakness(text) and known:
         text = known[-1].finding.text
