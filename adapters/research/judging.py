@@ -18,6 +18,7 @@ from certigraph.adapters.prompting import clipped, listed, prompt, quoted, unquo
 from certigraph.adapters.research import prompts
 from certigraph.adapters.research.forms import Adequacy, Found
 from certigraph.adapters.research.gathering import NUMBER
+from certigraph.adapters.research.grounds import unseen_numbers
 from certigraph.adapters.research.plans import GOAL, goal_of, is_step, told
 from certigraph.state.certified import Known
 from certigraph.state.records import Finding, Observation, Predicate, Task, Verdict
@@ -50,7 +51,7 @@ async def _on_step(task: Task, target: Predicate, seen: Observation, runtime: Ru
         return Verdict(depth=0, reason=rejected, finding=finding)
     if not finding.sources:
         return Verdict(depth=0, reason=NO_SOURCE, finding=finding)
-    said = await _adequate(task, target, finding, known, runtime)
+    said = await _adequate(task, target, finding, seen, runtime)
     verdict = Verdict(depth=int(said.adequate), reason=said.reason, evidence=finding.sources[0], finding=finding)
     derived = target.kind in (FILTER, COMPUTE) or not {*finding.sources} & {*seen.sources}
     return _forced_by(verdict, known) if derived else verdict
@@ -83,13 +84,17 @@ async def _found(
 
 
 async def _adequate(
-    task: Task, target: Predicate, finding: Finding, known: Sequence[Known], runtime: Runtime[Context]
+    task: Task, target: Predicate, finding: Finding, seen: Observation, runtime: Runtime[Context]
 ) -> Adequacy:
+    known = carried(seen.data)
+    shown = [task.goal, goal_of(target), seen.text, *(one.finding.text for one in known)]
+    unseen = [] if target.kind == COMPUTE else unseen_numbers(finding.text, shown)
     instruction = prompts.JUDGE.format(
         kind=target.kind,
         goal=goal_of(target),
         known=told(known, limits_of(task, runtime).context // 4),
         finding=quoted(finding.text),
+        unseen=f"Numbers in it that nothing shown has: {', '.join(unseen)}\n" if unseen else "",
         sources=quoted(listed(finding.sources)),
         dispute=f"Some sources say otherwise: {quoted(finding.dispute)}\n" if finding.dispute else "",
     )

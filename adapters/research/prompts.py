@@ -55,7 +55,7 @@ Found so far:
 
 Finding:
 {finding}
-It rests on:
+{unseen}It rests on:
 {sources}
 {dispute}
 Does the finding settle the step? It does when it states what the step asks for, on the grounds of sources or of what

@@ -13,6 +13,7 @@ from certigraph import Result
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.research import tooling
 from certigraph.adapters.research.forms import Answers
+from certigraph.adapters.research.grounds import unseen_numbers
 from certigraph.graphs import sdp
 from certigraph.nodes.forcing import abstain, force_pass, unforced
 from certigraph.nodes.validate import capped
@@ -47,6 +48,32 @@ def test_a_finding_that_names_no_source_is_refused_whatever_the_validator_says(t
     result = told(research(loose), tmp_path)
     assert result.certificates == []
     assert "no source" in result.state["attempts"][0].verdict.reason
+
+
+def test_the_validator_is_told_which_numbers_nothing_shown_has(tmp_path: Path):
+    told_by = {"finding": "It has 340 seats and 27 boxes.", "supported_by": [1], "contradicted_by": [], "dispute": ""}
+    benchmark = research({"finding": told_by})
+    told(benchmark, tmp_path)
+    judged = [prompt for prompt in benchmark.prompts if "Does the finding settle" in prompt]
+    assert "nothing shown has: 27\n" in judged[0]
+    right = research({})
+    told(right, tmp_path)
+    assert not any("nothing shown has" in prompt for prompt in right.prompts)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "unseen"),
+    [
+        ("1,010 of 07:30", "1010 at 7:30", []),
+        ("4.50 USD", "4.5 USD", []),
+        ("4.50 USD", "$4", ["4.50"]),
+        ("100", "1000 and 10", ["100"]),
+        ("no number", "", []),
+        ("2019", "on 2019-05-03", []),
+    ],
+)
+def test_numbers_are_the_same_however_they_are_written(text: str, shown: str, unseen: list[str]):
+    assert unseen_numbers(text, [shown]) == unseen
 
 
 def test_sources_that_say_otherwise_are_kept_with_the_finding(tmp_path: Path):
