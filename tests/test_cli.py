@@ -187,6 +187,7 @@ except ModuleNotFoundError as missing:
 """
 
 
+@pytest.mark.slow
 def test_a_missing_extra_is_one_line_with_the_command_that_brings_it(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     bare = [sys.executable, "-c", BARE]
@@ -195,6 +196,7 @@ def test_a_missing_extra_is_one_line_with_the_command_that_brings_it(tmp_path: P
     assert done.stderr.count("pip install 'certigraph[eval]'") == len(done.stderr.splitlines()) == 8, done.stderr
 
 
+@pytest.mark.slow
 def test_an_evaluation_says_why_runs_failed_and_where_its_log_is(certigraph) -> None:
     said = certigraph("eval", "sdp", "blocksworld", "--swap", "validate=memorise", "--limit", "2", "--out", "e")
     assert (said.status, "2 error:operator" in said.out, "2 x " in said.out) == (1, True, True)

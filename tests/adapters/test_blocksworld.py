@@ -220,6 +220,7 @@ facts = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.frozensets(facts | st.just(HAND_EMPTY), max_size=12))
 def test_facts_survive_wording(some):
     text = "; ".join(map(fact_text, some))

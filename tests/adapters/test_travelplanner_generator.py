@@ -255,6 +255,7 @@ room_wishes = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(parties, trips(), room_wishes, st.lists(rooms, max_size=5))
 def test_the_cheapest_room_is_that_of_trying_everything(

@@ -245,6 +245,7 @@ def test_react_delivers_a_plan_that_passes_and_stands_in_its_notebook(benchmark:
         assert all(entry.replace("\n", "\\n") in notebook(result) for entry in entries - {"-"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task_id", REAL)
 def test_react_passes_real_queries(tmp_path: Path, task_id: str):
     result = ran("react", TravelPlanner(data_folder("travelplanner"), "tools"), task_id, tmp_path)

@@ -161,6 +161,7 @@ def endpoint(monkeypatch):
         yield server
 
 
+@pytest.mark.slow
 def test_the_pages_that_a_model_cites_are_its_results_and_its_tokens_are_billed(endpoint):
     with metering(Meter("execute", Budget())) as meter:
         hits = Asked("gpt-4o-search-preview").search("gyms {park}", 4)

@@ -235,6 +235,7 @@ def test_one_command_ablates_and_the_same_command_goes_on(capsys: pytest.Capture
     assert "24 done" in again[2]
 
 
+@pytest.mark.slow
 def test_variants_share_tasks_trials_and_draws(tmp_path: Path):
     """A variant that changes nothing gives the very runs of the full method: pairing is exact."""
     context = Context(model="simulated:propose=0.2,act=0.4,accept=0.1,reject=0.1", budget=Budget(calls=200))

@@ -14,6 +14,7 @@ from certigraph.state.endings import Fault
 SIZE = 300
 
 
+@pytest.mark.slow
 def test_abstracts_are_the_same_each_time_and_a_block_alone_is_what_it_is_among_the_others():
     whole = Abstracts(BLOCK + 50)
     assert list(whole)[BLOCK:] == list(whole.block(1)) == list(Abstracts(BLOCK + 50).block(1))

@@ -284,6 +284,7 @@ def test_a_run_goes_on_once_its_world_is_back(known: Callable[[Script], Script],
 SLOWLY = [pytest.param(events, marks=pytest.mark.slow) for events in (1, 4, 5, 6, 11, 13)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("events", [12, *SLOWLY])
 def test_a_cancelled_run_closes_its_world_and_can_be_resumed(
     events: int, known: Callable[[Script], Script], tmp_path: Path
