@@ -50,6 +50,16 @@ def load_benchmark(name: str, data: str | None = None) -> Benchmark:
     return _load(plain, config, data_folder(plain, data))
 
 
+def usable(benchmark: Benchmark) -> None:
+    """Make sure, before any run begins, that a benchmark which needs keys or servers (`ready()`) has them.
+
+    Raises:
+        Fault, UnknownName: it has not; the message says what to set.
+    """
+    if check := getattr(benchmark, "ready", None):
+        check()
+
+
 def data_folder(name: str, data: str | None = None) -> Path | None:
     """Where a benchmark's files are: `data`, else CERTIGRAPH_DATA; None means its generated world.
 

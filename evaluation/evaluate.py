@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.benchmarks import load_benchmark, usable
 from certigraph.adapters.models.chat import is_scripted, ready
 from certigraph.evaluation.budgets import roles_in
 from certigraph.evaluation.collecting import seldom_collecting
@@ -71,7 +71,7 @@ def evaluate(
 
     from certigraph.evaluation.inspecting.registry import TASKS
 
-    load_benchmark(benchmark, data)
+    usable(load_benchmark(benchmark, data))
     for asked in (model, *roles_in(roles).values()):
         if asked.startswith(("openai:", "local")):
             ready(asked)

@@ -64,6 +64,11 @@ class AssistantBench(ResearchBenchmark):
             return self._generated.web(task)
         return Web(providers(), Fetcher(allowed=allowed_hosts()), web_cache())
 
+    def ready(self) -> None:
+        """Make sure, before any run begins, that there is a web to ask. Raises UnknownName and Fault as `web` does."""
+        if self.folder is not None and self.config != RECORDED:
+            providers()
+
     def expert(self) -> Responder | None:
         """Who knows the invented web; nobody knows the others."""
         return None if self.folder else self._generated.expert()

@@ -92,9 +92,8 @@ def _taught(lesson: Lesson) -> str:
 def _ending(run: Watched, footer: Footer) -> str:
     scores = verdict_on(run.header, footer)
     score = f", score {scores.value:.3g}" if scores else ""
-    message = f": {footer.message}" if footer.message else ""
     cost = f"{counted(run.steps, 'step')}, {run.spent['calls']:.0f} calls, {run.tokens:,} tokens"
-    return f"ended {footer.ending}{score}, {_reached(run)}, {cost}{message}"
+    return f"ended {footer.ending}{score}, {_reached(run)}, {cost}"
 
 
 def _reached(run: Watched) -> str:

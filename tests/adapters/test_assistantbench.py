@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 from assistants import HIDDEN, OTHER, ROW, TEXTLESS, benchmark
+from typer.testing import CliRunner
 
 from certigraph.adapters.assistantbench.benchmark import AssistantBench
 from certigraph.adapters.research.figures import rates, scores
 from certigraph.adapters.research.questions import Question
+from certigraph.cli import app
 from certigraph.evaluation.run import run
 from certigraph.state.endings import Fault, UnknownName
 
@@ -108,3 +110,15 @@ def test_precision_is_of_answers_and_forced_ones_are_told():
 def test_nothing_is_said_of_answers_that_nobody_can_judge():
     unknown = HARD.model_copy(update={"answer": None})
     assert rates([(unknown, scores("x", None)), (unknown, None)]) == {"n": 2, "answer_rate": 0.5}
+
+
+def test_without_a_search_key_nothing_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for variable in ("CERTIGRAPH_SEARCH", "SERPER_API_KEY", "BRAVE_API_KEY", "SEARXNG_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.chdir(tmp_path)
+    benchmark(tmp_path)
+    options = ["assistantbench", "--data", str(tmp_path), "--model", "scripted:first"]
+    said = CliRunner().invoke(app, ["run", "sdp", *options])
+    assert isinstance(said.exception, Fault)
+    assert "SERPER_API_KEY" in str(said.exception)
+    assert not (tmp_path / "runs").exists()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.benchmarks import load_benchmark, usable
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.chat import check_model, ready
 from certigraph.adapters.protocols import Limits
@@ -24,7 +24,9 @@ def context_from(
     named = {role: check_model(name) for role, name in roles_in(roles or []).items()}
     for name in {model, *named.values()}:
         ready(name)
-    allowed = allowance(budget or [], load_benchmark(benchmark, data).limits)
+    live = load_benchmark(benchmark, data)
+    usable(live)
+    allowed = allowance(budget or [], live.limits)
     return Context(
         model=check_model(model), roles=named, data=data, budget=allowed.budget, limits=allowed.limits, cache=cache
     )
