@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
 from typing import Annotated, Any, ParamSpec
@@ -75,8 +76,9 @@ def operator_from(spec: Spec, shipped: Mapping[str, Callable[..., Any]]) -> Oper
 def _imported(name: str, shipped: Mapping[str, object]) -> Callable[..., Any]:
     module, _, attribute = name.partition(":")
     if not attribute:
-        known = ", ".join(sorted(shipped))
-        raise UnknownName(f"unknown operator {name!r}; known: {known}, or module:attribute for your own")
+        near = ", ".join(get_close_matches(name, shipped))
+        known = f"did you mean {near}? `certigraph list` has all" if near else f"known: {', '.join(sorted(shipped))}"
+        raise UnknownName(f"unknown operator {name!r}; {known}, or module:attribute for your own")
     try:
         found: Callable[..., Any] = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
