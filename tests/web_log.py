@@ -22,7 +22,7 @@ def log_requests(path: Path, most: int = 0) -> None:
             yield
         with path.open("a", encoding="utf-8") as log:
             log.write(f"{method} {host} {asked}\n")
-        if most and path.read_text(encoding="utf-8").count("\n") == most:
+        if most and path.read_text(encoding="utf-8").count("\n") >= most:  # another thread may have counted on
             os.kill(os.getpid(), signal.SIGKILL)
 
     Server.recorded = logging  # type: ignore[method-assign]

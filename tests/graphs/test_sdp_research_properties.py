@@ -75,7 +75,8 @@ def test_a_run_with_anything_forced_never_counts_as_certified_to_its_goal(data: 
     ended_forced = "forced" in result.state["action"].args or (forced and forced[-1] == result.certificates[-1])
     assert (result.ending == "goal") is not bool(ended_forced)
     assert result.scores
-    assert result.scores.parts["forced"] == bool(forced or "forced" in result.state["action"].args)
+    uncertified = bool(forced or "forced" in result.state["action"].args)
+    assert result.scores.parts["forced"] == (uncertified and bool(result.scores.answer))
     assert len(result.states[-1].actions) == len(result.certificates) - len(forced)
 
 
