@@ -45,11 +45,12 @@ class Web:
         return self._cache.get(provider.name, f"{k}\n{query}", HITS, lambda: tuple(provider.search(query, k)))
 
     def read(self, urls: Sequence[str]) -> list[Page | Unreadable]:
-        """The pages of some URLs, a few at a time, in their order."""
+        """The pages of some URLs, a few at a time, in their order and by the URLs that they were asked for."""
         if not urls:
             return []
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            return list(pool.map(self._page, urls))
+            pages = pool.map(self._page, urls)
+        return [page.model_copy(update={"url": url}) for url, page in zip(urls, pages, strict=True)]
 
     def _page(self, url: str) -> Page | Unreadable:
         if self._local and url.startswith(SCHEME):

@@ -55,7 +55,7 @@ class Plain:
         return [self._hit]
 
     def page(self, url: str) -> Any:
-        return {"url": url, "title": "Hall", "text": TEXT}
+        return {"url": f"{url}#top", "title": "Hall", "text": TEXT}
 
 
 def test_plain_dicts_will_do(tmp_path: Path):
