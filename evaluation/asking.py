@@ -9,20 +9,16 @@ from certigraph.adapters.research.plans import goal_of, is_step
 from certigraph.evaluation.result import Result
 from certigraph.state.certified import Known
 from certigraph.state.endings import resumable
-from certigraph.state.records import Record
+from certigraph.state.records import Record, Spent
 
 
-class Cost(Record):
+class Cost(Spent):
     """What was spent. `searches` and `pages` are those asked for, whether or not the web was kept from before."""
 
-    calls: int
-    tokens: int
-    usd: float
     searches: int
     pages: int
     unreadable: int
     """Pages that could not be read."""
-    seconds: float
 
 
 class Closing(Record):
@@ -69,16 +65,13 @@ def _forced(result: Result) -> str:
 
 
 def _cost(result: Result) -> Cost:
-    usage, seen = result.usage, list(_observed(result))
+    seen = list(_observed(result))
     failed = {url for data in seen for url in _mapping(data.get("unreadable"))}
     return Cost(
-        calls=usage.calls,
-        tokens=usage.input_tokens + usage.output_tokens,
-        usd=usage.usd,
+        **result.usage.spent().model_dump(),
         searches=sum(_count(data, "searches") for data in seen),
         pages=sum(_count(data, "fetched") for data in seen),
         unreadable=len(failed),
-        seconds=usage.seconds,
     )
 
 

@@ -51,7 +51,7 @@ def certified_state(certificates: Sequence[Certificate]) -> CertifiedState:
         predicates=tuple(p for c in certified for p in c.targets),
         actions=tuple(c.action for c in certified),
         evidence=tuple(c.evidence for c in certified),
-        known=tuple(k for c in certificates for k in _known(c)),
+        known=_known(certificates),
     )
 
 
@@ -68,7 +68,7 @@ def transitions(certificates: Sequence[Certificate]) -> list[Transition]:
 def _after(states: Sequence[CertifiedState], certificate: Certificate) -> CertifiedState:
     if certificate.restores is not None:
         return states[certificate.restores]
-    known = states[-1].known + _known(certificate)
+    known = states[-1].known + _known([certificate])
     if certificate.forced:
         return states[-1].model_copy(update={"known": known})
     return CertifiedState(
@@ -79,6 +79,5 @@ def _after(states: Sequence[CertifiedState], certificate: Certificate) -> Certif
     )
 
 
-def _known(certificate: Certificate) -> tuple[Known, ...]:
-    found = certificate.finding
-    return (Known.model_construct(finding=found, forced=certificate.forced),) if found else ()
+def _known(certificates: Sequence[Certificate]) -> tuple[Known, ...]:
+    return tuple(Known.model_construct(finding=c.finding, forced=c.forced) for c in certificates if c.finding)

@@ -67,5 +67,11 @@ def carried(args: Arguments) -> list[Known]:
     return [Known.model_validate(one) for one in known] if isinstance(known, list) else []
 
 
+def texts(value: JsonValue) -> list[str]:
+    """The texts of a list among arguments, each once and without blanks around; none of anything else."""
+    given = (str(one).strip() for one in value) if isinstance(value, list) else iter(())
+    return list(dict.fromkeys(one for one in given if one))
+
+
 def _with(action: Action, known: Sequence[Known]) -> Action:
     return action.model_copy(update={"args": {**action.args, **carrying(known)}})

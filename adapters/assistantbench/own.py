@@ -77,7 +77,7 @@ class OwnQuestion(ResearchBenchmark):
 
     def knows(self, task: Task) -> bool:
         """Whether the expert knows a question: one of the generated web's, asked there."""
-        return task.constants.get("search") == GENERATED and task.id in _Generated().known
+        return task.constants.get("search") == GENERATED and task.id in self._generated.known
 
     def web(self, task: Task) -> Web:
         """Where a question is researched; what was kept within a day before it was asked is not fetched again.
@@ -101,8 +101,12 @@ class OwnQuestion(ResearchBenchmark):
         return Web([pages], pages, None)
 
     @cached_property
+    def _generated(self) -> "_Generated":
+        return _Generated()
+
+    @cached_property
     def _expert(self) -> Responder:
-        return Expert(_Generated())
+        return Expert(self._generated)
 
 
 class _Generated:

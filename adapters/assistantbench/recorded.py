@@ -13,8 +13,8 @@ from pathlib import Path
 from certigraph.adapters.assistantbench.recordings import Seen, address, read_seen
 from certigraph.adapters.retrieval.pool import Pool
 from certigraph.adapters.web.protocol import Hit, Page, Unreadable
-from certigraph.adapters.web.results import LONGEST_SNIPPET, LONGEST_TITLE, one_line
-from certigraph.adapters.web.snippets import snippet
+from certigraph.adapters.web.results import LONGEST_TITLE, one_line
+from certigraph.adapters.web.snippets import found_in
 from certigraph.state.passages import Passage
 
 
@@ -31,8 +31,7 @@ class RecordedWeb:
 
     def search(self, query: str, k: int) -> list[Hit]:
         """At most `k` pages that share a word with the query, best first."""
-        found = (hit.passage for hit in self._pool.search(query, k))
-        return [Hit(title=page.title, url=page.id, snippet=_cut(page.text, query)) for page in found]
+        return found_in(self._pool, query, k)
 
     def page(self, url: str) -> Page | Unreadable:
         """What was seen of a page: perhaps a search result's lines alone."""
@@ -56,7 +55,3 @@ def _by_url(seen: Iterable[Seen]) -> dict[str, list[Seen]]:
 def _page(url: str, pieces: list[Seen]) -> Page:
     title = one_line(pieces[0].title, LONGEST_TITLE)
     return Page(url=url, title=title, text="\n\n".join(dict.fromkeys(piece.text for piece in pieces)))
-
-
-def _cut(text: str, query: str) -> str:
-    return one_line(snippet(text, query), LONGEST_SNIPPET)

@@ -115,7 +115,7 @@ class ResearchBenchmark(ABC):
         return operators()
 
     def _elsewhere(self, task_id: str) -> Question | None:
-        """The question among those of the other splits; a split whose file is not there has none."""
+        """The question among those of the other splits; a split that cannot be read has none."""
         for split in self.splits[1:]:
             with suppress(Fault):
                 if found := self._read(split).get(task_id):

@@ -3,6 +3,7 @@
 import datetime
 import hashlib
 
+from certigraph.adapters.searching.telling import storable_line
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Task
 
@@ -22,7 +23,7 @@ def asked(question: str, search: str = "", now: datetime.datetime | None = None)
     Raises:
         UnknownName: it is empty, or has more than 2,000 characters.
     """
-    text = " ".join(question.encode(errors="ignore").decode().split())  # a shell may hand over half a character
+    text = storable_line(question)
     if not text or len(text) > LONGEST:
         wrong = "is empty" if not text else f"has {len(text):,} characters"
         raise UnknownName(f"the question {wrong}: ask in 1 to {LONGEST:,} characters")

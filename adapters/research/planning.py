@@ -21,7 +21,7 @@ from certigraph.adapters.research.plans import (
     unread,
 )
 from certigraph.state.records import Predicate
-from certigraph.state.researching import EXTRACT
+from certigraph.state.researching import EXTRACT, texts
 from certigraph.state.sdp import ProposeView, ReplanView
 
 
@@ -69,7 +69,7 @@ async def _another_way(
         pages=MOST_PAGES,
     )
     said = await ask(prompt(runtime, instruction), Tools, role="planner", runtime=runtime)
-    spent = {query for attempt in here for query in listing(attempt.action.args.get("queries"))}
+    spent = {query for attempt in here for query in texts(attempt.action.args.get("queries"))}
     left = unread(state["evidence"])
     return chosen_queries(said, spent), [url for url in chosen_pages(said, state["evidence"].sources) if url in left]
 
@@ -84,8 +84,3 @@ def chosen_queries(said: Tools, spent: set[str]) -> list[str]:
 def chosen_pages(said: Tools, urls: Sequence[str]) -> list[str]:
     """The pages that a model chose by number, from 1; a number that is none of theirs names no page."""
     return [urls[number - 1] for number in dict.fromkeys(said.pages) if 1 <= number <= len(urls)]
-
-
-def listing(value: object) -> list[str]:
-    """The texts of a list among an action's or a predicate's arguments; none where there is no list."""
-    return [str(one) for one in value] if isinstance(value, list) else []

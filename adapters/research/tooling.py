@@ -13,11 +13,11 @@ from certigraph.adapters.models.ask import ask
 from certigraph.adapters.prompting import listed, prompt, quoted, unquoted
 from certigraph.adapters.research import prompts
 from certigraph.adapters.research.forms import MOST_PAGES, MOST_QUERIES, Answers, Tools
-from certigraph.adapters.research.planning import chosen_pages, chosen_queries, listing
+from certigraph.adapters.research.planning import chosen_pages, chosen_queries
 from certigraph.adapters.research.plans import GOAL, failures, goal_of, results, told
 from certigraph.state.gathering import AnswerView
 from certigraph.state.records import Action
-from certigraph.state.researching import handed_in, noted, research
+from certigraph.state.researching import handed_in, noted, research, texts
 from certigraph.state.sdp import RealizeView
 from certigraph.state.searching import ANSWER
 
@@ -31,7 +31,7 @@ WARMER = 0.3
 async def step_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
     """What a step takes: what Replan found for it first, else what the model chooses."""
     rejected, args = len(state["attempts"]), state["target"].args
-    queries, urls = listing(args.get("queries")), listing(args.get("urls"))
+    queries, urls = texts(args.get("queries")), texts(args.get("urls"))
     if rejected or not (queries or urls):
         queries, urls = await _chosen(state, runtime)
     return research(

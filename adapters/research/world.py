@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pydantic import JsonValue
-
 from certigraph.adapters.prompting import numbered
 from certigraph.adapters.research.gathering import Gathered, gather
 from certigraph.adapters.research.memory import Memory
 from certigraph.adapters.searching.telling import line, refused
 from certigraph.adapters.web.web import Web
 from certigraph.state.records import Action, Observation, Scores
-from certigraph.state.researching import OPEN, RESEARCH, carried
+from certigraph.state.researching import OPEN, RESEARCH, carried, texts
 from certigraph.state.searching import ANSWER, FINISH, SEARCH, parsed
 
 Judge = Callable[[str | None, bool], Scores]
@@ -121,12 +119,6 @@ class ResearchWorld:
 def said(action: Action, name: str) -> str:
     """A text among an action's arguments; empty where there is none."""
     return str(action.args.get(name) or "")
-
-
-def texts(value: JsonValue) -> list[str]:
-    """The texts of a list, each once and without blanks around; none of anything else."""
-    given = (str(one).strip() for one in value) if isinstance(value, list) else iter(())
-    return list(dict.fromkeys(one for one in given if one))
 
 
 def _told(gathered: Gathered) -> Observation:

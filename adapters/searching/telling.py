@@ -22,3 +22,8 @@ def refused(reason: str) -> Observation:
 def line(text: str) -> str:
     """The text on one line."""
     return " ".join(text.split())
+
+
+def storable_line(text: str) -> str:
+    """The text on one line, without what UTF-8 cannot hold: halves of characters, from a shell or a model."""
+    return line(text.encode(errors="ignore").decode())

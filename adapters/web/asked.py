@@ -2,15 +2,15 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from certigraph.adapters.models.chat import TIMEOUT, chat_model
 from certigraph.adapters.models.meter import Call, current_meter
 from certigraph.adapters.models.prices import cached_tokens, usd
 from certigraph.adapters.web.completions import Completion
-from certigraph.adapters.web.protocol import Hit
-from certigraph.adapters.web.requests import Requests, Sleep
-from certigraph.adapters.web.results import asked, hits
+from certigraph.adapters.web.provider import HttpProvider
+from certigraph.adapters.web.requests import Sleep
+from certigraph.adapters.web.results import Found
 from certigraph.adapters.web.service import Service
 from certigraph.state.endings import Fault
 
@@ -21,10 +21,11 @@ Name at most {k} different pages that help most. Write one sentence for each, wi
 and cite it."""
 
 
-class Asked:
+class Asked(HttpProvider):
     """Asks a model such as `gpt-4o-search-preview` at OpenAI, or the endpoint at CERTIGRAPH_BASE_URL.
 
-    The key is in OPENAI_API_KEY; another endpoint may need none.
+    The key is in OPENAI_API_KEY; another endpoint may need none. Results are the pages that the model cites, with the
+    sentence it cites each for. A search raises LimitReached, too, where the run's budget has no room for another call.
 
     Raises:
         Fault: ("environment") there is no key, or what is set as address is none.
@@ -41,23 +42,12 @@ class Asked:
             key_page="https://platform.openai.com/api-keys",
         )
         needed = not os.environ.get(ENDPOINT) or os.environ.get(service.key)
-        self._headers = {"Authorization": f"Bearer {service.secret()}"} if needed else {}
-        self._requests = Requests(service, timeout=TIMEOUT, sleep=sleep)
-        self.name = self._requests.name
+        headers = {"Authorization": f"Bearer {service.secret()}"} if needed else {}
+        super().__init__(service, headers, timeout=TIMEOUT, sleep=sleep)
 
-    def search(self, query: str, k: int) -> Sequence[Hit]:
-        """At most `k` pages that the model cites, with the sentence it cites each for; none where it cites none.
-
-        Raises:
-            LimitReached: the run's budget has no room for another call.
-            Fault: like any provider.
-        """
-        words = asked(query)
-        if not words or k < 1:
-            return []
-        prompt = PROMPT.format(query=words, k=k)
-        messages = [{"role": "user", "content": prompt}]
-        return hits(self._completion({"model": self._model, "messages": messages, "web_search_options": {}}).found(), k)
+    def _found(self, words: str, k: int) -> Iterator[Found]:
+        messages = [{"role": "user", "content": PROMPT.format(query=words, k=k)}]
+        return self._completion({"model": self._model, "messages": messages, "web_search_options": {}}).found()
 
     def _completion(self, body: dict[str, object]) -> Completion:
         meter, started = current_meter(), time.perf_counter()

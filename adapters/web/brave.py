@@ -3,11 +3,11 @@
 import html
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-from certigraph.adapters.web.protocol import Hit
-from certigraph.adapters.web.requests import Form, Requests, Sleep
-from certigraph.adapters.web.results import Found, asked, hits
+from certigraph.adapters.web.provider import HttpProvider
+from certigraph.adapters.web.requests import Form, Sleep
+from certigraph.adapters.web.results import Found
 from certigraph.adapters.web.service import Service
 
 BRAVE = Service(
@@ -44,26 +44,23 @@ class _Answer(Form):
     """Missing where nothing was found."""
 
 
-class Brave:
+class Brave(HttpProvider):
     """Asks https://api.search.brave.com, or the address in BRAVE_URL, with the key in BRAVE_API_KEY.
+
+    It takes the first 50 words of a query, and gives at most 20 results.
 
     Raises:
         Fault: ("environment") there is no key, or what is set as address is none.
     """
 
     def __init__(self, *, sleep: Sleep = time.sleep) -> None:
-        self._headers = {"X-Subscription-Token": BRAVE.secret()}
-        self._requests = Requests(BRAVE, sleep=sleep)
-        self.name = self._requests.name
+        super().__init__(BRAVE, {"X-Subscription-Token": BRAVE.secret()}, sleep=sleep)
 
-    def search(self, query: str, k: int) -> Sequence[Hit]:
-        """At most `k` results, and at most 20, for the first 50 words. Raises Fault like any provider."""
-        words = " ".join(asked(query).split()[:MOST_WORDS])[:LONGEST_QUERY]
-        if not words or k < 1:
-            return []
-        params = {"q": words, "count": str(min(k, MOST_RESULTS))}
+    def _found(self, words: str, k: int) -> Iterator[Found]:
+        query = " ".join(words.split()[:MOST_WORDS])[:LONGEST_QUERY]
+        params = {"q": query, "count": str(min(k, MOST_RESULTS))}
         answer = self._requests.get(_Answer, params, self._headers)
-        return hits((result.found() for result in answer.web.results), k) if answer.web else []
+        yield from (result.found() for result in (answer.web.results if answer.web else ()))
 
 
 def _plain(text: str | None) -> str:

@@ -13,8 +13,8 @@ from certigraph.adapters.web.charsets import decoded
 from certigraph.adapters.web.protocol import Hit, Page, Unreadable
 from certigraph.adapters.web.readable import Readable, readable
 from certigraph.adapters.web.refused import Refused
-from certigraph.adapters.web.results import LONGEST_SNIPPET, LONGEST_TITLE, one_line
-from certigraph.adapters.web.snippets import snippet
+from certigraph.adapters.web.results import LONGEST_TITLE, one_line
+from certigraph.adapters.web.snippets import found_in
 from certigraph.state.endings import Fault
 from certigraph.state.passages import Passage
 
@@ -54,8 +54,7 @@ class LocalPages:
 
     def search(self, query: str, k: int) -> list[Hit]:
         """At most `k` pages that share a word with the query, best first. Raises Fault as the constructor does."""
-        found = (hit.passage for hit in self._index(self._files()).search(query, k))
-        return [Hit(title=page.title, url=page.id, snippet=_shown(page, query)) for page in found]
+        return found_in(self._index(self._files()), query, k)
 
     def page(self, url: str) -> Page | Unreadable:
         """The page of an address that `search` gave; no other address leads anywhere."""
@@ -133,7 +132,3 @@ def _text(path: Path, content: bytes) -> Readable:
 def _stem(path: Path) -> str:
     # a name need not be UTF-8
     return os.fsencode(path.stem).decode(errors="replace")
-
-
-def _shown(page: Passage, query: str) -> str:
-    return one_line(snippet(page.text, query), LONGEST_SNIPPET)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from certigraph.adapters.models.redact import redact
+from certigraph.adapters.searching.telling import line
 from certigraph.adapters.web.protocol import Hit
 from certigraph.adapters.web.refused import OutOfBounds
 from certigraph.adapters.web.urls import parsed
@@ -33,19 +34,14 @@ def hits(results: Iterable[Found], k: int) -> list[Hit]:
         if len(by_url) >= k:
             break
         if url and url not in by_url and _on_the_web(url):
-            line = one_line(redact(title or ""), LONGEST_TITLE) or url[:LONGEST_TITLE]
-            by_url[url] = Hit(title=line, url=url, snippet=one_line(redact(snippet or ""), LONGEST_SNIPPET))
+            shown = one_line(redact(title or ""), LONGEST_TITLE) or url[:LONGEST_TITLE]
+            by_url[url] = Hit(title=shown, url=url, snippet=one_line(redact(snippet or ""), LONGEST_SNIPPET))
     return list(by_url.values())
 
 
 def one_line(text: str, most: int) -> str:
     """The text on one line, its first `most` characters."""
-    return " ".join(text.split())[:most].rstrip()
-
-
-def asked(query: str) -> str:
-    """The query on one line, without what UTF-8 cannot hold."""
-    return " ".join(query.encode(errors="ignore").decode().split())
+    return line(text)[:most].rstrip()
 
 
 def _on_the_web(url: str) -> bool:

@@ -1,11 +1,11 @@
 """Results of a SearXNG server of one's own, which asks many engines and needs no key."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-from certigraph.adapters.web.protocol import Hit
-from certigraph.adapters.web.requests import Form, Requests, Sleep
-from certigraph.adapters.web.results import Found, asked, hits
+from certigraph.adapters.web.provider import HttpProvider
+from certigraph.adapters.web.requests import Form, Sleep
+from certigraph.adapters.web.results import Found
 from certigraph.adapters.web.service import Service
 
 SEARXNG = Service(name="searxng", variable="SEARXNG_URL", path="/search")
@@ -24,21 +24,18 @@ class _Answer(Form):
     results: list[_Result]
 
 
-class SearXNG:
+class SearXNG(HttpProvider):
     """Asks the server at SEARXNG_URL, which may hold a user's name and password; its settings must allow JSON.
+
+    It gives the first page of results, which has about 20.
 
     Raises:
         Fault: ("environment") SEARXNG_URL is not set, or no address.
     """
 
     def __init__(self, *, sleep: Sleep = time.sleep) -> None:
-        self._requests = Requests(SEARXNG, sleep=sleep)
-        self.name = self._requests.name
+        super().__init__(SEARXNG, {}, sleep=sleep)
 
-    def search(self, query: str, k: int) -> Sequence[Hit]:
-        """At most `k` results of the first page, which has about 20. Raises Fault like any provider."""
-        words = asked(query)
-        if not words or k < 1:
-            return []
+    def _found(self, words: str, k: int) -> Iterator[Found]:
         answer = self._requests.get(_Answer, {"q": words, "format": "json"})
-        return hits((result.found() for result in answer.results), k)
+        yield from (result.found() for result in answer.results)

@@ -1,11 +1,11 @@
 """Google's results by Serper, or by any service that answers as it does."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-from certigraph.adapters.web.protocol import Hit
-from certigraph.adapters.web.requests import Form, Requests, Sleep
-from certigraph.adapters.web.results import Found, asked, hits
+from certigraph.adapters.web.provider import HttpProvider
+from certigraph.adapters.web.requests import Form, Sleep
+from certigraph.adapters.web.results import Found
 from certigraph.adapters.web.service import Service
 
 SERPER = Service(
@@ -32,22 +32,23 @@ class _Answer(Form):
     answerBox: _Result = _Result()  # noqa: N815 - Serper's name
 
 
-class Serper:
+class Serper(HttpProvider):
     """Asks https://google.serper.dev/search, or the address in SERPER_URL, with the key in SERPER_API_KEY.
+
+    A page that answers at once comes before all others.
+
+    Args:
+        service: one that answers as Serper does.
+        key: in place of the service's own.
+        sleep: waits between tries.
 
     Raises:
         Fault: ("environment") there is no key, or what is set as address is none.
     """
 
-    def __init__(self, *, sleep: Sleep = time.sleep) -> None:
-        self._headers = {"X-API-KEY": SERPER.secret()}
-        self._requests = Requests(SERPER, sleep=sleep)
-        self.name = self._requests.name
+    def __init__(self, service: Service = SERPER, *, key: str = "", sleep: Sleep = time.sleep) -> None:
+        super().__init__(service, {"X-API-KEY": key or service.secret()}, sleep=sleep)
 
-    def search(self, query: str, k: int) -> Sequence[Hit]:
-        """At most `k` results, a page that answers at once before all others. Raises Fault like any provider."""
-        words = asked(query)
-        if not words or k < 1:
-            return []
+    def _found(self, words: str, k: int) -> Iterator[Found]:
         answer = self._requests.post(_Answer, {"q": words, "num": k}, self._headers)
-        return hits((result.found() for result in (answer.answerBox, *answer.organic)), k)
+        yield from (result.found() for result in (answer.answerBox, *answer.organic))

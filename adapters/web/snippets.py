@@ -1,12 +1,21 @@
-"""The sentences of a text that fit a query best."""
+"""Results out of pages at hand, each with the sentences that fit the query best."""
 
 import re
 
 from certigraph.adapters.retrieval.analyzer import terms
+from certigraph.adapters.retrieval.pool import Pool
+from certigraph.adapters.web.protocol import Hit
+from certigraph.adapters.web.results import LONGEST_SNIPPET, one_line
 
 SENTENCES = 2
 
 _BREAK = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+def found_in(pages: Pool, query: str, k: int) -> list[Hit]:
+    """At most `k` pages, known by their URLs, that share a word with the query, best first."""
+    passages = [hit.passage for hit in pages.search(query, k)]
+    return [Hit(title=p.title, url=p.id, snippet=one_line(snippet(p.text, query), LONGEST_SNIPPET)) for p in passages]
 
 
 def snippet(text: str, query: str) -> str:

@@ -85,8 +85,8 @@ def answer_block(answer: JsonValue) -> Markup:
     rows = [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
     if rows and isinstance(answer, list) and len(rows) == len(answer):
         return tag("div", _records(rows), class_="wide")
-    listed = "\n".join(answer_texts(answer)) if isinstance(answer, str) else ""
-    text = listed or json.dumps(answer, indent=2, ensure_ascii=False)
+    listed = isinstance(answer, str)
+    text = "\n".join(answer_texts(answer)) if listed else json.dumps(answer, indent=2, ensure_ascii=False)
     return tag("pre", shortened(text, LONGEST_ANSWER))
 
 

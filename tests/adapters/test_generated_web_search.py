@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from certigraph.adapters.assistantbench.generated.engines import Asked
+from certigraph.adapters.assistantbench.generated.engines import engine_at
 from certigraph.adapters.assistantbench.generated.generation import all_pages, everything, made
 from certigraph.adapters.assistantbench.generated.search import FIRST, SECOND, Searching
 from certigraph.adapters.assistantbench.generated.server import Server
@@ -19,7 +19,7 @@ def server():
 
 @pytest.fixture
 def engine(server):
-    return lambda path: Asked(f"test{path}", f"http://{server.address}{path}", sleep=lambda seconds: None)
+    return lambda path: engine_at(f"test{path}", f"http://{server.address}{path}", sleep=lambda seconds: None)
 
 
 def test_the_second_engine_knows_what_the_first_does_not(engine):

@@ -3,10 +3,10 @@
 import atexit
 import hashlib
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import ClassVar
 
-from certigraph.adapters.assistantbench.generated.engines import Asked
+from certigraph.adapters.assistantbench.generated.engines import engine_at
 from certigraph.adapters.assistantbench.generated.expert import Expert
 from certigraph.adapters.assistantbench.generated.generation import FAMILIES, all_pages, everything
 from certigraph.adapters.assistantbench.generated.search import FIRST, SECOND
@@ -44,7 +44,11 @@ class GeneratedWeb(ResearchBenchmark):
         return Web(_engines(), _pages(), web_cache(f"generated-{_edition()}"))
 
     def expert(self) -> Responder:
-        """Knows the way to each answer."""
+        """Knows the way to each answer; one for all questions, for it remembers the pages."""
+        return self._expert
+
+    @cached_property
+    def _expert(self) -> Expert:
         return Expert(self)
 
 
@@ -58,7 +62,7 @@ def server() -> Server:
 
 @cache
 def _engines() -> Sequence[SearchProvider]:
-    return [Asked(f"web{path}", f"http://{server().address}{path}") for path in (FIRST, SECOND)]
+    return [engine_at(f"web{path}", f"http://{server().address}{path}") for path in (FIRST, SECOND)]
 
 
 @cache
