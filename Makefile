@@ -26,7 +26,7 @@ demo: $(VENV)/demo.done
 	$(BIN)/certigraph run sdp travelplanner --model local --task 1
 
 test: $(VENV)/dev.done
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist worksteal
 	$(BIN)/pytest -m slow
 
 check: $(VENV)/dev.done

@@ -1,6 +1,6 @@
 """What a run is given besides its state: models, budget, limits, data, and live objects that never enter state."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
@@ -44,6 +44,12 @@ class Context(BaseModel):
     )
     cache: str | None = Field(
         None, description="folder that keeps the replies of models, so that a question is paid once; unset: none"
+    )
+    faults: str = Field(
+        "", description="faults to inject into models and world, as in `timeout=0.1,crash=0.01,seed=3`; unset: none"
+    )
+    checkpoints: Literal["", "postgres"] = Field(
+        "", description="postgres: the server that CERTIGRAPH_POSTGRES names; unset: a file in the run's folder"
     )
     trial: int = Field(0, ge=0, description="which repetition of the task this is; simulated models draw by it")
     lost: SkipJsonSchema[Spent] = Field(Spent(), exclude=True, description="spent, but in no checkpoint: by a crash")

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.billing import billed_to
 from certigraph.adapters.models.redact import redact
-from certigraph.evaluation.memory import memory_of
+from certigraph.evaluation.keeping import opened
 from certigraph.evaluation.recorder import Recorder
-from certigraph.evaluation.saver import Saver
 from certigraph.evaluation.settings import AnyGraph, graph_module
 from certigraph.evaluation.worlds import close_worlds, live_scores, rebuild
 from certigraph.state.endings import Stopped
@@ -46,8 +45,7 @@ async def drive(
         resuming: whether the thread ran before.
     """
     try:
-        checkpoints = folder / "checkpoints.sqlite"
-        with memory_of(graph, folder, context.memory) as store, Saver.open(checkpoints) as saver:
+        async with opened(graph, folder, context) as (saver, store):
             ready = graph.copy({"checkpointer": saver, "store": store})
             outcome = await _outcome(ready, given, context, folder.name, recorder, resuming=resuming)
         if outcome.ending:
@@ -70,7 +68,7 @@ async def _outcome(
     }
     if resuming:
         saver: Any = graph.checkpointer
-        saver.forget_unfinished(thread)
+        await saver.forget_unfinished(thread)
         given = await _checkpointed(graph, config, given, recorder)
         superseded = recorder.trajectory.superseded
         # paid for, but not what a method is granted: a run that was killed may make as many calls as one that was not
@@ -113,5 +111,5 @@ async def _checkpointed(graph: AnyGraph, config: Any, given: Any, recorder: Reco
     snapshot = await graph.aget_state(config)
     step = (snapshot.metadata or {}).get("step", -1)
     saver: Any = graph.checkpointer
-    recorder.write(Resumed(superstep=step, scopes=saver.inner_steps(config["configurable"]["thread_id"])))
+    recorder.write(Resumed(superstep=step, scopes=await saver.inner_steps(config["configurable"]["thread_id"])))
     return None if snapshot.values else given

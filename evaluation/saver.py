@@ -17,7 +17,6 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.types import ERROR
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from certigraph.state.endings import resumable
 from certigraph.state.serializing import serializer
 
 LATEST = "SELECT checkpoint_ns, max(checkpoint_id) FROM checkpoints WHERE thread_id = ? GROUP BY checkpoint_ns"
@@ -99,7 +98,7 @@ class Saver(SqliteSaver):
         finally:
             self._together = False
 
-    def forget_unfinished(self, thread: str) -> None:
+    async def forget_unfinished(self, thread: str) -> None:
         """Drop what nodes wrote after the latest checkpoint, so that they run again.
 
         LangGraph would take it up instead, wrongly where a node was cancelled before its router: that has written no
@@ -109,15 +108,9 @@ class Saver(SqliteSaver):
             statement = f"DELETE FROM writes WHERE thread_id = ? AND (checkpoint_ns, checkpoint_id) IN ({LATEST})"
             cursor.execute(statement, (thread, thread))
 
-    def inner_steps(self, thread: str) -> dict[str, int]:
+    async def inner_steps(self, thread: str) -> dict[str, int]:
         """The superstep of the latest checkpoint of every graph that ran inside a node, by its namespace."""
         asked = "SELECT checkpoint_ns, json_extract(metadata, '$.step') FROM checkpoints"
         asked += f" WHERE thread_id = ? AND checkpoint_ns != '' AND (checkpoint_ns, checkpoint_id) IN ({LATEST})"
         with self.cursor(transaction=False) as cursor:
             return dict(cursor.execute(asked, (thread, thread)).fetchall())
-
-
-def drop_checkpoints(folder: Path, ending: str) -> None:
-    """Delete a run's checkpoints where nothing can go on from them: of thousands of runs they are most of the size."""
-    for file in [] if resumable(ending) else folder.glob("checkpoints.sqlite*"):
-        file.unlink()

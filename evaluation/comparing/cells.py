@@ -9,8 +9,8 @@ from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.comparing.endings import last_footer
 from certigraph.evaluation.comparing.plan import Method, Plan
 from certigraph.evaluation.finding import has_header
+from certigraph.evaluation.keeping import drop_checkpoints
 from certigraph.evaluation.run import aresume, arun
-from certigraph.evaluation.saver import drop_checkpoints
 from certigraph.state.reading import read_trajectory
 from certigraph.state.trajectory import Footer, Trajectory
 
@@ -72,7 +72,7 @@ async def carry_out(cell: Cell, context: Context, benchmark: Benchmark) -> Traje
     else:
         given = context.model_copy(update={"trial": cell.trial})
         result = await arun(cell.method.build(), benchmark, cell.task, context=given, out=cell.folder)
-    drop_checkpoints(result.folder, result.ending)
+    await drop_checkpoints(result.folder, result.ending, context)
     return result.trajectory
 
 

@@ -18,9 +18,9 @@ from certigraph.evaluation.inspecting.bridged import minds_of
 from certigraph.evaluation.inspecting.journal import Cell, Journal
 from certigraph.evaluation.inspecting.models import NO_MODEL
 from certigraph.evaluation.inspecting.rows import ROW, Row, row_of
+from certigraph.evaluation.keeping import drop_checkpoints
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import aresume, arun
-from certigraph.evaluation.saver import drop_checkpoints
 from certigraph.evaluation.settings import AnyGraph, build_graph, parse_swap
 from certigraph.state.endings import INTERRUPTED
 from certigraph.state.trajectory import Event, Header, Line
@@ -75,7 +75,7 @@ def certified_run(
         # a script asks inspect for nothing
         async with agent_bridge(AgentState(messages=state.messages)) if minds else nullcontext():
             result = await _finished(runs, cell, compiled, live, context, out)
-        drop_checkpoints(result.folder, result.ending)
+        await drop_checkpoints(result.folder, result.ending, context)
         row = row_of(cell.task, result, cell.trial)
         state.store.set(ROW, row.model_dump(mode="json"))
         state.output = ModelOutput.from_content(context.model, row.ending)
