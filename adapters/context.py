@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from certigraph.adapters.protocols import Limits
@@ -14,12 +14,22 @@ ROLES = ("planner", "executor", "validator", "extractor", "memory", "judge")
 
 
 class Budget(Record):
-    """What a run may spend before it ends `limit:<kind>`; checked before every model call and world step."""
+    """What a run may spend before it ends `limit:<kind>`; checked before every model call and world step.
+
+    Calls are never more than that. Of tokens and dollars, which an answer's length decides, the call that reaches the
+    limit is the last one. A call that is under way when the seconds are over is broken off.
+    """
 
     calls: int = Field(1_000, ge=0, description="model calls")
     tokens: int = Field(2_000_000, ge=0, description="input and output tokens together")
-    usd: float = Field(5.0, ge=0, description="US dollars, where the model's price is known")
+    usd: float = Field(5.0, ge=0, description="US dollars; set, it refuses a model without a known price")
     seconds: float = Field(3_600.0, ge=0, description="wall-clock seconds inside nodes")
+    priced: bool = Field(False, description="whether a model needs a known price; true where usd is set")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _dollars_need_prices(cls, given: Any) -> Any:
+        return {"priced": True, **given} if isinstance(given, dict) and "usd" in given else given
 
 
 class Context(BaseModel):

@@ -1,14 +1,16 @@
 """`KEY=VALUE` texts of a command line, read into models by role, a budget and limits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
 from certigraph.adapters.context import ROLES, Budget
-from certigraph.adapters.models.chat import check_model
+from certigraph.adapters.models.chat import chat_model, check_model, model_label
+from certigraph.adapters.models.price_table import unpriced
+from certigraph.adapters.models.prices import price_of
 from certigraph.adapters.protocols import Limits
-from certigraph.state.endings import UnknownName
+from certigraph.state.endings import Fault, UnknownName
 
 R = TypeVar("R", Budget, Limits)
 
@@ -42,10 +44,22 @@ def allowance(texts: Sequence[str], limits: Limits, budget: Budget | None = None
         UnknownName: a key is unknown or its value is out of range.
     """
     amounts = _pairs(texts, "steps=120")
-    known = {*Budget.model_fields, *Limits.model_fields}
+    known = {*Budget.model_fields, *Limits.model_fields} - {"priced"}
     if unknown := sorted(set(amounts) - known):
         raise UnknownName(f"no budget {unknown[0]!r}; known: {', '.join(sorted(known))}")
     return Allowance(_changed(budget or Budget(), amounts), _changed(limits, amounts))
+
+
+def must_be_priced(models: Iterable[str], budget: Budget) -> None:
+    """Make sure that a limit of dollars can hold, before anything is asked.
+
+    Raises:
+        Fault: dollars are limited and a model of an endpoint has no known price; or it could not be asked at all.
+    """
+    for name in filter(lambda model: model.startswith("openai:"), models if budget.priced else ()):
+        model = chat_model(name)
+        if price_of(model) is None:
+            raise Fault("model", unpriced(model_label(model), budget.usd))
 
 
 def _pairs(texts: Sequence[str], example: str) -> dict[str, str]:
@@ -57,7 +71,9 @@ def _pairs(texts: Sequence[str], example: str) -> dict[str, str]:
 
 def _changed(record: R, amounts: Mapping[str, str]) -> R:
     kind = type(record)
-    mine = {key: value for key, value in amounts.items() if key in kind.model_fields}
+    mine: dict[str, object] = {key: value for key, value in amounts.items() if key in kind.model_fields}
+    if "usd" in mine:
+        mine["priced"] = True
     try:
         return kind.model_validate({**record.model_dump(), **mine})
     except ValidationError as error:

@@ -70,9 +70,9 @@ async def _outcome(
         saver: Any = graph.checkpointer
         await saver.forget_unfinished(thread)
         given = await _checkpointed(graph, config, given, recorder)
-        superseded = recorder.trajectory.superseded
+        before = recorder.trajectory
         # paid for, but not what a method is granted: a run that was killed may make as many calls as one that was not
-        lost = total(e.usage for e in superseded).spent().model_copy(update={"calls": 0})
+        lost = total(e.usage for e in before.superseded).spent().model_copy(update={"calls": before.cut_off})
         context = context.model_copy(update={"lost": lost})
     state, ending, message = await _stream(graph, given, config, context, recorder)
     if state is None:

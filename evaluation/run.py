@@ -14,6 +14,7 @@ from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.loops import wait_for
 from certigraph.adapters.models.chat import check_model
 from certigraph.adapters.protocols import Benchmark, Limits
+from certigraph.evaluation.budgets import must_be_priced
 from certigraph.evaluation.drive import drive
 from certigraph.evaluation.recorder import Listener, Recorder
 from certigraph.evaluation.result import Result
@@ -68,18 +69,21 @@ async def arun(
     *,
     context: Context | None = None,
     out: Path | str = "runs",
+    name: str = "",
     listener: Listener | None = None,
 ) -> Result:
-    """The same as `run`, to await."""
+    """The same as `run`, to await; `name` is that of the run's folder, which is made up otherwise."""
     context = context or Context()
     live = load_benchmark(benchmark, context.data) if isinstance(benchmark, str) else benchmark
     context = context.model_copy(update={"benchmark": live, "limits": context.limits or live.limits})
     chosen = task if isinstance(task, Task) else live.task(task) if task else live.tasks()[0]
     compiled = build_graph(graph) if isinstance(graph, str) else graph
-    for name in (context.model, *context.roles.values()) if context.chat is None else ():
-        check_model(name)
-    folder = Path(out) / _run_id(compiled.name, chosen)
-    folder.mkdir(parents=True)
+    asked = (context.model, *context.roles.values()) if context.chat is None else ()
+    for model in asked:
+        check_model(model)
+    must_be_priced(asked, context.budget)
+    folder = Path(out) / (name or run_name(compiled.name, chosen))
+    folder.mkdir(parents=True, exist_ok=bool(name))
     save_local(folder, context)
     header = Header(
         run_id=folder.name,
@@ -157,7 +161,8 @@ def _with_mind(context: Context, header: Header, chat: BaseChatModel | None) -> 
     return context.model_copy(update={"chat": chat})
 
 
-def _run_id(graph: str, task: Task) -> str:
+def run_name(graph: str, task: Task) -> str:
+    """A new name for the folder of a run; the time comes first."""
     slug = "".join(c if c.isalnum() else "-" for c in f"{graph}-{task.benchmark}-{task.id}")[:60]
     return f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{slug}-{uuid.uuid4().hex[:4]}"
 

@@ -88,6 +88,8 @@ class Trajectory(Record):
     events: list[Event]
     superseded: list[Event] = Field(default_factory=list)
     footer: Footer | None = None
+    cut_off: int = 0
+    """Model calls of superseded work that a spent budget cut off: it was granted them, unlike what a crash lost."""
 
     @property
     def ending(self) -> str:
@@ -117,6 +119,7 @@ def assembled(lines: Iterable[Line]) -> Trajectory:
     header, footer = None, None
     events: list[Event] = []
     superseded: list[Event] = []
+    cut_off = 0
     for line in lines:
         if isinstance(line, Header):
             header = line
@@ -125,12 +128,15 @@ def assembled(lines: Iterable[Line]) -> Trajectory:
         elif isinstance(line, Footer):
             footer = line
         else:
-            superseded += [e for e in events if not line.keeps(e)]
+            dropped = [e for e in events if not line.keeps(e)]
+            if footer and footer.ending.startswith("limit:"):
+                cut_off += sum(e.usage.calls for e in dropped if e.update is None)
+            superseded += dropped
             events = [e for e in events if line.keeps(e)]
             footer = None
     if header is None:
         raise Fault("data", "the trajectory has no header line: its run stopped before it began; start it again")
-    return Trajectory(header=header, events=events, superseded=superseded, footer=footer)
+    return Trajectory(header=header, events=events, superseded=superseded, footer=footer, cut_off=cut_off)
 
 
 def total(usages: Iterable[Usage], node: str = "all") -> Usage:

@@ -11,15 +11,17 @@ from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.chat import model_label
-from certigraph.adapters.models.endpoint import SHOWN, Reply, send, written
+from certigraph.adapters.models.endpoint import Reply, send, written
+from certigraph.adapters.models.failures import SHOWN
 from certigraph.adapters.models.meter import Call, current_meter
 from certigraph.adapters.models.minds import model_for
 from certigraph.adapters.models.parsing import ParseError, parse
-from certigraph.adapters.models.prices import cached_tokens, usd
+from certigraph.adapters.models.price_table import Price, cached_tokens
+from certigraph.adapters.models.prices import price_of, usd
 from certigraph.adapters.models.redact import redact
 from certigraph.adapters.models.reply_cache import Kept, kept
 from certigraph.adapters.models.schemas import Schema, schema_of
-from certigraph.state.endings import Fault
+from certigraph.state.endings import Fault, Stopped
 
 T = TypeVar("T", bound=BaseModel)
 A = TypeVar("A")
@@ -134,21 +136,23 @@ async def _answer(prompt: Prompt, form: _Form[A], role: str, runtime: Runtime[Co
 
 
 async def _try(model: BaseChatModel, messages: list[BaseMessage], form: _Form[A], role: str, place: Kept) -> A:
-    meter = current_meter()
+    meter, price = current_meter(), price_of(model)
     call = Call(role=role, model=model_label(model), schema_name=form.name)
-    with meter.calling():
+    with meter.calling(model_label(model), price):
         try:
-            reply = await place.find() or await send(model, messages, form.name, form.schema, form.settings)
-        except (Fault, asyncio.CancelledError) as lost:
+            async with meter.within_seconds():
+                reply = await place.find() or await send(model, messages, form.name, form.schema, form.settings)
+        except (Stopped, asyncio.CancelledError) as lost:
             meter.charge(call.model_copy(update={"failure": str(lost) or "cancelled"}))
             raise
+    reply = reply._replace(text=redact(reply.text))  # what a model says goes into state, stores and caches
     try:
         answer = _read(form, reply)
     except (ParseError, ValidationError) as error:
         unusable = _UnusableError(reply.text, _brief(error))
-        meter.charge(_billed(call, model, reply, str(unusable)))
+        meter.charge(_billed(call, price, reply, str(unusable)))
         raise unusable from error
-    meter.charge(_billed(call, model, reply))
+    meter.charge(_billed(call, price, reply))
     await place.keep(reply)
     return answer
 
@@ -159,13 +163,13 @@ def _read(form: _Form[A], reply: Reply) -> A:
     return form.read(reply.text)
 
 
-def _billed(call: Call, model: BaseChatModel, reply: Reply, failure: str = "") -> Call:
+def _billed(call: Call, price: Price | None, reply: Reply, failure: str = "") -> Call:
     return call.model_copy(
         update={
             "input_tokens": reply.usage["input_tokens"],
             "output_tokens": reply.usage["output_tokens"],
             "cached_tokens": cached_tokens(reply.usage),
-            "usd": usd(model, reply.usage),
+            "usd": usd(price, reply.usage),
             "seconds": reply.seconds,
             "failure": failure,
             "cached": reply.cached,

@@ -1,7 +1,6 @@
 """One request to a chat model: JSON schema mode where the endpoint has it, and what went wrong in plain words."""
 
 import json
-import sys
 from collections.abc import Mapping
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -10,18 +9,14 @@ from weakref import WeakValueDictionary
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata
+from langchain_core.messages.utils import count_tokens_approximately
 
-from certigraph.adapters.models.chat import EFFORT, model_label
-from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.failures import REFUSALS, explained, is_endpoint_error
 from certigraph.adapters.models.schemas import Schema
 from certigraph.state.endings import Fault
 
-SHOWN = 500
-"""Characters of an endpoint's or a model's words that an error message repeats."""
-
 NO_USAGE = UsageMetadata(input_tokens=0, output_tokens=0, total_tokens=0)
 
-_REFUSALS = (400, 422)
 _SCHEMALESS: WeakValueDictionary[int, BaseChatModel] = WeakValueDictionary()
 """Models whose endpoint refused JSON schema mode, by id."""
 
@@ -59,13 +54,19 @@ async def send(
     except Exception as error:
         if (completion := getattr(error, "completion", None)) is not None:
             return _cut_off(completion, perf_counter() - started)
-        if not _is_endpoint_error(error):
+        if not is_endpoint_error(error):
             raise
         # not chained: the original may hold the key
-        raise Fault("model", _explain(error, model)) from None
+        raise Fault("model", explained(error, model)) from None
     finish = message.response_metadata.get("finish_reason")
     cut = finish if finish in ("length", "content_filter") else ""
-    return Reply(message.text, message.usage_metadata or NO_USAGE, perf_counter() - started, cut)
+    return Reply(message.text, message.usage_metadata or _counted(messages, message), perf_counter() - started, cut)
+
+
+def _counted(messages: list[BaseMessage], answer: AIMessage) -> UsageMetadata:
+    """About what was read and written, where an endpoint does not tell: a budget of tokens holds there too."""
+    read, wrote = count_tokens_approximately(messages), count_tokens_approximately([answer])
+    return UsageMetadata(input_tokens=read, output_tokens=wrote, total_tokens=read + wrote)
 
 
 def written(schema: Schema) -> str:
@@ -80,7 +81,7 @@ async def _settled(
     try:
         return await _invoke(model, messages, name, schema, settings)
     except Exception as error:
-        if "temperature" not in settings or getattr(error, "status_code", None) not in _REFUSALS:
+        if "temperature" not in settings or getattr(error, "status_code", None) not in REFUSALS:
             raise
         own = {name: value for name, value in settings.items() if name != "temperature"}
         return await _invoke(model, messages, name, schema, own)
@@ -96,7 +97,7 @@ async def _invoke(
         return await model.ainvoke(messages, response_format=form, **settings)
     except Exception as error:
         # TypeError: a model whose client has no such argument
-        if getattr(error, "status_code", None) not in _REFUSALS and not isinstance(error, TypeError):
+        if getattr(error, "status_code", None) not in REFUSALS and not isinstance(error, TypeError):
             raise
         message = await model.ainvoke(_with_schema(messages, schema), **settings)
         _SCHEMALESS[id(model)] = model
@@ -119,38 +120,3 @@ def _cut_off(completion: Any, seconds: float) -> Reply:
             input_tokens=used.prompt_tokens, output_tokens=used.completion_tokens, total_tokens=used.total_tokens
         )
     return Reply(choice.message.content or "", usage, seconds, choice.finish_reason)
-
-
-def _is_endpoint_error(error: Exception) -> bool:
-    # looked up, not imported: who never talked to OpenAI need not load its client
-    clients = [getattr(sys.modules.get(module), name, None) for module, name in _CLIENT_ERRORS]
-    known = tuple(kind for kind in clients if kind is not None)
-    return isinstance(error, (OSError, *known)) or isinstance(getattr(error, "status_code", None), int)
-
-
-_CLIENT_ERRORS = (("openai", "OpenAIError"), ("httpx", "HTTPError"))
-
-
-def _explain(error: Exception, model: BaseChatModel) -> str:
-    where = getattr(model, "openai_api_base", None)
-    asked = f"{model_label(model)} at {where}" if where else model_label(model)
-    said = redact(f"{type(error).__name__}: {error}")[:SHOWN]
-    status, effort = getattr(error, "status_code", None), getattr(model, "reasoning_effort", None)
-    told = f"; or it knows no reasoning effort: leave {EFFORT}{effort} away" if effort and status in _REFUSALS else ""
-    return f"{redact(asked)} failed: {said}; {_remedy(status)}{told}"
-
-
-def _remedy(status: int | None) -> str:
-    match status:
-        case None:
-            return "check CERTIGRAPH_BASE_URL and that the endpoint runs"
-        case 401 | 403:
-            return "check OPENAI_API_KEY"
-        case 404:
-            return "check the model's name and CERTIGRAPH_BASE_URL, which usually ends in /v1"
-        case 429:
-            return "the endpoint limits the rate or the quota is spent: resume later"
-        case status if status >= 500:
-            return "the endpoint failed itself: resume later"
-        case _:
-            return "the endpoint refuses this request: check the model's name and the length of its context"

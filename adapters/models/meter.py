@@ -1,13 +1,16 @@
 """What a node spends on models, and the one place where a budget ends a run."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import perf_counter
 
 from certigraph.adapters.context import Budget
-from certigraph.state.endings import LimitKind, LimitReached
+from certigraph.adapters.models.price_table import Price, unpriced
+from certigraph.adapters.models.prices import FREE
+from certigraph.state.endings import Fault, LimitKind, LimitReached
 from certigraph.state.records import Record, Spent, Usage
 
 
@@ -43,7 +46,7 @@ class Meter:
     _waiting: int = 0
     _started: float = field(default_factory=perf_counter)
 
-    def check(self, calls: int = 0) -> None:
+    def check(self, calls: int = 0, price: Price = FREE) -> None:
         """Make sure that the budget has room for a world step or for `calls` more model calls.
 
         Raises:
@@ -52,18 +55,37 @@ class Meter:
         budget, spent = self.budget, self.spent()
         self._room("calls", budget.calls, spent.calls, calls)
         self._room("tokens", budget.tokens, spent.tokens, calls)
-        self._room("usd", budget.usd, spent.usd)
+        self._room("usd", budget.usd, spent.usd, calls * price.least)
         self._room("seconds", budget.seconds, spent.seconds)
 
     @contextmanager
-    def calling(self) -> Iterator[None]:
-        """Check the budget for one call and hold its place, so that parallel calls do not overrun it."""
-        self.check(calls=1)
+    def calling(self, model: str, price: Price | None) -> Iterator[None]:
+        """Check the budget for one call and hold its place, so that parallel calls do not overrun it.
+
+        Raises:
+            LimitReached: the budget has no room.
+            Fault: ("model") dollars are limited and the model has no known price.
+        """
+        if price is None and self.budget.priced:
+            raise Fault("model", unpriced(model, self.budget.usd))
+        self.check(calls=1, price=price or FREE)
         self._waiting += 1
         try:
             yield
         finally:
             self._waiting -= 1
+
+    @asynccontextmanager
+    async def within_seconds(self) -> AsyncIterator[None]:
+        """Break off what is awaited inside when the run's seconds are over, with LimitReached."""
+        most = self.budget.seconds
+        try:
+            async with asyncio.timeout(most - self.spent().seconds) as left:
+                yield
+        except TimeoutError:
+            if left.expired():
+                raise LimitReached("seconds", most, self.spent().seconds) from None
+            raise
 
     def charge(self, call: Call) -> None:
         """Add one call, useful or not."""
@@ -75,11 +97,14 @@ class Meter:
         self.records.append(call)
 
     def spent(self) -> Spent:
-        """What the run has spent so far, calls under way included."""
+        """What the run has spent so far; a call under way counts as the mean of those before it."""
+        calls = self.before.calls + self.calls
+        tokens, dollars = self.before.tokens + self.input_tokens + self.output_tokens, self.before.usd + self.usd
+        waiting = self._waiting / max(calls, 1)
         return Spent(
-            calls=self.before.calls + self.calls + self._waiting,
-            tokens=self.before.tokens + self.input_tokens + self.output_tokens,
-            usd=self.before.usd + self.usd,
+            calls=calls + self._waiting,
+            tokens=tokens + int(tokens * waiting),
+            usd=dollars + dollars * waiting,
             seconds=self.before.seconds + perf_counter() - self._started,
         )
 

@@ -28,6 +28,7 @@ class ScriptedChat(BaseChatModel):
     responder: Responder | None = Field(None, exclude=True)
     replies: tuple[str, ...] | None = None
     model_name: str = "scripted"
+    free: bool = Field(True, exclude=True, description="whether its calls cost nothing")
     _given: int = PrivateAttr(0)
 
     @property

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from certigraph.adapters.models.chat import TIMEOUT, chat_model
 from certigraph.adapters.models.meter import Call, current_meter
-from certigraph.adapters.models.prices import cached_tokens, usd
+from certigraph.adapters.models.price_table import Price, cached_tokens
+from certigraph.adapters.models.prices import price_of, usd
 from certigraph.adapters.web.completions import Completion
 from certigraph.adapters.web.provider import HttpProvider
 from certigraph.adapters.web.requests import Sleep
@@ -52,7 +53,7 @@ class Asked(HttpProvider):
     def _completion(self, body: dict[str, object]) -> Completion:
         meter, started = current_meter(), time.perf_counter()
         call = Call(role="search", model=self._model, schema_name="citations")
-        with meter.calling():
+        with meter.calling(self._model, self._price()):
             try:
                 completion = self._requests.post(Completion, body, self._headers)
             except Fault as lost:
@@ -67,5 +68,8 @@ class Asked(HttpProvider):
             "input_tokens": used["input_tokens"],
             "output_tokens": used["output_tokens"],
             "cached_tokens": cached_tokens(used),
-            "usd": usd(chat_model(self._label), used),
+            "usd": usd(self._price(), used),
         }
+
+    def _price(self) -> Price | None:
+        return price_of(chat_model(self._label))

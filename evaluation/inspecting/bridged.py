@@ -47,10 +47,24 @@ class BridgedChat(ChatOpenAI):
         return self._limit
 
     @property
+    def priced_as(self) -> str:
+        """The name of what answers behind the bridge, as prices are listed by."""
+        return str(self._behind)
+
+    @property
+    def free(self) -> bool:
+        """Whether it is a model in this process."""
+        return self.priced_as.startswith("certigraph/local")
+
+    @property
+    def _behind(self) -> Model:
+        _, _, role = self.model_name.partition("/")
+        return get_model(role=role) if role else get_model()
+
+    @property
     def _identifying_params(self) -> dict[str, Any]:
         """What answers behind the bridge: it tells the cache of replies one model from another."""
-        _, _, role = self.model_name.partition("/")
-        behind: Model = get_model(role=role) if role else get_model()
+        behind = self._behind
         settings = behind.config.merge(active_generate_config()).model_dump(exclude_none=True, exclude=SENDING)
         return {"model": str(behind), "served": getattr(behind.api, "served", ""), **settings}
 

@@ -32,7 +32,7 @@ from certigraph.adapters.models import (
 )
 from certigraph.adapters.models.instances import minimal
 from certigraph.adapters.models.parsing import MAX_CHARS, ParseError, parse
-from certigraph.adapters.models.prices import usd
+from certigraph.adapters.models.prices import FREE, price_of, usd
 from certigraph.adapters.models.schemas import bounded, schema_of
 from certigraph.state.endings import Fault, LimitReached, UnknownName
 from certigraph.state.records import Record, Usage
@@ -185,7 +185,7 @@ def test_spent_calls_stop_the_next_call_but_not_a_step_that_needs_none() -> None
     meter = Meter("act", Budget(calls=1, usd=0))
     meter.charge(Call(role="x", model="m", schema_name="s", input_tokens=3))
     meter.check()
-    with pytest.raises(LimitReached), meter.calling():
+    with pytest.raises(LimitReached), meter.calling("model", FREE):
         pytest.fail("the call must not happen")
 
 
@@ -408,18 +408,22 @@ def test_a_bug_of_the_caller_is_not_blamed_on_the_model() -> None:
         run(choose(PROMPT, ["a"], role="x", runtime=live(ScriptedChat(responder=broken))))
 
 
+def cost(name: str, usage: Any) -> float:
+    return usd(price_of(chat_model(name)), usage)
+
+
 def test_prices_apply_to_openais_own_endpoint_and_cached_tokens_are_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.delenv("OPENAI_API_BASE", raising=False)
     monkeypatch.delenv("CERTIGRAPH_BASE_URL", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "k" * 20)
     usage: Any = {"input_tokens": 1_000_000, "output_tokens": 1_000_000, "total_tokens": 2_000_000}
-    assert usd(chat_model("openai:gpt-4o-mini"), usage) == pytest.approx(0.75)
+    assert cost("openai:gpt-4o-mini", usage) == pytest.approx(0.75)
     half_cached = {**usage, "input_token_details": {"cache_read": 500_000}}
-    assert usd(chat_model("openai:gpt-4o-mini"), half_cached) == pytest.approx(0.7125)
-    assert usd(chat_model("openai:unheard-of"), usage) == 0
+    assert cost("openai:gpt-4o-mini", half_cached) == pytest.approx(0.7125)
+    assert cost("openai:unheard-of", usage) == 0
     monkeypatch.setenv("CERTIGRAPH_BASE_URL", "http://127.0.0.1:9/v1")
-    assert usd(chat_model("openai:gpt-4o-mini"), usage) == 0
+    assert cost("openai:gpt-4o-mini", usage) == 0
 
 
 # --- secrets --------------------------------------------------------------------------------------------------------

@@ -93,6 +93,18 @@ def test_roles_have_models_of_their_own_behind_the_bridge(tmp_path: Path, monkey
     assert set(asked) == {"thinker", "doer"}
 
 
+@pytest.mark.slow
+def test_dollars_hold_behind_the_bridge_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    table = tmp_path / "prices.toml"
+    table.write_text("[doer]\nread = 90\nwritten = 100\n")  # a cent for the stub's 100 and 10 tokens
+    monkeypatch.setenv("CERTIGRAPH_PRICES", str(table))
+    with stub(*experts_replies("4-0", tmp_path / "expert")) as server:
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
+        done = evaluate("sdp", "blocksworld", model="openai:doer", ids=["4-0"], budget=["usd=0.02"], out=tmp_path)
+    assert (done.endings, len(server.requests)) == ({"limit:usd": 1}, 2)
+    assert done.rows[0].footer.usage.usd == pytest.approx(0.02)
+
+
 def test_scripted_roles_need_no_bridge(tmp_path: Path):
     done = evaluate("sdp", "blocksworld", roles=["executor=scripted:first"], ids=["3-1"], out=tmp_path)
     assert header(tmp_path, done.rows[0]).context["roles"] == {"executor": "scripted:first"}

@@ -1,0 +1,146 @@
+"""A looping model stops at exactly what it was granted, whichever graph asks it; the ending says which limit it was."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.outputs import ChatResult
+
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.context import Budget, Context
+from certigraph.adapters.models.price_table import TABLE
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.protocols import Limits
+from certigraph.evaluation.result import Result
+from certigraph.evaluation.run import resume, run
+from certigraph.evaluation.shipped import GRAPHS
+
+ENDLESS = Limits(
+    attempts=9_999, replans=9_999, steps=9_999, trials=99, substeps=999, subtasks=999, failures=999, repeats=0
+)
+FEW = 5
+"""Fewer calls than any of the papers' loops needs for this task, with a model that is always right."""
+
+
+class Looping(ScriptedChat):
+    """Says the least for ever, or what the expert would: 100 tokens read, 10 written, `pause` seconds a call."""
+
+    pause: float = 0.0
+    free: bool = False
+    model_name: str = "looping"
+
+    async def _agenerate(self, *args: Any, **kwargs: Any) -> ChatResult:
+        await asyncio.sleep(self.pause)
+        result = self._generate(*args, **kwargs)
+        used = UsageMetadata(input_tokens=100, output_tokens=10, total_tokens=110)
+        result.generations[0].message.usage_metadata = used  # type: ignore[attr-defined]
+        return result
+
+
+@pytest.fixture
+def prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tmp_path / "prices.toml"
+    table.write_text("[looping]\nread = 90.0\nwritten = 100.0\n")  # a cent a call
+    monkeypatch.setenv(TABLE, str(table))
+
+
+def able() -> Looping:
+    return Looping(responder=load_benchmark("blocksworld").expert())
+
+
+def begun(out: Path, graph: str, limits: Limits = ENDLESS, **budget: Any) -> Result:
+    return run(
+        graph, "blocksworld", "8-0", context=Context(chat=able(), budget=Budget(**budget), limits=limits), out=out
+    )
+
+
+def looped(out: Path, graph: str = "react", pause: float = 0.0, limits: Limits = ENDLESS, **budget: Any) -> Result:
+    context = Context(chat=Looping(pause=pause), budget=Budget(**budget), limits=limits)
+    return run(graph, "blocksworld", "4-0", context=context, out=out)
+
+
+@pytest.mark.parametrize(
+    "graph", [pytest.param(g, marks=pytest.mark.slow if g == "mcts" else ()) for g in sorted(GRAPHS)]
+)
+def test_no_graph_makes_more_calls_than_it_was_granted(tmp_path: Path, graph: str) -> None:
+    stopped = looped(tmp_path, graph, calls=FEW)
+    assert stopped.usage.calls <= FEW
+    assert (stopped.ending == "limit:calls") == (stopped.usage.calls == FEW), stopped.message
+    assert stopped.trajectory.footer is not None
+
+
+@pytest.mark.parametrize("graph", ["sdp", "react", "tdp", "step"])
+def test_each_of_the_papers_loops_stops_at_exactly_n_calls(tmp_path: Path, graph: str) -> None:
+    stopped = begun(tmp_path, graph, calls=FEW)
+    assert (stopped.ending, stopped.usage.calls) == ("limit:calls", FEW), stopped.message
+
+
+def test_tokens_stop_at_exactly_n(tmp_path: Path) -> None:
+    stopped = looped(tmp_path, tokens=1_100)
+    assert (stopped.ending, stopped.usage.spent().tokens) == ("limit:tokens", 1_100)
+
+
+@pytest.mark.usefixtures("prices")
+def test_dollars_stop_at_exactly_n(tmp_path: Path) -> None:
+    stopped = looped(tmp_path, usd=0.25)
+    assert (stopped.ending, stopped.usage.calls) == ("limit:usd", 25)
+    assert stopped.usage.usd == pytest.approx(0.25)
+
+
+@pytest.mark.usefixtures("prices")
+def test_without_a_dollar_nothing_that_costs_is_asked(tmp_path: Path) -> None:
+    stopped = looped(tmp_path, usd=0)
+    assert (stopped.ending, stopped.usage.calls) == ("limit:usd", 0)
+
+
+def test_a_call_under_way_is_broken_off_when_the_seconds_are_over(tmp_path: Path) -> None:
+    stopped = looped(tmp_path, pause=30.0, seconds=0.3)
+    assert (stopped.ending, stopped.usage.calls) == ("limit:seconds", 1)
+    assert 0.3 <= stopped.usage.seconds < 3
+
+
+def test_steps_stop_at_exactly_n(tmp_path: Path) -> None:
+    stopped = begun(tmp_path, "sdp", limits=ENDLESS.model_copy(update={"steps": 3}))
+    assert (stopped.ending, len(stopped.state["history"])) == ("limit:steps", 3)
+
+
+def test_what_was_done_is_kept_and_scored(tmp_path: Path) -> None:
+    stopped = looped(tmp_path, calls=FEW)
+    assert stopped.trajectory.footer is not None
+    assert stopped.trajectory.footer.scores is not None
+    assert len(stopped.state["history"]) > 0
+
+
+# --- models without a price
+
+
+@pytest.mark.parametrize("limit", [{"usd": 1.0}, {"usd": 0}])
+def test_dollars_are_not_granted_to_a_model_without_a_price(tmp_path: Path, limit: dict[str, float]) -> None:
+    refused = looped(tmp_path, **limit)
+    assert (refused.ending, refused.usage.calls) == ("error:model", 0)
+    assert "looping has no known price" in refused.message and TABLE in refused.message
+
+
+def test_without_a_limit_of_dollars_a_price_is_not_asked_for(tmp_path: Path) -> None:
+    assert looped(tmp_path, calls=FEW).ending == "limit:calls"
+
+
+# --- gone on with
+
+
+@pytest.mark.parametrize("graph", ["sdp", "react", "step", "tdp"])
+def test_going_on_with_no_more_than_there_was_costs_nothing(tmp_path: Path, graph: str) -> None:
+    result = begun(tmp_path, graph, calls=FEW)
+    for _ in range(3):
+        result = resume(result.folder, chat=able())
+        assert (result.ending, result.usage.calls) == ("limit:calls", FEW)
+
+
+@pytest.mark.parametrize("graph", ["sdp", "react", "step", "tdp"])
+def test_going_on_with_more_stops_at_exactly_that(tmp_path: Path, graph: str) -> None:
+    result = begun(tmp_path, graph, calls=2)
+    for most in (3, 4, 6):
+        result = resume(result.folder, chat=able(), budget=Budget(calls=most))
+        assert (result.ending, result.usage.calls) == ("limit:calls", most)
