@@ -9,6 +9,7 @@ from typing import ParamSpec, TypeVar
 
 from langgraph.runtime import Runtime
 
+from certigraph.adapters.caching import expanded
 from certigraph.adapters.context import Context
 from certigraph.adapters.loops import off_loop
 from certigraph.adapters.protocols import Benchmark, Limits
@@ -68,7 +69,7 @@ def data_folder(name: str, data: str | None = None) -> Path | None:
     given = data or os.environ.get("CERTIGRAPH_DATA")
     if not given:
         return None
-    root = Path(given).expanduser()
+    root = expanded(given)
     if not root.is_dir():
         raise Fault("data", f"{root}: no such folder: correct --data DIR or CERTIGRAPH_DATA")
     if (root / name).is_dir():

@@ -6,6 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from certigraph.state.endings import Fault
+
+
+def expanded(given: str | Path) -> Path:
+    """A path as it was given, `~` and `~user` replaced by their homes. Raises Fault where there is no such user."""
+    try:
+        return Path(given).expanduser()
+    except RuntimeError:
+        raise Fault("data", f"{given}: nobody of that name has a home here: write the path out") from None
+
 
 def cache_folder() -> Path:
     """certigraph in the user's cache folder (XDG_CACHE_HOME, else ~/.cache); it may not exist yet."""

@@ -2,16 +2,20 @@
 
 The table is keyed by the thread (`RunState.episode`). An episode whose past is not the logged prefix (a crash, a
 fork from an old checkpoint) is opened anew and the log replayed, each answer compared with the logged digest.
+What the world shows is handed on without keys; digests are of what it said, so that a changed key changes none.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of
 from certigraph.adapters.context import Context
+from certigraph.adapters.models.redact import redact, redacted
 from certigraph.adapters.protocols import Environment
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Observation, Scores, Step, Task
@@ -21,7 +25,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MOST_EPISODES = 64
-"""Live episodes kept at once; the oldest is closed and, if asked for again, replayed."""
+"""Live episodes left open at once that nobody answers for (`answering_for`), as of graphs that a caller invokes
+himself; the oldest is closed and, if asked for again, replayed."""
 
 
 class Episode:
@@ -31,12 +36,17 @@ class Episode:
         self.environment = environment
         self.owned = owned
         """Whether it was opened here, and so is closed here; a caller's own live environment is not."""
+        self.answered_for = False
+        """Whether somebody closes it when its run is over, so that it is not closed to make room."""
         self.log: list[Step] = []
-        self.first = _guarded(environment.reset)
+        self.first = redacted(_guarded(environment.reset))
         self.ended = self.first.done
 
     def step(self, action: Action) -> Observation:
         """Act in the world; an ended one refuses."""
+        return redacted(self._answered(action))
+
+    def _answered(self, action: Action) -> Observation:
         if self.ended:
             return Observation(text="The episode is over: the world has ended.", accepted=False, done=True)
         observation = _guarded(self.environment.step, action)
@@ -47,7 +57,7 @@ class Episode:
     def replay(self, steps: Sequence[Step]) -> None:
         """Repeat logged actions. Raises Fault when the world answers otherwise than it did."""
         for number, step in enumerate(steps, 1):
-            found = self.step(step.action).digest()
+            found = self._answered(step.action).digest()
             if found != step.digest:
                 raise Fault(
                     "environment",
@@ -58,7 +68,7 @@ class Episode:
     def evidence(self) -> Evidence:
         """What the world shows now, and the passages at hand where it finds some (`sources() -> tuple of ids`)."""
         sources = getattr(self.environment, "sources", None)
-        return Evidence(view=_guarded(self.environment.view), sources=_guarded(sources) if sources else ())
+        return Evidence(view=redact(_guarded(self.environment.view)), sources=_guarded(sources) if sources else ())
 
     def admissible(self) -> list[str] | None:
         """The actions that the world admits now, where it lists them."""
@@ -66,11 +76,26 @@ class Episode:
 
     def score(self) -> Scores:
         """The benchmark's verdict on the world as it stands."""
-        return _guarded(self.environment.score)
+        return redacted(_guarded(self.environment.score))
 
 
 EPISODES: dict[str, Episode] = {}
 _LOCK = threading.Lock()
+_ANSWERING: ContextVar[set[str] | None] = ContextVar("certigraph_answering_for", default=None)
+
+
+@contextmanager
+def answering_for(keys: set[str]) -> Iterator[None]:
+    """Leave every episode open that is used inside the block, however many others are; its key is added to `keys`.
+
+    Hundreds of runs at once would else close each other's worlds and replay them for every step. Whoever answers for
+    them closes them.
+    """
+    token = _ANSWERING.set(keys)
+    try:
+        yield
+    finally:
+        _ANSWERING.reset(token)
 
 
 def live_episode(key: str, task: Task, history: Sequence[Step], runtime: Runtime[Context]) -> Episode:
@@ -80,11 +105,7 @@ def live_episode(key: str, task: Task, history: Sequence[Step], runtime: Runtime
     if episode is None or episode.log != history:
         close_episode(key)
         episode = _opened(task, history, runtime)
-        with _LOCK:
-            EPISODES[key] = episode
-            surplus = list(EPISODES)[:-MOST_EPISODES]
-        for old in surplus:
-            close_episode(old)
+        _keep(key, episode)
     with _LOCK:
         EPISODES[key] = EPISODES.pop(key, episode)  # the latest used is the last to go
     # The state's own records in place of equal ones: lists of the same objects compare without looking into them.
@@ -98,9 +119,27 @@ def steps_in_parallel(key: str) -> bool:
     return episode is not None and episode.owned and episode.environment.concurrent
 
 
+def _keep(key: str, episode: Episode) -> None:
+    keys = _ANSWERING.get()
+    if keys is not None:
+        episode.answered_for = True
+        keys.add(key)
+    with _LOCK:
+        EPISODES[key] = episode
+        surplus = [old for old, live in EPISODES.items() if not live.answered_for][:-MOST_EPISODES]
+    for old in surplus:
+        close_episode(old)
+
+
 def _opened(task: Task, history: Sequence[Step], runtime: Runtime[Context]) -> Episode:
-    given = context_of(runtime).environment
+    context = context_of(runtime)
+    given = context.environment
     environment = given or _guarded(benchmark_of(task, runtime).open, task)
+    if context.faults:
+        from certigraph.adapters.faults.world import FaultyEnvironment
+
+        known = len(history)
+        environment = FaultyEnvironment(environment, context.faults, task=task.id, trial=context.trial, spared=known)
     try:
         episode = Episode(environment, owned=given is None)
         episode.replay(history)

@@ -28,6 +28,9 @@ WORD = re.compile(r"[a-z0-9]+")
 ENDING = re.compile(r"^(.*[aeiouy].*?)(?:ing|(?<=[^aeiou])ed|(?<![sui])s)$")
 LEAD_IN = re.compile(r"^(?:(?:i|we|you|will|should|must|need|now|then|next|please|let|let's|me|us|to) )+")
 ARTICLES = frozenset(("a", "an", "the"))
+LONGEST_WORD = 40
+"""Letters; what has more is no word with an ending, and the search for one takes time with the cube of its length."""
+
 STOP_WORDS = frozenset(WORD.findall("and at by from i in into is it its me my of on onto or that then this to with"))
 
 
@@ -146,7 +149,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 @lru_cache(MOST_TEXTS)
 def _stem(word: str) -> str:
-    ended = ENDING.match(word)
+    ended = ENDING.match(word) if len(word) <= LONGEST_WORD else None
     root = ended[1] if ended else word
     root = root.removesuffix("e") if len(root) > 2 else root
     # One l in `fill` and `filling`, one ending for `battery` and `batteries`.

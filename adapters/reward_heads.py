@@ -4,13 +4,13 @@ A file holds one head for each fold of tasks, trained on the other folds: no tas
 It is a plain npz of arrays: reading it runs nothing.
 """
 
+import zlib
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zipfile import BadZipFile
-from zlib import crc32
 
 from pydantic import Field
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     Array = NDArray[np.float32]
 
 HOW = "certigraph rewards train DATA --out head.npz, then rate=supervised:head=head.npz"
+
+SPOILT = (OSError, EOFError, ValueError, LookupError, TypeError, RuntimeError, MemoryError, BadZipFile, zlib.error)
+"""What numpy and zipfile raise for a file that is none of ours: of another packing, encrypted, of a vast shape, ..."""
 
 
 class Card(Record):
@@ -71,7 +74,7 @@ class Heads(NamedTuple):
 
 def fold_of(task_id: str, folds: int) -> int:
     """The fold of a task, by its id alone: the same on every machine."""
-    return crc32(f"fold:{task_id}".encode()) % folds
+    return zlib.crc32(f"fold:{task_id}".encode()) % folds
 
 
 def prefix_features(goal: str, steps: Sequence[Seen], encoder: Encoder) -> "Array":
@@ -107,7 +110,7 @@ def load_heads(path: Path) -> Heads:
     """
     try:
         return _read(path, path.stat().st_mtime_ns)
-    except (OSError, EOFError, ValueError, KeyError, BadZipFile) as error:
+    except SPOILT as error:
         raise Fault("model", f"{path} is no file of reward heads ({error!r:.120}): {HOW}") from error
 
 

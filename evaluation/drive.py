@@ -2,16 +2,17 @@
 
 import traceback
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from certigraph.adapters.context import Context
+from certigraph.adapters.faults.again import begun_again
 from certigraph.adapters.models.billing import billed_to
 from certigraph.adapters.models.redact import redact
 from certigraph.evaluation.keeping import opened
 from certigraph.evaluation.recorder import Recorder
 from certigraph.evaluation.settings import AnyGraph, graph_module
 from certigraph.evaluation.worlds import close_worlds, live_scores, rebuild
-from certigraph.state.endings import Stopped
+from certigraph.state.endings import Fault, Stopped
 from certigraph.state.lessons import best_of
 from certigraph.state.trajectory import Footer, Resumed, total
 
@@ -45,7 +46,7 @@ async def drive(
         resuming: whether the thread ran before.
     """
     try:
-        async with opened(graph, folder, context) as (saver, store):
+        async with opened(graph, folder, context, resuming=resuming) as (saver, store):
             ready = graph.copy({"checkpointer": saver, "store": store})
             outcome = await _outcome(ready, given, context, folder.name, recorder, resuming=resuming)
         if outcome.ending:
@@ -73,10 +74,13 @@ async def _outcome(
         before = recorder.trajectory
         # paid for, but not what a method is granted: a run that was killed may make as many calls as one that was not
         lost = total(e.usage for e in before.superseded).spent().model_copy(update={"calls": before.cut_off})
-        context = context.model_copy(update={"lost": lost})
+        context = begun_again(context, before.resumes).model_copy(update={"lost": lost})
     state, ending, message = await _stream(graph, given, config, context, recorder)
     if state is None:
-        snapshot = await graph.aget_state(config)
+        try:
+            snapshot = await graph.aget_state(config)
+        except Fault as fault:  # the server of the checkpoints is away
+            return _Outcome({}, fault.ending, str(fault))
         if ending or snapshot.next:
             return _Outcome(snapshot.values, ending, message)
         state = snapshot.values
@@ -89,8 +93,10 @@ async def _stream(graph: AnyGraph, given: Any, config: Any, context: Context, re
     try:
         if given is None:
             await rebuild((await graph.aget_state(config)).values, context)
+        # a step is not begun before a server has the last one; a file has it at once
+        durability: Literal["sync", "async"] = "sync" if context.checkpoints else "async"
         with billed_to(recorder.bill):
-            states: Any = graph.astream(given, config, context=context, stream_mode="values", durability="async")
+            states: Any = graph.astream(given, config, context=context, stream_mode="values", durability=durability)
             async for state in states:
                 waits = waits or INTERRUPT in state
     except Stopped as stopped:

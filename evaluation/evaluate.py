@@ -1,21 +1,21 @@
 """Runs a graph over a benchmark's tasks under inspect_ai and gives the official figures."""
 
+import math
 import sys
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from certigraph.adapters.benchmarks import load_benchmark, usable
 from certigraph.adapters.models.chat import is_scripted, ready
 from certigraph.evaluation.budgets import roles_in
 from certigraph.evaluation.collecting import seldom_collecting
-from certigraph.evaluation.inspecting.evaluation import Evaluation, evaluation_of, read_evaluation, read_log
+from certigraph.evaluation.concluding import concluded, display
+from certigraph.evaluation.inspecting.evaluation import Evaluation, read_evaluation
+from certigraph.evaluation.retrying import evaluate_retry
+from certigraph.evaluation.scaling.cluster import own_models, working
 from certigraph.evaluation.settings import parse_swap
-from certigraph.state.endings import Interrupted
-
-if TYPE_CHECKING:
-    from inspect_ai.log import EvalLog
+from certigraph.state.endings import UnknownName
 
 __all__ = ["Evaluation", "evaluate", "evaluate_retry", "read_evaluation"]
 
@@ -40,6 +40,9 @@ def evaluate(
     cache: str | None = None,
     out: Path | str = "runs",
     max_samples: int | None = None,
+    ray: str | None = None,
+    workers: int | None = None,
+    fail_on: float | None = None,
     quiet: bool = False,
 ) -> Evaluation:
     """Run a graph on every task of a benchmark, as `inspect eval certigraph/BENCHMARK` does.
@@ -58,8 +61,11 @@ def evaluate(
         trials: runs of each task.
         swaps: operators as `SLOT=OPERATOR`: `validate=always_pass`.
         cache: folder that keeps the replies of models, so that a question is paid once.
-        out: the folder for inspect's log and for every run's own folder.
+        out: the folder, or a URL that fsspec knows, for inspect's log and for every run's own folder.
         max_samples: runs at once.
+        ray: address of a Ray cluster whose workers carry the runs out, `local` for one of this machine; None: none.
+        workers: worker processes there; as many as it has processors otherwise.
+        fail_on: no run is begun any more once so many, or below 1 such a share of all, have failed; None: any number.
         quiet: show no progress, even on a terminal.
 
     Raises:
@@ -71,10 +77,9 @@ def evaluate(
 
     from certigraph.evaluation.inspecting.registry import TASKS
 
-    usable(load_benchmark(benchmark, data))
-    for asked in (model, *roles_in(roles).values()):
-        if asked.startswith(("openai:", "local")):
-            ready(asked)
+    live = load_benchmark(benchmark, data)
+    usable(live)
+    _can_ask(ray, model, *roles_in(roles).values())
     name, _, config = benchmark.partition(":")
     operators = {slot: str(spec) for slot, spec in map(parse_swap, swaps)}
     task = TASKS[name](
@@ -91,59 +96,36 @@ def evaluate(
         cache=cache or "",
         out=str(out),
         journal=f"journal-{uuid.uuid4().hex[:12]}",
+        fail_on=_tolerated(fail_on, trials * (len(ids) or min(limit or sys.maxsize, len(live.tasks(split))))),
         **operators,
     )
-    with seldom_collecting():
+    usual = SAMPLES if is_scripted(model) else None
+    with seldom_collecting(), working(ray, model, workers, max_samples, usual=usual) as at_once:
         logs = inspect_eval(
             task,
             model=None,
             limit=None if stratify else limit,
-            max_samples=max_samples or (SAMPLES if is_scripted(model) else None),
+            max_samples=at_once,
             log_dir=str(out),
             # scripts are over before anybody could watch them in inspect's viewer
             log_realtime=not is_scripted(model),
-            **_quiet(quiet),
+            **display(quiet),
         )
-    return _finished(logs, Path(out))
+    return concluded(logs, str(out), ray)
 
 
-def evaluate_retry(log: Path | str, *, max_samples: int | None = None, quiet: bool = False) -> Evaluation:
-    """Finish an evaluation that was interrupted or killed, or run again what failed in one.
-
-    Runs that ended are taken as they are, one that a crash cut off goes on from its last checkpoint, one that ended
-    in an error is run anew. The log is left as it is; the new one is written beside it.
-
-    Args:
-        log: inspect's log of the evaluation, or of an earlier retry.
-        max_samples: runs at once; as before otherwise.
-        quiet: show no progress, even on a terminal.
-
-    Raises:
-        Fault: the file is no such log, or the evaluation could not be carried through.
-        Interrupted: it was interrupted again.
-    """
-    from inspect_ai import eval_retry
-
-    from certigraph.evaluation.inspecting.registry import registered
-
-    begun = read_log(log)
-    begun.eval.task_registry_name = registered(begun.eval.task)
-    if begun.eval.task_args_passed.get("journal"):
-        # the runs lie beside their log, wherever that is by now and wherever it is named from
-        begun.eval.task_args_passed["out"] = str(Path(log).parent)
-    with seldom_collecting():
-        logs = eval_retry(begun, log_dir=str(Path(log).parent), max_samples=max_samples, **_quiet(quiet))
-    return _finished(logs, Path(log).parent)
+def _can_ask(ray: str | None, *models: str) -> None:
+    if ray:
+        own_models(*models)
+    for asked in models:
+        if asked.startswith(("openai:", "local")):
+            ready(asked)
 
 
-def _quiet(quiet: bool) -> dict[str, Any]:
-    shown = sys.stdout.isatty() and not quiet
-    # figures on the way, which cost time, only where somebody sees them
-    return {"ctl_server": False, "display": "rich" if shown else "none", "score_display": shown}
-
-
-def _finished(logs: "Sequence[EvalLog]", out: Path) -> Evaluation:
-    if not logs or logs[0].status == "cancelled":
-        newest = max(out.glob("*.eval"), key=lambda log: log.stat().st_mtime, default=out / "LOG.eval")
-        raise Interrupted(f"interrupted; finish it with: certigraph eval --retry {newest}")
-    return evaluation_of(logs[0])
+def _tolerated(fail_on: float | None, planned: int) -> int:
+    """How many failed runs stop the evaluation; 0 where any number may fail."""
+    if fail_on is None:
+        return 0
+    if fail_on <= 0:
+        raise UnknownName(f"--fail-on {fail_on:g}: a number of runs, as in 5, or a share of them, as in 0.1")
+    return math.ceil(fail_on if fail_on >= 1 else fail_on * planned)

@@ -10,6 +10,9 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.store.sqlite import SqliteStore
 
+from certigraph.evaluation.naming import own_slug
+from certigraph.evaluation.sound import sound
+
 FILE = "memory.sqlite"
 
 
@@ -27,8 +30,9 @@ def memory_of(
     if "lessons" not in graph.channels:
         yield None
         return
-    place = folder.parent / f"memory-{_slug(shared)}.sqlite" if shared else folder / FILE
-    _lay_out(place)
+    place = folder.parent / f"memory-{own_slug(shared, 60)}.sqlite" if shared else folder / FILE
+    with sound(place):
+        _lay_out(place)
     with SqliteStore.from_conn_string(str(place)) as store:
         store.setup()
         yield store
@@ -51,7 +55,3 @@ def _layout() -> list[str]:
         empty.setup()
         _begin, *statements, _commit = empty.conn.iterdump()
     return statements
-
-
-def _slug(name: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in name)

@@ -3,7 +3,8 @@
 import fcntl
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -11,6 +12,7 @@ from langgraph.types import Overwrite
 
 from certigraph.adapters.models.billing import Bill
 from certigraph.adapters.models.redact import redact
+from certigraph.evaluation.naming import refuse_links
 from certigraph.state.endings import Fault
 from certigraph.state.reading import parse_line, read_lines
 from certigraph.state.records import Record
@@ -30,6 +32,7 @@ class Recorder:
 
     def __init__(self, path: Path, listener: Listener | None = None) -> None:
         self.path = path
+        refuse_links(path.parent, *path.parent.iterdir())
         self._file = path.open("a", encoding="utf-8")
         _lock(self._file, path)
         _drop_torn_line(path)
@@ -90,6 +93,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Record):
         return value.as_json()
     return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep others from writing a trajectory. Raises Fault where another process does."""
+    with path.open("a", encoding="utf-8") as file:
+        _lock(file, path)
+        yield
 
 
 def _lock(file: IO[str], path: Path) -> None:

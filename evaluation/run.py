@@ -11,11 +11,14 @@ from langchain_core.language_models import BaseChatModel
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.context import Budget, Context
+from certigraph.adapters.faults.rates import Faults
 from certigraph.adapters.loops import wait_for
 from certigraph.adapters.models.chat import check_model
 from certigraph.adapters.protocols import Benchmark, Limits
 from certigraph.evaluation.budgets import must_be_priced
 from certigraph.evaluation.drive import drive
+from certigraph.evaluation.keeping import usual_checkpoints
+from certigraph.evaluation.naming import slug
 from certigraph.evaluation.recorder import Listener, Recorder
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.settings import (
@@ -75,13 +78,15 @@ async def arun(
     """The same as `run`, to await; `name` is that of the run's folder, which is made up otherwise."""
     context = context or Context()
     live = load_benchmark(benchmark, context.data) if isinstance(benchmark, str) else benchmark
-    context = context.model_copy(update={"benchmark": live, "limits": context.limits or live.limits})
+    known = {"benchmark": live, "limits": context.limits or live.limits}
+    context = context.model_copy(update={**known, "checkpoints": context.checkpoints or usual_checkpoints()})
     chosen = task if isinstance(task, Task) else live.task(task) if task else live.tasks()[0]
     compiled = build_graph(graph) if isinstance(graph, str) else graph
     asked = (context.model, *context.roles.values()) if context.chat is None else ()
     for model in asked:
         check_model(model)
     must_be_priced(asked, context.budget)
+    Faults.read(context.faults)
     folder = Path(out) / (name or run_name(compiled.name, chosen))
     folder.mkdir(parents=True, exist_ok=bool(name))
     save_local(folder, context)
@@ -163,8 +168,8 @@ def _with_mind(context: Context, header: Header, chat: BaseChatModel | None) -> 
 
 def run_name(graph: str, task: Task) -> str:
     """A new name for the folder of a run; the time comes first."""
-    slug = "".join(c if c.isalnum() else "-" for c in f"{graph}-{task.benchmark}-{task.id}")[:60]
-    return f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{slug}-{uuid.uuid4().hex[:4]}"
+    about = slug(f"{graph}-{task.benchmark}-{task.id}", 60)
+    return f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{about}-{uuid.uuid4().hex[:4]}"
 
 
 def blocking(coroutine: Coroutine[Any, Any, T]) -> T:

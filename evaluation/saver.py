@@ -17,10 +17,16 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.types import ERROR
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from certigraph.evaluation.sound import sound
 from certigraph.state.serializing import serializer
 
 LATEST = "SELECT checkpoint_ns, max(checkpoint_id) FROM checkpoints WHERE thread_id = ? GROUP BY checkpoint_ns"
 """SQL: the latest checkpoint of a thread's graph and of every graph inside a node of it."""
+
+
+def kinds_of_errors(writes: Sequence[tuple[str, Any]]) -> list[tuple[str, str]]:
+    """Of what a node that failed wrote, the kinds of its errors; their texts may hold a key."""
+    return [(ERROR, type(value).__name__) for channel, value in writes if channel == ERROR]
 
 
 class Saver(SqliteSaver):
@@ -36,12 +42,13 @@ class Saver(SqliteSaver):
     @classmethod
     @contextmanager
     def open(cls, path: Path) -> Iterator[Self]:
-        """The saver of the file at `path`, which is made if need be."""
+        """The saver of the file at `path`, which is made if need be. Raises Fault where it is no database."""
         with closing(sqlite3.connect(path)) as connection:
             saver = cls(connection, serde=serializer())
-            connection.execute("PRAGMA synchronous = OFF")  # an empty file need not outlive a power cut
-            saver.setup()
-            connection.execute("PRAGMA synchronous = NORMAL")
+            with sound(path):
+                connection.execute("PRAGMA synchronous = OFF")  # an empty file need not outlive a power cut
+                saver.setup()
+                connection.execute("PRAGMA synchronous = NORMAL")
             yield saver
             connection.commit()
 
@@ -87,7 +94,7 @@ class Saver(SqliteSaver):
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Save what a node wrote; of one that failed only the kind of its error, whose text may hold a key."""
-        failures = [(ERROR, type(value).__name__) for channel, value in writes if channel == ERROR]
+        failures = kinds_of_errors(writes)
         # A run that is interrupted closes the file while LangGraph still hands in writes: they are made again.
         try:
             self._together = not failures

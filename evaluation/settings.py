@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from langgraph.graph.state import CompiledStateGraph
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from certigraph.adapters.context import Context
 from certigraph.adapters.embeddings import encoder
@@ -134,7 +134,10 @@ def load_local(folder: Path) -> Context:
     path = folder / "local.json"
     if not path.is_file():
         raise Fault("data", f"{path} is missing: a run is resumed on the machine, and in the folder, it began in")
-    return Context.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    try:
+        return Context.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise Fault("data", f"{path} holds no settings of a run: restore it, or start the run anew") from error
 
 
 def _value(text: str) -> "Spec | JsonValue":

@@ -1,14 +1,15 @@
 """The live worlds of a run: brought to where its log left them, scored, and closed."""
 
 import asyncio
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import in_world
 from certigraph.adapters.context import Context
-from certigraph.adapters.episodes import EPISODES, Episode, close_episode, live_episode
+from certigraph.adapters.episodes import EPISODES, Episode, answering_for, close_episode, live_episode
 from certigraph.state.endings import Fault
 from certigraph.state.records import Scores
 
@@ -36,6 +37,18 @@ async def close_worlds(thread: str) -> None:
         await asyncio.to_thread(_close, keys)
 
 
+@asynccontextmanager
+async def own_worlds() -> AsyncIterator[None]:
+    """Leave the worlds open that are opened inside the block, and close them at its end, however it ends."""
+    keys: set[str] = set()
+    try:
+        with answering_for(keys):
+            yield
+    finally:
+        if open_still := keys & EPISODES.keys():
+            await asyncio.to_thread(_close, open_still)  # a simulator takes its time
+
+
 def _live(state: Any, context: Context) -> Episode:
     return live_episode(state["episode"], state["task"], state["history"], Runtime(context=context))
 
@@ -44,7 +57,7 @@ def _scored(state: Any, context: Context) -> Scores:
     return _live(state, context).score()
 
 
-def _close(keys: list[str]) -> None:
+def _close(keys: Iterable[str]) -> None:
     for key in keys:
         with suppress(Exception):  # what is worth keeping is written; a world that cannot be closed takes nothing away
             close_episode(key)

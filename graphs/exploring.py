@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import context_of
@@ -37,6 +38,9 @@ AGENTS: Mapping[str, Callable[[], Operator]] = {
     "react": lambda: decide,
 }
 """The agent of each harness, which is given the direction."""
+
+UNSAVED: RunnableConfig = {"configurable": {"__pregel_durability": "async"}}
+"""A search has no checkpoints; where the graph around it waits for its own, LangGraph would wait for those, too."""
 
 
 @factory
@@ -72,7 +76,7 @@ async def _searched(graph: Any, state: ExploreView, context: Context) -> tuple[A
     latest: Any = {}
     try:
         with billed_to(_pay):
-            async for values in graph.astream({"task": state["task"]}, context=context, stream_mode="values"):
+            async for values in graph.astream({"task": state["task"]}, UNSAVED, context=context, stream_mode="values"):
                 latest = values
     except LimitReached as reached:
         return latest, reached.ending

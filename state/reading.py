@@ -1,6 +1,5 @@
 """Reads trajectories back from their files: a torn last line is tolerated, anything else that is wrong is named."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +7,11 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from certigraph.state.endings import Fault
+from certigraph.state.json_text import json_value
 from certigraph.state.trajectory import READABLE, SCHEMA, Line, Trajectory, assembled
+
+LONGEST_LINE = 1 << 26
+"""Bytes. A line holds what one node said and was told, which prompts bound far below that."""
 
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
 
@@ -17,7 +20,7 @@ def read_trajectory(path: Path | str) -> Trajectory:
     """Read a trajectory from its file, or from the folder of its run.
 
     Raises:
-        Fault: the file is missing, or a line other than the last is not a trajectory line.
+        Fault: the file is missing, a line other than the last is not a trajectory line, or one has more than 64 MB.
     """
     path = Path(path)
     path = path / "trajectory.jsonl" if path.is_dir() else path
@@ -32,28 +35,33 @@ def read_trajectory(path: Path | str) -> Trajectory:
 
 def read_lines(path: Path) -> Iterator[Line]:
     """The lines of a file in order, without a torn last one. Raises Fault as `read_trajectory` does."""
-    texts = path.read_bytes().split(b"\n")
-    for number, text in enumerate(texts, 1):
-        if not text:
-            continue
-        try:
-            yield parse_line(text)
-        except Fault as error:
-            raise Fault(error.boundary, f"{path}: {error}") from None
-        except ValueError as error:  # no JSON, no UTF-8 (a character cut in two) or no line of ours
-            if number == len(texts):
-                return
-            shown = text[:80].decode(errors="replace")
-            message = f"{path}:{number}: not a trajectory line ({type(error).__name__}): {shown!r}"
-            raise Fault("data", f"{message}; restore the file or start the run anew") from error
+    with path.open("rb") as file:
+        for number, text in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), 1):
+            if not text.strip(b"\n"):
+                continue
+            try:
+                yield parse_line(text)
+            except Fault as error:
+                raise Fault(error.boundary, f"{path}: {error}") from None
+            except ValueError as error:  # no JSON, no UTF-8 (a character cut in two) or no line of ours
+                if not text.endswith(b"\n") and len(text) < LONGEST_LINE:
+                    return
+                raise _no_line(path, number, text, error) from error
 
 
 def parse_line(text: str | bytes) -> Line:
     """One line. Raises ValueError when it is none, and Fault when it is the header of another schema's trajectory."""
-    plain = json.loads(text)
+    plain = json_value(text)
     if isinstance(plain, dict) and plain.get("type") == "header":
         _check_schema(plain)
     return _LINE.validate_python(plain)
+
+
+def _no_line(path: Path, number: int, text: bytes, error: ValueError) -> Fault:
+    told = f"{path}:{number}: not a trajectory line ({type(error).__name__}): {text[:80].decode(errors='replace')!r}"
+    if len(text) == LONGEST_LINE:
+        told = f"{path}:{number}: a line has more than {LONGEST_LINE:,} bytes"
+    return Fault("data", f"{told}; restore the file or start the run anew")
 
 
 def _check_schema(header: dict[str, Any]) -> None:

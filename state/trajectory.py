@@ -88,6 +88,8 @@ class Trajectory(Record):
     events: list[Event]
     superseded: list[Event] = Field(default_factory=list)
     footer: Footer | None = None
+    resumes: int = 0
+    """How often the run was gone on with."""
     cut_off: int = 0
     """Model calls of superseded work that a spent budget cut off: it was granted them, unlike what a crash lost."""
 
@@ -102,15 +104,23 @@ class Trajectory(Record):
         return total(e.usage for e in [*self.events, *self.superseded])
 
     def state(self) -> Any:
-        """The graph state that the events add up to, of the type that the graph's name stands for."""
+        """The graph state that the events add up to, of the type that the graph's name stands for.
+
+        Raises:
+            Fault: ("data") an update is none of such a graph.
+        """
         kind = state_type(self.header.graph)
         growth = growth_of(kind)
         folded: dict[str, Any] = {"task": self.header.task.as_json(), **{name: [] for name in growth.lists}}
         certain = [event for event in self.events if event.update is not None]
-        for event in (event for event in certain if not event.scope):
-            _apply(folded, event, growth.logs)
         usage = [event.usage for event in certain]
-        state = _validator(kind).validate_python({**folded, "usage": usage})
+        try:
+            for event in (event for event in certain if not event.scope):
+                _apply(folded, event, growth.logs)
+            state = _validator(kind).validate_python({**folded, "usage": usage})
+        except (TypeError, ValueError) as error:
+            told = f"the updates of run {self.header.run_id} make no state of {self.header.graph} ({error!s:.200})"
+            raise Fault("data", f"{' '.join(told.split())}: restore its trajectory or start the run anew") from error
         return {**state, "spent": total(usage).spent()}
 
 
@@ -119,7 +129,7 @@ def assembled(lines: Iterable[Line]) -> Trajectory:
     header, footer = None, None
     events: list[Event] = []
     superseded: list[Event] = []
-    cut_off = 0
+    cut_off = resumes = 0
     for line in lines:
         if isinstance(line, Header):
             header = line
@@ -132,11 +142,13 @@ def assembled(lines: Iterable[Line]) -> Trajectory:
             if footer and footer.ending.startswith("limit:"):
                 cut_off += sum(e.usage.calls for e in dropped if e.update is None)
             superseded += dropped
+            resumes += 1
             events = [e for e in events if line.keeps(e)]
             footer = None
     if header is None:
         raise Fault("data", "the trajectory has no header line: its run stopped before it began; start it again")
-    return Trajectory(header=header, events=events, superseded=superseded, footer=footer, cut_off=cut_off)
+    told = {"superseded": superseded, "footer": footer, "resumes": resumes, "cut_off": cut_off}
+    return Trajectory(header=header, events=events, **told)
 
 
 def total(usages: Iterable[Usage], node: str = "all") -> Usage:

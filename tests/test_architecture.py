@@ -19,7 +19,7 @@ ARROWS = {
     "graphs": {"nodes", "adapters", "state"},
     "evaluation": {"graphs", "nodes", "adapters", "state"},
 }
-SHARED_ADAPTERS = {"metrics", "models", "multihop", "research", "retrieval", "searching", "web"}
+SHARED_ADAPTERS = {"faults", "metrics", "models", "multihop", "research", "retrieval", "searching", "web"}
 """Folders under adapters/ that are no benchmark and may be imported by all of them."""
 
 MODULE = re.compile(r"certigraph(\.\w+)+(:\w+)?")
@@ -42,6 +42,7 @@ HEAVY = (
     "spacy",
     "trafilatura",
     "protego",
+    "psycopg",
 )
 
 

@@ -44,7 +44,7 @@ class AlfworldFactors:
         """Everything done with the things that have come furthest; a goal in unknown words is its own text."""
         wanted = read_goal(goal)
         if wanted is None:
-            return before if before.entities else factored({goal: {}})
+            return before if before.entities or not goal else factored({goal: {}})
         told = as_mapping(state)
         fulfilled = {name: _said(name, True, wanted) for name in _course(wanted)}
         return factored({name: dict(fulfilled) for name in _furthest(told, wanted)})

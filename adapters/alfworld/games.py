@@ -1,7 +1,6 @@
 """Where ALFWorld's games are: archives that are unpacked once into the cache, or a folder that has them unpacked."""
 
 import hashlib
-import json
 import lzma
 import os
 import re
@@ -12,8 +11,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from certigraph.adapters.caching import cache_folder
+from certigraph.adapters.caching import cache_folder, expanded
 from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.json_text import json_value
 
 UNPACKED = "json_2.1.1"
 """The folder that holds a folder for each split, wherever games are unpacked."""
@@ -36,7 +36,7 @@ class Games:
 
     def __init__(self, folder: Path | None) -> None:
         given = os.environ.get("ALFWORLD_DATA")
-        self.folder = folder or (Path(given).expanduser() if given else None)
+        self.folder = folder or (expanded(given) if given else None)
 
     def splits(self) -> list[str]:
         """The splits that are there. Raises Fault("data") where none is."""
@@ -78,7 +78,7 @@ class Games:
 def goal_of(path: Path) -> str:
     """What a game asks for, as its first observation says it. Raises Fault("data") for a file that is no game."""
     try:
-        return WANTED.findall(json.loads(path.read_text(encoding="utf-8"))["grammar"])[0].rstrip(".")  # type: ignore[no-any-return]
+        return WANTED.findall(json_value(path.read_bytes())["grammar"])[0].rstrip(".")  # type: ignore[no-any-return]
     except (ValueError, LookupError, TypeError) as error:
         raise Fault("data", f"{path} is no ALFWorld game: {error!r}; delete its folder and unpack it again") from error
 

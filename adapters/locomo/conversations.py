@@ -1,7 +1,5 @@
 """Conversations and their questions, read from LoCoMo's own JSON layout."""
 
-import gzip
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
@@ -9,6 +7,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from certigraph.adapters.rows import read_json
 from certigraph.state.endings import Fault
 from certigraph.state.passages import Passage
 from certigraph.state.records import Record
@@ -72,9 +71,8 @@ def read_conversations(path: Path) -> dict[str, Conversation]:
         Fault: ("data") there is no such file, or it is not of LoCoMo's layout.
     """
     try:
-        text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        read = [_conversation(sample) for sample in json.loads(text)]
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
+        read = [_conversation(sample) for sample in read_json(path)]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         fix = "point --data at the folder of LoCoMo's locomo10.json"
         raise Fault("data", f"{path} holds no conversations ({error!r}): {fix}") from error
     return {conversation.id: conversation for conversation in read}

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Hashable
 from functools import lru_cache
+from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
 
@@ -26,9 +27,6 @@ ONE_REQUEST = {"Connection": "close"}
 TIMEOUT = 120.0
 """Seconds that one request to an endpoint may take."""
 
-RETRIES = 2
-"""How often the endpoint's client repeats a request that was dropped or rate-limited; such a request is not billed."""
-
 
 def chat_model(name: str, *, expert: Responder | None = None, trial: int = 0) -> BaseChatModel:
     """The chat model of a name: one of FORMS.
@@ -44,12 +42,23 @@ def chat_model(name: str, *, expert: Responder | None = None, trial: int = 0) ->
     """
     kind, _, rest = check_model(name).partition(":")
     if kind == "openai":
-        return _endpoint(rest, os.environ.get("CERTIGRAPH_BASE_URL") or None, os.environ.get("OPENAI_API_KEY") or None)
+        return _endpoint(rest, _address(), os.environ.get("OPENAI_API_KEY") or None)
     if kind == "local":
         from certigraph.adapters.models.local import local_chat
 
         return local_chat(name)
     return (_script if isinstance(expert, Hashable) else _script.__wrapped__)(name, expert, trial)
+
+
+def _address() -> str | None:
+    given = os.environ.get("CERTIGRAPH_BASE_URL")
+    try:
+        host, _ = (found := urlsplit(given or "http://unset")).hostname, found.port
+    except ValueError:
+        host = None
+    if not host:  # not shown, for it may hold a password
+        raise Fault("model", "CERTIGRAPH_BASE_URL is no address: export CERTIGRAPH_BASE_URL=http://host/v1")
+    return given or None
 
 
 def is_scripted(name: str) -> bool:
@@ -113,7 +122,7 @@ def _endpoint(name: str, base_url: str | None, key: str | None) -> BaseChatModel
         api_key=SecretStr(key or "none"),
         temperature=0,
         timeout=TIMEOUT,
-        max_retries=RETRIES,
+        max_retries=0,  # requests are repeated, and counted, where they are made
         default_headers=ONE_REQUEST,
         # a streamed answer may come without its token counts
         disable_streaming=True,

@@ -11,9 +11,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.utils import count_tokens_approximately
 
-from certigraph.adapters.models.failures import REFUSALS, explained, is_endpoint_error
+from certigraph.adapters.models.failures import REFUSALS, fault_of, is_endpoint_error
 from certigraph.adapters.models.schemas import Schema
-from certigraph.state.endings import Fault
 
 NO_USAGE = UsageMetadata(input_tokens=0, output_tokens=0, total_tokens=0)
 
@@ -57,7 +56,7 @@ async def send(
         if not is_endpoint_error(error):
             raise
         # not chained: the original may hold the key
-        raise Fault("model", explained(error, model)) from None
+        raise fault_of(error, model) from None
     finish = message.response_metadata.get("finish_reason")
     cut = finish if finish in ("length", "content_filter") else ""
     return Reply(message.text, message.usage_metadata or _counted(messages, message), perf_counter() - started, cut)

@@ -10,6 +10,7 @@ from typing import Any
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
+from certigraph.adapters.caching import expanded
 from certigraph.adapters.models.chat import ONE_REQUEST
 from certigraph.adapters.models.weights import NAMED, named_weights
 from certigraph.state.endings import Fault
@@ -59,7 +60,7 @@ def weights(name: str = "local") -> Path:
     named = name.partition(":")[2] or os.environ.get("CERTIGRAPH_GGUF") or DEFAULT
     if named in NAMED:
         return named_weights(named).resolve()
-    path = Path(named).expanduser().resolve()
+    path = expanded(named).resolve()
     if not path.is_file():
         raise Fault("model", f"no weights at {path}; name a file (local:FILE.gguf or CERTIGRAPH_GGUF) or {_names()}")
     return path

@@ -10,7 +10,19 @@ from certigraph.adapters.protocols import Responder
 
 
 async def model_for(role: str, context: Context) -> BaseChatModel:
-    """The chat model of a role: the live one that was handed over, else the one named for the role or for all."""
+    """The chat model of a role: the live one that was handed over, else the one named for the role or for all.
+
+    With the context's faults, where it names some.
+    """
+    model = await _named_for(role, context)
+    if not context.faults:
+        return model
+    from certigraph.adapters.faults.model import FaultyModel
+
+    return FaultyModel(chat=model, faults=context.faults, trial=context.trial)
+
+
+async def _named_for(role: str, context: Context) -> BaseChatModel:
     if context.chat is not None:
         by_role = getattr(context.chat, "for_role", None)
         return by_role(role) if by_role else context.chat  # type: ignore[no-any-return]

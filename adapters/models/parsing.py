@@ -54,7 +54,7 @@ def _direct(text: str) -> Any:
 
 
 def _mended(text: str, schema: Schema) -> Any:
-    if len(text) > MAX_REPAIRED or text.count("{") + text.count("[") > MAX_REPAIRED // 20:
+    if len(text) > MAX_REPAIRED or sum(map(text.count, "{[(")) > MAX_REPAIRED // 20:
         return None
     try:
         value: Any = json_repair.loads(text)

@@ -9,6 +9,7 @@ from typing import Any
 from langchain_core.messages.ai import UsageMetadata
 from pydantic import Field, TypeAdapter, ValidationError
 
+from certigraph.adapters.caching import expanded
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record
 
@@ -53,7 +54,7 @@ def own_prices() -> dict[str, Price]:
     if not named:
         return {}
     try:
-        path = Path(named).expanduser()
+        path = expanded(named)
         return _read(path, path.stat().st_mtime_ns)
     except (OSError, RuntimeError) as error:  # RuntimeError: ~USER of nobody here
         raise Fault("data", f"{TABLE}={named}: {error}; name a file of prices, or unset {TABLE}") from error

@@ -15,12 +15,15 @@ from typing import Any, NamedTuple
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 
+from certigraph.adapters.caching import expanded
 from certigraph.adapters.context import Context
+from certigraph.adapters.faults.model import FaultyModel
 from certigraph.adapters.models.chat import model_label
 from certigraph.adapters.models.endpoint import NO_USAGE, Reply
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.sqlite_cache import CacheFile
+from certigraph.state.json_text import json_value
 
 FILE = "replies.sqlite"
 LAYOUT = 1
@@ -55,9 +58,9 @@ def kept(
     """The place of the reply to a question: to these messages and schema, by this model, in this trial.
 
     A model is known by its name, its parameters and the endpoint that serves it; local ones, served at another address
-    every time, by their weights. Scripted models need no cache.
+    every time, by their weights. Scripted models need no cache, and a fault is never kept as a model's answer.
     """
-    if context.cache is None or isinstance(model, ScriptedChat):
+    if context.cache is None or isinstance(model, (ScriptedChat, FaultyModel)):
         return Kept(None)
     question = {
         "model": [model_label(model), model._identifying_params],
@@ -67,7 +70,7 @@ def kept(
         "trial": context.trial,
     }
     plain = json.dumps(question, sort_keys=True, default=str)
-    return Kept(Path(context.cache).expanduser() / FILE, hashlib.sha256(plain.encode()).hexdigest())
+    return Kept(expanded(context.cache) / FILE, hashlib.sha256(plain.encode()).hexdigest())
 
 
 def _file(path: Path) -> CacheFile:
@@ -84,7 +87,7 @@ def _read(replies: sqlite3.Connection, key: str) -> Reply | None:
     row = replies.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
     if row is None:
         return None
-    reply: dict[str, Any] = json.loads(row[0])
+    reply: dict[str, Any] = json_value(row[0])
     return Reply(str(reply["text"]), NO_USAGE, 0.0, cut="", cached=True)
 
 

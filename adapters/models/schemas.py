@@ -1,8 +1,8 @@
 """JSON schemas as models get them: without references, with every string and array bounded."""
 
 import json
-from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel
 
@@ -15,10 +15,16 @@ MAX_ITEMS = 100
 _NOISE = ("title", "default", "$defs")
 
 
-@lru_cache(maxsize=256)
+_BOUNDED: WeakKeyDictionary[type[BaseModel], Schema] = WeakKeyDictionary()
+"""By the type, and forgotten with it: many are made for one question."""
+
+
 def schema_of(model: type[BaseModel]) -> Schema:
     """The bounded JSON schema of a type. Shared between callers: do not change it."""
-    return bounded(model.model_json_schema())
+    known = _BOUNDED.get(model)
+    if known is None:
+        known = _BOUNDED[model] = bounded(model.model_json_schema())
+    return known
 
 
 def bounded(schema: Schema) -> Schema:

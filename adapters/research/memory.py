@@ -71,4 +71,7 @@ class Memory:
 
 def domain(url: str) -> str:
     """What pages that share their fate have in common: the host, and the port where one is named."""
-    return urlsplit(url).netloc.rpartition("@")[2].lower()
+    try:
+        return urlsplit(url).netloc.rpartition("@")[2].lower()
+    except ValueError:  # what is no address shares its fate with none
+        return url

@@ -16,6 +16,7 @@ from certigraph.adapters.research.forms import MOST_PAGES, MOST_QUERIES, Answers
 from certigraph.adapters.research.planning import chosen_pages, chosen_queries
 from certigraph.adapters.research.plans import GOAL, failures, goal_of, results, told
 from certigraph.state.gathering import AnswerView
+from certigraph.state.json_text import json_value
 from certigraph.state.records import Action
 from certigraph.state.researching import handed_in, noted, research, texts
 from certigraph.state.sdp import RealizeView
@@ -86,7 +87,7 @@ def as_text(answers: Sequence[str]) -> str:
 def _object(text: str) -> JsonValue:
     """The JSON object that a text is; None where it is none."""
     try:
-        value: JsonValue = json.loads(text)
+        value: JsonValue = json_value(text)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

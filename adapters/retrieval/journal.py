@@ -8,6 +8,9 @@ from typing import Any
 
 from certigraph.adapters.retrieval.analyzer import ANALYZER
 from certigraph.adapters.retrieval.engine import LAYOUT, engine
+from certigraph.adapters.rows import file_text
+from certigraph.state.endings import Fault
+from certigraph.state.json_text import json_value
 from certigraph.state.passages import Passage
 
 JOURNAL = "journal.jsonl"
@@ -33,11 +36,14 @@ class Journal:
     """The versions at work, then one line a commit, on disk before it: passages then in the index, and their digest.
 
     The last line may name a commit that never came; the index's own count says which line holds.
+
+    Raises:
+        Fault: ("data") a line before the last is damaged.
     """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / JOURNAL
-        self._digests: dict[int, str] = dict(_rows(self._path)[1:])
+        self._digests = _digests(self._path)
         if not self._path.exists():
             self._write(_versions())
 
@@ -57,6 +63,13 @@ class Journal:
             os.fsync(file.fileno())
 
 
+def _digests(path: Path) -> dict[int, str]:
+    try:
+        return {int(passages): str(digest) for passages, digest in _rows(path)[1:]}
+    except (ValueError, TypeError, OverflowError) as error:
+        raise _damaged(path) from error
+
+
 def goes_on(folder: Path) -> bool:
     """Whether a build in this folder was begun by the versions at work."""
     return _rows(folder / JOURNAL)[:1] == [_versions()]
@@ -64,8 +77,20 @@ def goes_on(folder: Path) -> bool:
 
 def _rows(path: Path) -> list[Any]:
     # What follows the last line's end was torn by a kill, before its commit began.
-    written = path.read_text(encoding="utf-8").rpartition("\n")[0] if path.is_file() else ""
-    return [json.loads(line) for line in written.splitlines()]
+    written = file_text(path).rpartition("\n")[0] if path.is_file() else ""
+    return [_row(line, path) for line in written.splitlines()]
+
+
+def _row(line: str, path: Path) -> list[Any]:
+    try:
+        first, *rest = json_value(line)
+        return [first, *rest]
+    except (ValueError, TypeError) as error:
+        raise _damaged(path) from error
+
+
+def _damaged(path: Path) -> Fault:
+    return Fault("data", f"{path} is damaged: delete {path.parent}, and the index is built from its beginning")
 
 
 def _versions() -> list[Any]:

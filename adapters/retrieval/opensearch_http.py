@@ -89,7 +89,7 @@ def _address(url: str) -> "httpx.URL":
 
     try:
         address = httpx.URL(url)
-    except httpx.InvalidURL:
+    except (httpx.InvalidURL, ValueError):
         address = httpx.URL()
     if address.scheme not in ("http", "https") or not address.host:
         what = "is not an address" if url else "is not set"

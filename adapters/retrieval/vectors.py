@@ -52,7 +52,7 @@ def _join(texts: Sequence[str], encoder: Encoder, parts: Path, path: Path, told:
 def _part(texts: Sequence[str], encoder: Encoder, path: Path) -> Any:
     numpy = importlib.import_module("numpy")
     try:
-        return numpy.load(path)
+        return numpy.load(path, allow_pickle=False)
     except (FileNotFoundError, EOFError, ValueError):  # not there, or spoilt; another process may have joined them
         vectors = encoder.encode_once(texts)
     with whole_file(path) as unfinished, unfinished.open("wb") as file:
@@ -63,7 +63,7 @@ def _part(texts: Sequence[str], encoder: Encoder, path: Path) -> Any:
 def _opened(path: Path, count: int) -> "Vectors":
     numpy = importlib.import_module("numpy")
     try:
-        vectors: Vectors = numpy.load(path, mmap_mode="r")
+        vectors: Vectors = numpy.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, EOFError, ValueError) as error:
         raise Fault("data", f"cannot read the vectors in {path} ({error}): delete the file") from error
     if vectors.shape != (count, WIDTH):

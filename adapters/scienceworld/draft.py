@@ -21,11 +21,13 @@ _MAKE = re.compile(r"Your task is to use chemistry to create (?:the substance )?
 _GROW = re.compile(r"Your task is to grow an? (?P<thing>[\w ]+?)(?: from seed)?$")
 _FOCUS = re.compile(r"\bfocus on (?:the \d+ |the |an? )?(?P<thing>[\w' -]+)", re.IGNORECASE)
 _PLACE = re.compile(
-    rf"(?:move|place|put) (?P<thing>[\w ]+?) (?:to|in|into) the (?P<place>[\w ]+?)(?: in the (?P<room>{_ROOM}))?$",
+    rf"(?:move|place|put) (?P<thing>[\w ]{{1,80}}?) (?:to|in|into) the (?P<place>[\w ]{{1,80}}?)"
+    rf"(?: in the (?P<room>{_ROOM}))?$",
     re.IGNORECASE,
 )
 _NEAR = re.compile(
-    rf"(?P<thing>[\w' -]+?),? (?:which )?(?:is|are|can be|might be) (?:located |found )?[a-z ]*?'?(?P<room>{_ROOM})\b"
+    rf"(?P<thing>[\w' -]{{1,80}}?),? (?:which )?(?:is|are|can be|might be) (?:located |found )?"
+    rf"[a-z ]{{0,80}}?'?(?P<room>{_ROOM})\b"
 )
 _VAGUE = ("it", "thing", "the thing", "substance", "the substance")
 

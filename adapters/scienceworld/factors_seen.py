@@ -12,7 +12,7 @@ HEATS = (20, 50, 80, 100, 150, 200, 300, 500, 800, 1200, 1700, 2300)
 """Degrees Celsius that warming goes past."""
 
 _ROOM = re.compile(r"This (?:room|outside location) is called the (.+?)\.")
-_POWERED = re.compile(r"\ban? ([\w ]+?), which is (?:turned )?(on|off)\b", re.IGNORECASE)
+_POWERED = re.compile(r"\ban? ([\w ]{1,60}?), which is (?:turned )?(on|off)\b", re.IGNORECASE)
 _RUNS = {"on": "running", "activated": "running", "off": "idle", "deactivated": "idle"}
 
 

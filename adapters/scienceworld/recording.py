@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from certigraph.adapters.caching import whole_file
+from certigraph.adapters.rows import Row, read_rows
 from certigraph.adapters.scienceworld import replies
 from certigraph.adapters.scienceworld.setting import Setting
 from certigraph.adapters.scienceworld.splits import SPLITS
@@ -80,11 +81,7 @@ def read_recordings(path: Path) -> tuple[Recording, ...]:
     Raises:
         Fault: ("data") the file or a line of it cannot be read; names the line.
     """
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            return tuple(_read(line, f"{path}:{number}") for number, line in enumerate(lines, 1))
-    except (OSError, EOFError) as error:
-        raise Fault("data", f"{path}: {error}; it should be a gzipped JSONL file of recordings") from error
+    return tuple(_read(row) for row in read_rows(path))
 
 
 def write_recordings(path: Path, recordings: Iterable[Recording]) -> None:
@@ -99,11 +96,11 @@ def digest(obs: Sequence[str], scores: Sequence[int]) -> str:
     return hashlib.sha256(json.dumps([list(obs), list(scores)]).encode()).hexdigest()[:16]
 
 
-def _read(line: str, where: str) -> Recording:
+def _read(row: Row) -> Recording:
     try:
-        return Recording.model_validate(json.loads(line))
-    except (ValidationError, ValueError, KeyError) as error:
-        raise Fault("data", f"{where} is no recording: {error}") from error
+        return Recording.model_validate(row.value)
+    except (ValueError, KeyError, TypeError) as error:
+        raise Fault("data", f"{row.where} is no recording: {error}") from error
 
 
 def _resolve(gold: Sequence[str], obs: Sequence[str]) -> tuple[str, ...]:

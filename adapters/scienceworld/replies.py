@@ -63,7 +63,7 @@ def choose(answer: str, options: Sequence[str]) -> int | None:
     """
     said = plain(answer)
     if said.isdecimal():
-        return int(said) if int(said) < len(options) else None
+        return int(said) if len(said) < 10 and int(said) < len(options) else None
     contained = [option for option in options if plain(option) in said]
     return options.index(max(contained, key=len)) if contained else None
 

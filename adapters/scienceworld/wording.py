@@ -24,6 +24,9 @@ _READ = tuple((kind, re.compile(f"{form}\\.?", re.IGNORECASE)) for kind, form in
 _FOCUSED = re.compile(r"You focus on the (.+)\.")
 _MOVED = re.compile(r"You move the (?P<thing>.+) to the (?P<place>.+?)\.")
 
+LONGEST = 1_000
+"""Characters of a condition in one of the wordings; to look for them takes time with the square of a text's length."""
+
 ANYTHING = tokens("thing object substance item living non-living animal plant")
 """Words that name a kind and no thing in particular: what is of the kind, the world's names do not tell."""
 
@@ -38,7 +41,7 @@ class Condition(NamedTuple):
 
 def read(text: str) -> Condition | None:
     """The condition that a text states; None where the wording is not a known one."""
-    for kind, form in _READ:
+    for kind, form in _READ if len(text) <= LONGEST else ():
         if found := form.fullmatch(text.strip()):
             parts = found.groupdict()
             return Condition(kind, parts.get("thing") or "", parts.get("place") or "")

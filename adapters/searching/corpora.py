@@ -4,11 +4,10 @@ import hashlib
 import os
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-from certigraph.adapters.caching import cache_folder
+from certigraph.adapters.caching import cache_folder, expanded
 from certigraph.adapters.retrieval.corpus import open_corpus
 from certigraph.adapters.retrieval.hybrid import mixed
 from certigraph.adapters.retrieval.index import build_index
@@ -88,4 +87,4 @@ class Retrievers:
 
 
 def _named(index: str) -> Retriever:
-    return at_address(index) if "://" in index else open_corpus(Path(index).expanduser())
+    return at_address(index) if "://" in index else open_corpus(expanded(index))

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from certigraph.adapters.caching import expanded
 from certigraph.adapters.swe_qa.questions import Origin
 from certigraph.state.endings import Fault
 
@@ -32,4 +33,4 @@ def found_checkout(origin: Origin) -> Path | None:
     """The same, None where there is none."""
     root = os.environ.get(REPOS)
     names = (origin.name, f"{origin.owner}__{origin.name}") if root else ()
-    return next((folder for name in names if (folder := Path(root or "", name).expanduser()).is_dir()), None)
+    return next((folder for name in names if (folder := expanded(Path(root or "", name))).is_dir()), None)

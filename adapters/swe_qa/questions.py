@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from certigraph.adapters.rows import Row, checked, read_rows
+from certigraph.adapters.rows import Row, checked, file_text, read_rows
 from certigraph.adapters.searching import questions as searching
 from certigraph.state.records import Record
 
@@ -66,9 +66,12 @@ def read_questions(path: Path, origins: Mapping[str, Origin]) -> dict[str, Asked
 
 
 def read_origins(folder: Path) -> dict[str, Origin]:
-    """SWE-QA's projects by name: the lines of repo_commit.txt, `URL COMMIT`; none where there is no such file."""
+    """SWE-QA's projects by name: the lines of repo_commit.txt, `URL COMMIT`; none where there is no such file.
+
+    Raises Fault where it cannot be read.
+    """
     path = folder / COMMITS
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    text = file_text(path) if path.is_file() else ""
     return {origin.name: origin for origin in _origins(text)}
 
 

@@ -1,6 +1,5 @@
 """Compiled games, made when they are first needed and kept: the story file and its description, both or neither."""
 
-import json
 import re
 import shutil
 import tempfile
@@ -13,10 +12,11 @@ from typing import NamedTuple
 from certigraph.adapters.caching import cache_folder
 from certigraph.adapters.textworld.kinds import KINDS, make_game, needed_textworld
 from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.json_text import json_value
 
 STORY, DESCRIPTION = "game.z8", "game.json"
 
-NAME = re.compile(r"([a-z_]+)-([1-9]\d*)-(0|[1-9]\d*)")
+NAME = re.compile(r"([a-z_]+)-([1-9]\d{0,2})-(0|[1-9]\d{0,8})")
 
 
 class Game(NamedTuple):
@@ -69,9 +69,9 @@ class Library:
         if not place.is_dir():
             self._make(place, *parts)
         try:
-            told = json.loads((place / DESCRIPTION).read_text(encoding="utf-8"))
+            told = json_value((place / DESCRIPTION).read_bytes())
             return Game(name, place / STORY, told["objective"], tuple(told["metadata"]["walkthrough"]))
-        except (OSError, ValueError, LookupError) as error:
+        except (OSError, ValueError, LookupError, TypeError) as error:
             raise Fault("data", f"{place} is damaged ({error!r}): delete it, and the game is made anew") from error
 
     def _make(self, place: Path, kind: str, level: int, seed: int) -> None:

@@ -43,6 +43,9 @@ SUBORDINATE = ("after ", "having ", "once ", "if ", "with ", "that ")
 
 IT = re.compile(r"(?<!to )\b(put|place|insert|drop|eat|take|open|unlock|close|lock) it\b")
 
+LONGEST = 300
+"""Characters of an instruction; TextWorld's have a hundred, and looking through one takes time with their cube."""
+
 INSTRUCTION = re.compile(r"(?P<how>slice|dice|chop|fry|roast|grill) the (?P<thing>.+)")
 
 
@@ -91,7 +94,7 @@ def _dish(ingredients: list[str], done: list[Wish]) -> Iterator[Wish]:
 
 
 def _wish(piece: str, before: str) -> Wish | None:
-    if piece.startswith(SUBORDINATE):
+    if piece.startswith(SUBORDINATE) or len(piece) > LONGEST:
         return None
     text = IT.sub(rf"\1 the {before}", piece) if before else piece
     for kind, pattern in WISHES:

@@ -118,7 +118,7 @@ def _name(text: str) -> str:
     return ARTICLE.sub("", " ".join(text.split())).removesuffix(" (closed)")
 
 
-THING = r"([\w' -]+?)"
+THING = r"([\w' -]{1,80}?)"
 
 _SENTENCES: Iterable[tuple[str, Callable[..., None]]] = (
     (rf"you unlock (?:the )?{THING}\.", _set("lock", UNLOCKED)),
@@ -126,8 +126,8 @@ _SENTENCES: Iterable[tuple[str, Callable[..., None]]] = (
     (rf"you open (?:the )?{THING}(?:, revealing ([^.]+))?\.", _set("openness", OPEN)),
     (rf"you close (?:the )?{THING}\.", _set("openness", CLOSED)),
     (rf"you (?:can see|see|make out|notice) an? opened {THING}[.,]", _set("openness", OPEN)),
-    (rf"\ba closed {THING}(?: here| nearby| close by| right[^.]*)?[.,]", _set("openness", CLOSED)),
-    (rf"\ba locked {THING}(?: here| nearby| close by| right[^.]*)?[.,]", _set("lock", LOCKED)),
+    (rf"\ba closed {THING}(?: here| nearby| close by| right[^.]{{0,80}})?[.,]", _set("openness", CLOSED)),
+    (rf"\ba locked {THING}(?: here| nearby| close by| right[^.]{{0,80}})?[.,]", _set("lock", LOCKED)),
     (rf"\bthe {THING} contains ([^.]+)\.", _contains("in")),
     (rf"\bon the {THING} (?:you (?:can )?(?:see|make out)|is|are) ([^.]+)\.", _contains("on")),
     (rf"you (?:take|pick up|move) (?:the )?{THING} (?:from|to the inventory)", _put(HANDS)),

@@ -14,7 +14,8 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from certigraph.adapters.caching import cache_folder
+from certigraph.adapters.caching import cache_folder, expanded
+from certigraph.adapters.models.redact import redact
 from certigraph.adapters.sqlite_cache import CacheFile
 from certigraph.adapters.web.protocol import Hit, Page, Unreadable
 
@@ -48,7 +49,7 @@ class WebCache(NamedTuple):
         key = hashlib.sha256(f"{who}\n{asked}".encode(errors="surrogatepass")).hexdigest()
         file = self._file()
         if (kept := file.use(lambda opened: _find(opened, key, self.since))) is None:
-            answer = form.dump_json(ask(), exclude_defaults=True).decode()
+            answer = redact(form.dump_json(ask(), exclude_defaults=True).decode())
             kept = file.use(lambda opened: _keep(opened, key, answer, self.since))
         try:
             return form.validate_json(kept)
@@ -68,7 +69,7 @@ class WebCache(NamedTuple):
 def web_cache(name: str = "web", *, since: float = 0.0) -> WebCache:
     """The cache in the folder CERTIGRAPH_WEB_CACHE, else in the user's cache folder."""
     given = os.environ.get(VARIABLE)
-    return WebCache(Path(given).expanduser() if given else cache_folder() / "web", name, since)
+    return WebCache(expanded(given) if given else cache_folder() / "web", name, since)
 
 
 def _find(opened: sqlite3.Connection, key: str, since: float) -> str | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
+from certigraph.adapters.caching import expanded
 from certigraph.adapters.retrieval.pool import Pool
 from certigraph.adapters.web.charsets import decoded
 from certigraph.adapters.web.protocol import Hit, Page, Unreadable
@@ -48,7 +49,7 @@ class LocalPages:
     name = "local"
 
     def __init__(self, folder: str | Path) -> None:
-        self._root = Path(folder).expanduser().resolve()
+        self._root = expanded(folder).resolve()
         self._index = lru_cache(maxsize=1)(self._built)
         self._files()
 
@@ -59,7 +60,7 @@ class LocalPages:
     def page(self, url: str) -> Page | Unreadable:
         """The page of an address that `search` gave; no other address leads anywhere."""
         address = url.partition("#")[0]
-        relative = os.fsdecode(unquote_to_bytes(address.removeprefix(SCHEME)))
+        relative = os.fsdecode(unquote_to_bytes(address.removeprefix(SCHEME).encode(errors="surrogatepass")))
         path = self._inside(relative) if address.startswith(SCHEME) else None
         if path is None:
             return Unreadable(url=url, reason="no page of this folder")

@@ -10,6 +10,9 @@ from certigraph.adapters.web.requests import TIMEOUT, Requests, Sleep
 from certigraph.adapters.web.results import Found, hits
 from certigraph.adapters.web.service import Service
 
+LONGEST_QUERY = 2_000
+"""Characters; services refuse much longer ones, and what a refusal ends is the run."""
+
 
 class HttpProvider(ABC):
     """A SearchProvider that asks one service.
@@ -26,7 +29,7 @@ class HttpProvider(ABC):
 
     def search(self, query: str, k: int) -> Sequence[Hit]:
         """At most `k` results, best first; none for a query without words. Raises Fault as `Requests` does."""
-        words = storable_line(query)
+        words = storable_line(query)[:LONGEST_QUERY]
         return hits(self._found(words, k), k) if words and k > 0 else []
 
     @abstractmethod

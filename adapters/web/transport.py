@@ -19,6 +19,7 @@ from certigraph.adapters.web.connections import Checked, Deadline
 from certigraph.adapters.web.refused import OutOfBounds, Refused
 from certigraph.adapters.web.unpacking import unpacked
 from certigraph.adapters.web.urls import parsed
+from certigraph.state.endings import Fault
 
 HEADERS: Mapping[bytes | str, bytes | str] = {
     "User-Agent": "certigraph/0.1 (+https://pypi.org/project/certigraph)",
@@ -96,7 +97,10 @@ class Transport:
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
-        return httpx.create_ssl_context()
+        try:
+            return httpx.create_ssl_context()
+        except OSError as error:  # the file of certificates that the environment names
+            raise Fault("environment", f"no TLS ({error}): correct or unset SSL_CERT_FILE and SSL_CERT_DIR") from error
 
 
 @contextmanager

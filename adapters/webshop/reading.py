@@ -15,9 +15,9 @@ from certigraph.adapters.webshop.pages import (
     REVIEWS,
 )
 
-_MARKED = re.compile(r"\[(clicked )?button\]\s*(.*?)\s*\[(?:clicked )?button_\]", re.DOTALL)
+_MARKED = re.compile(r"\[(clicked )?button\]\s*(.{0,300}?)\s*\[(?:clicked )?button_\]", re.DOTALL)
 _LIST = re.compile(r"Page \d+ \(Total results: \d+\)")
-_PRICE = re.compile(r"Price: \$([\d.,]+)(?: to \$([\d.,]+))?")
+_PRICE = re.compile(r"Price: \$(\d[\d,]*(?:\.\d+)?)")
 _BOUGHT = (BOUGHT.lower(), "thank you for shopping")
 
 FIXED = frozenset((ATTRIBUTES, BACK, BUY, DESCRIPTION, FEATURES, NEXT, PREVIOUS, REVIEWS, "Search", "search"))

@@ -47,7 +47,7 @@ def estimates_of(plan: Plan, rows: Sequence[Row], replays: Replays) -> list[Esti
         return []
     mine = [row for row in rows if row.method == first.name and row.task in shared]
     measured = {m.name: scores_of([r for r in rows if r.method == m.name and r.task in shared]) for m in others}
-    rules = [(method.name, rule_for(exchanged(first, method))) for method in others]
+    rules = [(method.name, rule_for(exchanged(first, method))) for method in others if measured[method.name]]
     found = [_estimate(name, rule, mine, measured[name], replays, plan.limits.steps) for name, rule in rules if rule]
     adjusted = holm([estimate.optimism.p for estimate in found])
     return [_adjusted(estimate, p) for estimate, p in zip(found, adjusted, strict=True)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from certigraph.evaluation.comparing.plan import Method, methods_from
+from certigraph.evaluation.comparing.plan import Method, method_of, methods_from
 from certigraph.nodes.specs import Spec
 from certigraph.state.endings import UnknownName
 
@@ -22,9 +22,7 @@ def variants(graph: str, swaps: Sequence[str]) -> tuple[Method, ...]:
         raise UnknownName(f"nothing to ablate in {graph}: say what to exchange, --swap SLOT=OPERATOR")
     if twice := sorted({swap for swap in swaps if swaps.count(swap) > 1}):
         raise UnknownName(f"--swap {twice[0]} is given twice; every variant needs a swap of its own")
-    made = [method for swap in swaps for method in methods_from([f"v={graph}"], [f"v:{s}" for s in swap.split("+")])]
-    named = [method.model_copy(update={"name": swap}) for method, swap in zip(made, swaps, strict=True)]
-    return (*full, *named)
+    return (*full, *(method_of(swap, graph, swap.split("+")) for swap in swaps))
 
 
 def exchanged(first: Method, variant: Method) -> dict[str, Spec]:

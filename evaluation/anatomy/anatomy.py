@@ -19,6 +19,7 @@ from certigraph.evaluation.comparing.page import FIGURES as LOOKS
 from certigraph.evaluation.comparing.table import answering
 from certigraph.evaluation.report.html import Markup, counted, joined, tag
 from certigraph.evaluation.report.page import PAGE, STYLE
+from certigraph.evaluation.spreadsheets import inert
 from certigraph.state.endings import INTERRUPTED
 
 NAME = "anatomy.html"
@@ -41,7 +42,8 @@ def write_anatomy(recorded: Iterable[Recorded], out: Path) -> Anatomy:
     frames = frames_of(recorded)
     tables = analyse(frames)
     (out / "frames").mkdir(parents=True, exist_ok=True)
-    files = [_placed(out / f"{name}.csv", partial(table.to_csv, index=False)) for name, table in tables.items()]
+    cells = {name: table.map(inert) for name, table in tables.items()}
+    files = [_placed(out / f"{name}.csv", partial(table.to_csv, index=False)) for name, table in cells.items()]
     files += [_placed(out / "frames" / f"{n}.parquet", f.to_parquet) for n, f in frames._asdict().items()]
     drawings = _drawings(frames, tables, out)
     files += [out / f"{name}.{kind}" for name in drawings for kind in ("png", "svg")]

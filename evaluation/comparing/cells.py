@@ -38,7 +38,7 @@ def cells_of(plan: Plan, folder: Path) -> list[Cell]:
 
 def recorded(cell: Cell) -> Trajectory | None:
     """What is on disk of a cell; None while its run has not begun."""
-    folder = _begun(cell)
+    folder = begun(cell)
     return read_trajectory(folder) if folder else None
 
 
@@ -67,7 +67,7 @@ def done_cells(plan: Plan, folder: Path) -> Iterator[tuple[Cell, Trajectory]]:
 
 async def carry_out(cell: Cell, context: Context, benchmark: Benchmark) -> Trajectory:
     """Run a cell, or go on with its run from the last checkpoint; returns how far it came."""
-    if folder := _begun(cell):
+    if folder := begun(cell):
         result = await aresume(folder, benchmark=benchmark)
     else:
         given = context.model_copy(update={"trial": cell.trial})
@@ -77,11 +77,11 @@ async def carry_out(cell: Cell, context: Context, benchmark: Benchmark) -> Traje
 
 
 def _last_footer(cell: Cell) -> Footer | None:
-    folder = _begun(cell)
+    folder = begun(cell)
     return last_footer(folder / "trajectory.jsonl") if folder else None
 
 
-def _begun(cell: Cell) -> Path | None:
+def begun(cell: Cell) -> Path | None:
     """The run's folder. One whose process died before the first line was whole holds nothing to go on with."""
     begun = (path.parent for path in sorted(cell.folder.glob("*/trajectory.jsonl")) if has_header(path))
     return next(begun, None)

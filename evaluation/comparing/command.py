@@ -14,7 +14,7 @@ from certigraph.adapters.models.chat import ready
 from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.ablating.estimates import Estimate
 from certigraph.evaluation.comparing.cells import cells_of, left
-from certigraph.evaluation.comparing.compare import compare, rows_of
+from certigraph.evaluation.comparing.compare import WHOLE, Part, compare, rows_of
 from certigraph.evaluation.comparing.files import plain
 from certigraph.evaluation.comparing.keeping import COMMAND, read_plan, settle
 from certigraph.evaluation.comparing.logs import compare_logs
@@ -24,6 +24,7 @@ from certigraph.evaluation.comparing.summary import Comparison
 from certigraph.evaluation.comparing.table import tables, told
 from certigraph.evaluation.comparing.watching import watching
 from certigraph.evaluation.settings import load_local
+from certigraph.state.records import Task
 
 PIPED = 200
 """Columns of a table that goes to a file."""
@@ -40,12 +41,16 @@ class Order(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Which tasks of a benchmark, how often each: ids, or a split and how many of it (0: all)."""
+    """Which tasks of a benchmark, how often each: ids, or a split and how many of it (0: all).
+
+    They are the first ones, or spread over difficulty and length where `stratify` says so.
+    """
 
     ids: Sequence[str] = ()
     split: str = ""
     limit: int = 0
     trials: int = 1
+    stratify: bool = False
 
 
 def order(methods: Sequence[Method], benchmark: str, choice: Choice, context: Context) -> Order:
@@ -57,8 +62,17 @@ def order(methods: Sequence[Method], benchmark: str, choice: Choice, context: Co
     live = load_benchmark(benchmark, context.data)
     for task in choice.ids:
         live.task(task)
-    chosen = choice.ids or [task.id for task in live.tasks(choice.split)]
+    chosen = choice.ids or [task.id for task in _of_split(live, choice)]
     return Order(plan_of(benchmark, methods, chosen[: choice.limit or None], context, choice.trials), context, live)
+
+
+def _of_split(live: Benchmark, choice: Choice) -> Sequence[Task]:
+    tasks = live.tasks(choice.split)
+    if not (choice.stratify and choice.limit):
+        return tasks
+    from certigraph.evaluation.inspecting.dataset import stratified
+
+    return stratified(tasks, choice.limit)
 
 
 def order_in(folder: Path) -> Order:
@@ -85,7 +99,7 @@ def worked_off(given: Order, folder: Path, *, at_once: int, report_only: bool, a
     return print_comparison(given, folder, as_json=as_json)
 
 
-def carry_out(given: Order, folder: Path, *, at_once: int = 1, silent: bool = False) -> None:
+def carry_out(given: Order, folder: Path, *, at_once: int = 1, silent: bool = False, part: Part = WHOLE) -> None:
     """Do what is left of a comparison, telling how it goes. Raises as `compare` does."""
     plan, context, benchmark, command = given
     settle(plan, folder, command)
@@ -93,7 +107,7 @@ def carry_out(given: Order, folder: Path, *, at_once: int = 1, silent: bool = Fa
     waiting = left(cells)
     rows = rows_of(plan, folder) if 0 < len(waiting) < len(cells) else []
     with watching(plan, waiting, rows, at_once=at_once, silent=silent) as listener:
-        compare(plan, context, benchmark, folder, told=listener, at_once=at_once, command=command)
+        compare(plan, context, benchmark, folder, told=listener, at_once=at_once, command=command, part=part)
 
 
 def print_comparison(given: Order, folder: Path, *, as_json: bool) -> int:

@@ -49,11 +49,16 @@ def settle(plan: Plan, folder: Path, command: str = COMMAND) -> None:
         draft = folder / f"{FILE}.tmp"  # renamed when whole: a killed process leaves no half plan
         draft.write_text(plan.model_dump_json(indent=1), encoding="utf-8")
         draft.replace(folder / FILE)
-    elif found := differences(read_plan(folder), plan):
-        more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-        told = "; ".join(found[:SHOWN]) + more
+    elif told := apart(read_plan(folder), plan):
         fix = f"go on with that one by `{command} --out {folder}`, or begin this one in another --out"
         raise Fault("data", f"{folder} holds another comparison ({told}): {fix}")
+
+
+def apart(there: Plan, here: Plan) -> str:
+    """What two plans do not have in common in one line, the first of it; nothing where they are one."""
+    found = differences(there, here)
+    more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    return "; ".join(found[:SHOWN]) + more
 
 
 def differences(there: Plan, here: Plan) -> list[str]:

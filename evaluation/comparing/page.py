@@ -103,17 +103,20 @@ def _replayed(estimates: Sequence[Estimate]) -> list[Markup]:
 
 
 def _facts(plan: Plan) -> Markup:
-    budget = ", ".join(f"{value:g} {kind}" for kind, value in plan.budget.model_dump().items())
-    roles = [f"{role}: {model}" for role, model in plan.roles.items()]
     facts = {
-        "model": ", ".join([plan.model, *roles]),
-        "budget a run": budget,
+        "model": ", ".join([plan.model, *(f"{role}: {model}" for role, model in plan.roles.items())]),
+        "budget a run": budget_told(plan),
         "swapped": "; ".join(_swapped(plan)) or "nothing",
         "begun": plan.created.replace("T", " "),
         "machine": plan.machine,
         "versions": ", ".join(f"{name} {number}" for name, number in plan.versions.items()),
     }
     return tag("p", *(tag("span", tag("b", name), f" {text}") for name, text in facts.items()), class_="facts")
+
+
+def budget_told(plan: Plan) -> str:
+    """What a run may spend, in words."""
+    return ", ".join(f"{value:,.12g} {kind}" for kind, value in plan.budget.model_dump(exclude={"priced"}).items())
 
 
 def _swapped(plan: Plan) -> list[str]:

@@ -62,6 +62,7 @@ class Plan(Record):
     data: str
     budget: Budget
     limits: Limits
+    faults: str = ""
     versions: dict[str, str]
     machine: str
     created: str
@@ -88,7 +89,12 @@ def methods_from(names: Sequence[str], swaps: Sequence[str] = ()) -> tuple[Metho
         if name not in chosen:
             raise UnknownName(f"--swap {text}: no method {name!r}; write METHOD:SLOT=OPERATOR for {', '.join(graphs)}")
         chosen[name].append(swap)
-    return tuple(_method(name, graph, chosen[name]) for name, graph in graphs.items())
+    return tuple(method_of(name, graph, chosen[name]) for name, graph in graphs.items())
+
+
+def method_of(name: str, graph: str, swaps: Sequence[str]) -> Method:
+    """A graph with swaps, `SLOT=OPERATOR`, under a name. Raises UnknownName as `methods_from` does."""
+    return Method(name=name, graph=graph, operators=operators_of(build_graph(graph, dict(map(parse_swap, swaps)))))
 
 
 def plan_of(benchmark: str, methods: Sequence[Method], tasks: Sequence[str], context: Context, trials: int = 1) -> Plan:
@@ -104,14 +110,11 @@ def plan_of(benchmark: str, methods: Sequence[Method], tasks: Sequence[str], con
         data=str(shared["data"]),
         budget=context.budget,
         limits=context.limits or Limits(),
+        faults=context.faults,
         versions={**versions(), "python": platform.python_version()},
         machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
-
-
-def _method(name: str, graph: str, swaps: Sequence[str]) -> Method:
-    return Method(name=name, graph=graph, operators=operators_of(build_graph(graph, dict(map(parse_swap, swaps)))))
 
 
 def _named(model: str) -> str:

@@ -24,7 +24,7 @@ class Prompted(Record):
 
 
 class Cost(Record):
-    """What was spent: calls and tokens that were paid, world steps, wall-clock seconds inside nodes."""
+    """What was spent: calls and tokens that were paid, US dollars, world steps, wall-clock seconds inside nodes."""
 
     calls: int
     prompt_tokens: int
@@ -32,6 +32,7 @@ class Cost(Record):
     output_tokens: int
     steps: int
     seconds: float
+    usd: float = 0.0
     roles: dict[str, Prompted]
 
 
@@ -49,7 +50,7 @@ class Row(Cost):
 
 def cost_of(rows: Sequence[Row]) -> Cost:
     """What several runs cost together."""
-    amounts = ("calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps", "seconds")
+    amounts = ("calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps", "seconds", "usd")
     sums = {name: sum(getattr(row, name) for row in rows) for name in amounts}
     return Cost(**sums, roles=merged(row.roles for row in rows))
 
@@ -79,6 +80,7 @@ def row_of(method: str, task: str, trajectory: Trajectory, trial: int = 0) -> Ro
         output_tokens=usage.output_tokens,
         steps=sum(map(steps_of, trajectory.events)),
         seconds=usage.seconds,
+        usd=usage.usd,
         roles=_roles([*trajectory.events, *trajectory.superseded]),
         run=trajectory.header.run_id,
     )

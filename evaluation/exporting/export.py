@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from certigraph.evaluation.finding import has_header, trajectory_files
+from certigraph.evaluation.naming import slug
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.reading import read_trajectory
 from certigraph.state.trajectory import Trajectory
@@ -113,8 +114,8 @@ class _Names:
         self._given = set[str]()
 
     def new(self, text: str, suffix: str) -> str:
-        slug = "".join(c if c.isalnum() or c in "-_" else "-" for c in text)[:120] or "run"
-        numbered = (f"{slug}{'' if n == 1 else f'-{n}'}{suffix}" for n in count(1))
+        short = slug(text, 70, kept="-_") or "run"
+        numbered = (f"{short}{'' if n == 1 else f'-{n}'}{suffix}" for n in count(1))
         name = next(name for name in numbered if name not in self._given)
         self._given.add(name)
         return name

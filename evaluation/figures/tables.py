@@ -1,12 +1,12 @@
 """The numbers behind the figures as CSV."""
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from certigraph.evaluation.figures.best import Row
 from certigraph.evaluation.figures.rewards import Curve
 from certigraph.evaluation.figures.traces import Method
+from certigraph.evaluation.spreadsheets import write_rows
 
 Line = Mapping[str, object]
 
@@ -15,10 +15,8 @@ SERIES = ("method", "model", "task")
 
 def write_csv(path: Path, columns: Sequence[str], lines: Sequence[Line]) -> None:
     """Write a header and one line each; floats with four decimals at most."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({name: _plain(value) for name, value in line.items()} for line in lines)
+    plain = ({name: _plain(value) for name, value in line.items()} for line in lines)
+    write_rows(path, columns, plain, ends="\n")
 
 
 def curve_lines(curves: Sequence[Curve]) -> Iterator[Line]:

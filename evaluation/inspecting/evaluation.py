@@ -9,6 +9,7 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.evaluation.inspecting.intervals import intervals_of, repeated_successes
 from certigraph.evaluation.inspecting.rows import ROW, Row
 from certigraph.evaluation.resampling import Interval
+from certigraph.evaluation.scaling.shared import is_url
 from certigraph.evaluation.statistics import Estimate
 from certigraph.state.endings import INTERRUPTED, Fault
 from certigraph.state.records import Record
@@ -74,7 +75,7 @@ def read_log(log: Path | str) -> "EvalLog":
     """A log of inspect's. Raises Fault where the file is none, or not of one of certigraph's tasks."""
     from inspect_ai.log import read_eval_log
 
-    if not Path(log).is_file():
+    if not is_url(str(log)) and not Path(log).is_file():
         raise Fault("data", f"no log at {log}: give a file that `certigraph eval` wrote, as in --retry runs/NAME.eval")
     try:
         found = read_eval_log(str(log))

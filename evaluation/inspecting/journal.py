@@ -5,6 +5,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from certigraph.evaluation.completing import begun, spoilt
+from certigraph.evaluation.run import run_name
+from certigraph.evaluation.scaling.shared import Shared
+from certigraph.state.records import Task
+
 
 class Cell(NamedTuple):
     """A task's id and which repetition of it."""
@@ -21,34 +26,51 @@ class Journal:
     """
 
     def __init__(self, out: Path | str, name: str) -> None:
-        self._out = Path(out)
-        self._file = self._out / f"{name}.jsonl" if name else None
+        self._shared = Shared(str(out))
+        self._name = f"{name}.jsonl" if name else ""
+
+    def run_of(self, cell: Cell, graph: str, task: Task) -> str:
+        """The name of the cell's run: of the one to take or to go on with, else of one to begin."""
+        folder = self.begun(cell)
+        if folder and not spoilt(folder):
+            return folder.name
+        name = run_name(graph, task)
+        self.note(cell, name)
+        return name
 
     def note(self, cell: Cell, run: str) -> None:
-        """A run has begun for a cell."""
+        """A run is about to begin for a cell."""
         self._runs[cell] = run
-        if self._file:
-            with self._file.open("a", encoding="utf-8") as lines:
+        if self._name:
+            with (self._shared.here / self._name).open("a", encoding="utf-8") as lines:
                 # a line of its own, also after one that a crash tore
                 lines.write("\n" + json.dumps([*cell, run], ensure_ascii=False))
+            self._shared.keep(self._name)
 
     def begun(self, cell: Cell) -> Path | None:
         """The folder of the cell's latest run; None where there is none, or its folder is gone."""
-        folder = self._out / self._runs[cell] if cell in self._runs else None
-        return folder if folder and (folder / "trajectory.jsonl").is_file() else None
+        folder = self._shared.run(self._runs[cell]) if cell in self._runs else None
+        return folder if folder and begun(folder) else None
 
     @cached_property
     def _runs(self) -> dict[Cell, str]:
-        if self._file is None or not self._file.is_file():
+        file = self._shared.file(self._name) if self._name else None
+        if file is None or not file.is_file():
             return {}
-        noted = (_entry(line) for line in self._file.read_text(encoding="utf-8", errors="replace").split("\n"))
+        noted = (_entry(line) for line in file.read_text(encoding="utf-8", errors="replace").split("\n"))
         return dict(filter(None, noted))
 
 
 def _entry(line: str) -> tuple[Cell, str] | None:
-    """One line of the file; None for one that a crash tore, whose run had done nothing yet."""
+    """One line of the file; None for one that a crash tore, whose run had done nothing yet, or that is none of ours."""
     try:
         task, trial, run = json.loads(line)
-    except ValueError:
+    except (ValueError, TypeError, RecursionError):
         return None
-    return Cell(task, trial), run
+    ours = isinstance(task, str) and isinstance(trial, int) and isinstance(run, str)
+    return (Cell(task, trial), run) if ours and _plain(run) else None
+
+
+def _plain(name: str) -> bool:
+    """Whether it names a folder right beside the file, and none elsewhere."""
+    return Path(name).name == name and name not in ("", "..")

@@ -11,8 +11,10 @@ from openai import APIStatusError
 
 from certigraph.adapters.models.chat import FORMS, check_model, is_scripted
 from certigraph.adapters.models.local import ANSWER_TOKENS, local_endpoint, weights
-from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.redact import redact, redacted
 from certigraph.state.endings import Fault, UnknownName
+
+Answered = ModelOutput | tuple[ModelOutput | Exception, ModelCall]
 
 NO_MODEL = "none/none"
 """inspect's own name for a task that asks it for no model."""
@@ -56,13 +58,12 @@ class Endpoint(ModelAPI):
 
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
-    ) -> ModelOutput | tuple[ModelOutput | Exception, ModelCall]:
-        """One request, as inspect's provider for such endpoints makes it; a refusal is logged without the key."""
+    ) -> Answered:
+        """One request, as inspect's provider for such endpoints makes it; it is logged without the key."""
         try:
-            return await self._api.generate(input, tools, tool_choice, config)
+            return _redacted(await self._api.generate(input, tools, tool_choice, config))
         except APIStatusError as error:
-            error.message = redact(str(error))
-            error.args, error.body = (error.message,), None
+            _mask_error(error)
             raise
 
     def should_retry(self, ex: Exception) -> Any:
@@ -82,6 +83,23 @@ class Endpoint(ModelAPI):
 def certigraph() -> type[ModelAPI]:
     """The provider, registered under certigraph's name."""
     return Endpoint
+
+
+def _redacted(answered: Answered) -> Answered:
+    """What inspect writes into its log: an answer or an error, and the request with what came back."""
+    if isinstance(answered, ModelOutput):
+        return redacted(answered)
+    said, call = answered
+    safe = redacted(call)
+    call.request, call.response = safe.request, safe.response  # in place: inspect's event holds the call already
+    if isinstance(said, APIStatusError):
+        _mask_error(said)
+    return (redacted(said) if isinstance(said, ModelOutput) else said), call
+
+
+def _mask_error(error: APIStatusError) -> None:
+    error.message = redact(str(error))
+    error.args, error.body = (error.message,), None
 
 
 def _inspect_name(name: str) -> str:

@@ -41,6 +41,7 @@ def task_of(benchmark: str) -> Callable[..., Task]:
         cache: str = "",
         out: str = "runs",
         journal: str = "",
+        fail_on: int = 0,
         **swaps: OneOrMore,
     ) -> Task:
         """A graph on a benchmark.
@@ -59,6 +60,7 @@ def task_of(benchmark: str) -> Callable[..., Task]:
             cache: folder that keeps the replies of models, so that a question is paid once.
             out: the folder in which every run gets a folder of its own.
             journal: name of the file in `out` by which a retry after a crash finds every run again.
+            fail_on: failed runs after which no more are begun; 0: any number may fail.
             **swaps: operators by slot: `validate="capped:depth=1"`.
         """
         name = f"{benchmark}:{config}" if config else benchmark
@@ -79,6 +81,7 @@ def task_of(benchmark: str) -> Callable[..., Task]:
                 cache=cache,
                 out=out,
                 journal=journal,
+                fail_on=fail_on,
             ),
             scorer=verdict(),
             metrics=[official(name, data)],

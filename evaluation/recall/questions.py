@@ -1,13 +1,12 @@
 """Multi-hop questions with their evidence, and what one would ask hop by hop if every bridge entity were known."""
 
-import gzip
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from certigraph.adapters.retrieval.rows import question_paragraphs
+from certigraph.adapters.rows import read_rows
 from certigraph.state.endings import Fault
 
 FILES = {
@@ -36,16 +35,16 @@ class Asked(NamedTuple):
 def read_questions(path: Path) -> list[Asked]:
     """The questions of a file. Raises Fault where it is missing, or a row has another layout or no support."""
     try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            return [_asked(json.loads(line), f"{path}:{number}") for number, line in enumerate(file, 1)]
-    except (OSError, EOFError, ValueError) as error:
-        raise Fault("data", f"no questions in {path} ({error!r}): set CERTIGRAPH_DATA to the folder above") from error
+        rows = list(read_rows(path))
+    except Fault as fault:
+        raise Fault("data", f"no questions in {path} ({fault}): set CERTIGRAPH_DATA to the folder above") from fault
+    return [_asked(row.value, row.where) for row in rows]
 
 
 def _asked(row: dict[str, Any], place: str) -> Asked:
     try:
         asked = _musique(row) if "question_decomposition" in row else _hotpotqa(row)
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise Fault("data", f"{place}: not a question of HotpotQA or MuSiQue ({error!r})") from error
     if not asked.gold:
         raise Fault("data", f"{place}: question {asked.id!r} has no supporting paragraph, so no recall: leave it out")

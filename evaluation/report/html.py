@@ -1,7 +1,10 @@
 """Writing HTML by function calls: what is not marked as markup is text and gets escaped."""
 
 import html
+import re
 from collections.abc import Iterable
+
+STEERING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class Markup(str):
@@ -29,8 +32,11 @@ def joined(*inside: str) -> Markup:
 
 
 def escaped(text: str) -> Markup:
-    """Markup as it is, anything else made harmless, also inside a quoted attribute."""
-    return text if isinstance(text, Markup) else Markup(html.escape(text))
+    """Markup as it is, anything else made harmless, also inside a quoted attribute.
+
+    Characters that turn the direction of what follows, or steer a terminal, are shown as one that stands for itself.
+    """
+    return text if isinstance(text, Markup) else Markup(html.escape(STEERING.sub("\ufffd", text)))
 
 
 def shortened(text: str, most: int) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from string import Template
 
+from certigraph.evaluation.naming import refuse_links
 from certigraph.evaluation.report.episode_style import EPISODE_STYLE
 from certigraph.evaluation.report.finding_style import FINDING_STYLE
 from certigraph.evaluation.report.graded import is_own
@@ -42,6 +43,7 @@ ANSWERED: Endings = {
 
 def write_report(trajectory: Trajectory, path: Path) -> Path:
     """Write the page and return its path. Finished, interrupted and still running runs all have one."""
+    refuse_links(path)
     header = trajectory.header
     title = joined(f"{header.graph} · {header.task.benchmark} {header.task.id}")
     page = Template(PAGE).substitute(title=title, style=LOOKS, body=_body(trajectory))

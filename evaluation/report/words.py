@@ -1,9 +1,9 @@
 """Findings and forced passes in words: the same in reports, live views, and on the command line."""
 
-import json
 
 from pydantic import JsonValue
 
+from certigraph.state.json_text import json_value
 from certigraph.state.records import Finding
 
 PASSED = "passed, uncertified"
@@ -38,7 +38,7 @@ def answer_texts(answer: JsonValue) -> list[str]:
     if answer is None:
         return []
     try:
-        several = json.loads(str(answer))
+        several = json_value(str(answer))
     except ValueError:
         several = None
     listed = isinstance(several, list) and all(isinstance(one, str) for one in several)

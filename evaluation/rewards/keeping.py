@@ -10,9 +10,10 @@ from pydantic import BaseModel, Field, ValidationError
 
 from certigraph.adapters.caching import whole_file
 from certigraph.adapters.rewardprediction.rows import Pair
-from certigraph.adapters.rows import checked, read_rows
+from certigraph.adapters.rows import MOST_SETTINGS, checked, file_bytes, read_rows
 from certigraph.evaluation.rewards.attempts import Dropped
 from certigraph.state.endings import Fault
+from certigraph.state.json_text import json_value
 from certigraph.state.records import Record
 
 M = TypeVar("M", bound=BaseModel)
@@ -77,7 +78,7 @@ def read_counts(folder: Path) -> dict[str, Count]:
     if not path.is_file():
         return {}
     try:
-        found = [Count.model_validate(one) for one in json.loads(path.read_bytes())]
+        found = [Count.model_validate(one) for one in json_value(file_bytes(path, MOST_SETTINGS))]
     except (ValueError, TypeError, ValidationError) as error:
         raise Fault("data", f"{path} is no list of counts: delete it, and build again in that folder") from error
     return {count.domain: count for count in found}

@@ -10,6 +10,7 @@ from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.comparing.drawing import STYLE, written
 from certigraph.evaluation.comparing.plan import Plan
 from certigraph.evaluation.report.html import Markup
+from certigraph.evaluation.spreadsheets import inert
 from certigraph.evaluation.studying.drawing import FIGURES
 from certigraph.evaluation.studying.frames import Frames, frames_of
 from certigraph.evaluation.studying.page import page_of
@@ -37,7 +38,7 @@ def report(plan: Plan, folder: Path, benchmark: Benchmark) -> Study:
     study = Study(frames, tables_of(frames))
     for name, frame in {**frames._asdict(), **study.tables}.items():
         with whole_file(folder / f"{name}.csv") as draft:
-            frame.to_csv(draft, index=False)
+            frame.map(inert).to_csv(draft, index=False)
     with whole_file(folder / PAGE) as draft:
         page = page_of(plan, study.tables, _drawings(study.tables, folder), len(frames.episodes))
         draft.write_text(page, encoding="utf-8")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from certigraph.evaluation.run import arun as arun
     from certigraph.evaluation.run import resume as resume
     from certigraph.evaluation.run import run as run
+    from certigraph.evaluation.sweeping.sweep import sweep as sweep
     from certigraph.nodes.extract import freeform as freeform
     from certigraph.nodes.extract import structured as structured
     from certigraph.nodes.gate import exhaustion_gate as exhaustion_gate
@@ -59,6 +60,7 @@ _PUBLIC = {
     "evaluation.report.report": ("write_report",),
     "evaluation.result": ("Result",),
     "evaluation.run": ("aresume", "arun", "resume", "run"),
+    "evaluation.sweeping.sweep": ("sweep",),
     "nodes.extract": ("freeform", "structured"),
     "nodes.gate": ("exhaustion_gate", "smooth_gate"),
     "nodes.replan": ("give_up",),

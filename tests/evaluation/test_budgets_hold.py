@@ -23,6 +23,9 @@ ENDLESS = Limits(
 FEW = 5
 """Fewer calls than any of the papers' loops needs for this task, with a model that is always right."""
 
+LOADING = ("mcts", "react_reward")
+"""Graphs that load an encoder, or imagine much."""
+
 
 class Looping(ScriptedChat):
     """Says the least for ever, or what the expert would: 100 tokens read, 10 written, `pause` seconds a call."""
@@ -62,7 +65,7 @@ def looped(out: Path, graph: str = "react", pause: float = 0.0, limits: Limits =
 
 
 @pytest.mark.parametrize(
-    "graph", [pytest.param(g, marks=pytest.mark.slow if g == "mcts" else ()) for g in sorted(GRAPHS)]
+    "graph", [pytest.param(g, marks=pytest.mark.slow if g in LOADING else ()) for g in sorted(GRAPHS)]
 )
 def test_no_graph_makes_more_calls_than_it_was_granted(tmp_path: Path, graph: str) -> None:
     stopped = looped(tmp_path, graph, calls=FEW)

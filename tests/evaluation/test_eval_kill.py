@@ -134,7 +134,7 @@ def test_the_journal_survives_a_torn_line(tmp_path: Path):
     journal = Journal(tmp_path, "journal")
     for run in ("run-a", "run-b"):
         (tmp_path / run).mkdir()
-        (tmp_path / run / "trajectory.jsonl").touch()
+        (tmp_path / run / "trajectory.jsonl").write_text("{}\n")
     journal.note(Cell("4-0", 0), "run-a")
     with (tmp_path / "journal.jsonl").open("a") as file:
         file.write('\n["4-0", 1, "ru')
@@ -144,6 +144,14 @@ def test_the_journal_survives_a_torn_line(tmp_path: Path):
     last = Journal(tmp_path, "journal")
     assert last.begun(Cell("4-0", 0)) == tmp_path / "run-a"
     assert last.begun(Cell("4-0", 1)) == tmp_path / "run-b"
+
+
+def test_a_journal_names_runs_beside_it_and_none_elsewhere(tmp_path: Path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "trajectory.jsonl").write_text("{}\n")
+    for line in ('["4-0", 0, ".."]', f'["4-0", 0, "{tmp_path}"]', '["4-0", 0, "../x"]', '["4-0", 0, 7]', "7", '["4-0"]'):
+        (tmp_path / "runs" / "journal.jsonl").write_text(line)
+        assert Journal(tmp_path / "runs", "journal").begun(Cell("4-0", 0)) is None
 
 
 def test_a_retry_from_another_folder_finds_the_runs_beside_their_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

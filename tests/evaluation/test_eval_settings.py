@@ -15,6 +15,7 @@ import inspect_ai
 from inspect_ai.log import read_eval_log
 
 from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
@@ -37,6 +38,21 @@ from certigraph.nodes.validate import validate
 async def touchy(state, runtime):
     if state["task"].id == "3-1" and not Path({flag!r}).exists():
         raise ZeroDivisionError("touchy")
+    return await validate(state, runtime)
+"""
+
+
+CUT = """
+from pathlib import Path
+from certigraph.nodes.validate import validate
+from certigraph.state.endings import Fault
+
+seen = []
+
+async def cut(state, runtime):
+    seen.append(state["task"].id)
+    if state["task"].id == "3-1" and seen.count("3-1") == 2 and not Path({flag!r}).exists():
+        raise Fault({boundary!r}, "away")
     return await validate(state, runtime)
 """
 
@@ -163,6 +179,10 @@ def test_a_cache_answers_under_inspect_too_and_knows_the_model_behind_the_bridge
         ({"budget": ["calls"]}, "KEY=VALUE"),
         ({"roles": ["boss=local"]}, "known: planner"),
         ({"roles": ["planner=gpt"]}, "openai:NAME"),
+        ({"fail_on": 0}, "--fail-on 0: a number of runs"),
+        ({"workers": 2}, "--ray local"),
+        ({"ray": "local", "model": "anthropic/claude"}, "--ray asks models from its workers"),
+        ({"ray": "local", "roles": ["planner=anthropic/claude"]}, "--ray asks models from its workers"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_before_anything_runs(arguments: dict[str, Any], told: str, tmp_path: Path):
@@ -186,6 +206,41 @@ def test_a_retry_runs_only_what_failed_and_gives_the_whole_table(tmp_path: Path,
     assert kept < {row.run for row in again.rows}
     assert len(list(out.glob("*/trajectory.jsonl"))) == 4
     sys.modules.pop("touchy_retry", None)
+
+
+@pytest.mark.parametrize(("boundary", "goes_on"), [("model", 1), ("data", 1), ("environment", 0), ("operator", 0)])
+def test_a_run_that_lacked_its_model_or_data_goes_on_with_what_it_had_certified(
+    boundary: str, goes_on: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    flag, out = tmp_path / "back", tmp_path / "runs"
+    (tmp_path / f"cut_{boundary}.py").write_text(CUT.format(flag=str(flag), boundary=boundary))
+    monkeypatch.syspath_prepend(tmp_path)
+    done = evaluate("sdp", "blocksworld", limit=3, swaps=[f"validate=cut_{boundary}:cut"], out=out)
+    [failed] = done.failed
+    assert (failed.id, failed.ending, failed.certified) == ("3-1", f"error:{boundary}", 1)
+    flag.touch()
+    again = evaluate_retry(done.log)
+    [finished] = [row for row in again.rows if row.id == "3-1"]
+    assert again.endings == {"goal": 3}
+    assert (finished.run == failed.run) == bool(goes_on)
+    assert len(list(out.glob("*/trajectory.jsonl"))) == 4 - goes_on
+    nodes = Counter(event.node for event in read_trajectory(out / finished.run).events)
+    assert nodes["act"] == finished.steps
+
+
+@pytest.mark.parametrize(("fail_on", "begun"), [(2, 2), (0.5, 3), (7, 6), (None, 6)])
+def test_an_evaluation_begins_no_more_runs_where_too_many_failed(
+    fail_on: float | None, begun: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(BlocksWorld, "open", lambda *_: (_ for _ in ()).throw(Fault("environment", "no world")))
+    done = evaluate("sdp", "blocksworld", limit=3, trials=2, fail_on=fail_on, max_samples=1, out=tmp_path)
+    left_out = {"interrupted": 6 - begun} if begun < 6 else {}
+    assert done.endings == {"error:environment": begun, **left_out}
+    assert len(list(tmp_path.glob("*/trajectory.jsonl"))) == begun
+    told = {row.footer.message for row in done.failed if row.ending == "interrupted"}
+    assert told == ({f"not begun: {begun} runs have failed"} if left_out else set())
+    monkeypatch.undo()
+    assert evaluate_retry(done.log).endings == {"goal": 6}
 
 
 @pytest.mark.parametrize(("content", "told"), [(None, "no log at"), ("{}", "is no log of inspect's")])

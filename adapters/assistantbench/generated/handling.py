@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from certigraph.adapters.assistantbench.generated.layout import STUB, html
 from certigraph.adapters.assistantbench.generated.pages import Treatment, WebPage
-from certigraph.adapters.assistantbench.generated.search import Searching
+from certigraph.adapters.assistantbench.generated.search import Engine, Searching
 from certigraph.adapters.assistantbench.generated.traps import ATTACKER, PDF, huge
 
 if TYPE_CHECKING:
@@ -91,9 +91,16 @@ class Handler(BaseHTTPRequestHandler):
         elif self.web.searching is Searching.SPENT:
             self._send(400, JSON, json.dumps(SPENT))
         else:
+            self._found(engine, body)
+
+    def _found(self, engine: Engine, body: bytes) -> None:
+        try:
             asked = json.loads(body)
             answer = json.dumps(engine.answer(str(asked["q"]), int(asked.get("num", 10))))
-            self._send(200, JSON, answer[: len(answer) // 2] if self.web.searching is Searching.MALFORMED else answer)
+        except (ValueError, LookupError, TypeError, AttributeError):  # no query, or one that was cut off as too long
+            self._send(400, JSON, '{"message": "no query"}')
+            return
+        self._send(200, JSON, answer[: len(answer) // 2] if self.web.searching is Searching.MALFORMED else answer)
 
     def _send(self, status: int, kind: str, content: str | bytes, location: str = "") -> None:
         body = content.encode() if isinstance(content, str) else content

@@ -2,7 +2,9 @@
 
 import ast
 import csv
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -102,7 +104,7 @@ def read_queries(path: Path) -> list[Query]:
 
 def _csv_rows(path: Path) -> Iterator[Row]:
     csv.field_size_limit(LARGEST_CELL)
-    with open_text(path) as file:
+    with open_text(path) as file, _as_published(path):
         reader = csv.DictReader(file)
         for idx, cells in enumerate(reader, start=1):
             where = f"{path}:{reader.line_num}"
@@ -111,9 +113,17 @@ def _csv_rows(path: Path) -> Iterator[Row]:
             yield Row(where, {"idx": idx} | row | literals)
 
 
+@contextmanager
+def _as_published(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
+        raise Fault("data", f"{path} cannot be read ({error}): put the public CSV there whole") from error
+
+
 def _literal(cell: str | None, column: str, where: str) -> object:
     try:
         return ast.literal_eval(cell or "")
-    except (ValueError, SyntaxError) as error:
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
         message = f"{where}: {column}: not a Python literal, got {(cell or '')[:80]!r}: quote it as in the public CSV"
         raise Fault("data", message) from error

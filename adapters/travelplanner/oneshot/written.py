@@ -12,7 +12,7 @@ from certigraph.adapters.travelplanner.official.plans import Day
 COST, DELIVER = "cost", "deliver"
 """The two things that can be done with a plan: have it added up, or hand it in, which ends the episode."""
 
-ACTION = re.compile(rf"^\W*action\W+({COST}|{DELIVER})\b", re.IGNORECASE | re.MULTILINE)
+ACTION = re.compile(rf"^\W{{0,20}}action\W{{1,20}}({COST}|{DELIVER})\b", re.IGNORECASE | re.MULTILINE)
 THOUGHT = re.compile(r"^\W*thought\s*:\s*", re.IGNORECASE)
 PLAN = re.compile(r"\[\s*\{")
 

@@ -18,6 +18,7 @@ from certigraph.cli.looking import anatomy_command, export_command, figures_comm
 from certigraph.cli.measuring import bench_command, eval_command, score_command
 from certigraph.cli.running import report_command, resume_command, run_command
 from certigraph.cli.studying import study_app
+from certigraph.cli.sweeping import sweep_command
 from certigraph.state.endings import Fault, Interrupted, UnknownName
 
 __all__ = ["app", "main"]
@@ -29,6 +30,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "eval": eval_command,
     "compare": compare_command,
     "ablate": ablate_command,
+    "sweep": sweep_command,
     "index": index_command,
     "score": score_command,
     "judge": judge_command,

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from certigraph.cli.answered import closing_fields, print_closing
 from certigraph.evaluation.asking import closing_of
+from certigraph.evaluation.live.text import harmless
 from certigraph.evaluation.report.graded import is_own
 from certigraph.evaluation.report.report import write_report
 from certigraph.evaluation.report.task_graph import read_task_graph
@@ -25,9 +26,9 @@ def finish(result: Result, *, as_json: bool) -> None:
     else:
         console = Console(highlight=False, soft_wrap=True)
         if result.message:
-            console.print(result.message, markup=False)
+            console.print(harmless(result.message), markup=False)
         if result.findings and not is_own(result.trajectory.header):
-            console.print(f"question: {result.trajectory.header.task.goal}", markup=False)
+            console.print(harmless(f"question: {result.trajectory.header.task.goal}"), markup=False)
         if is_own(result.trajectory.header) or result.findings:
             print_closing(closing_of(result))
         console.print(f"report: {report}", style="dim", markup=False)

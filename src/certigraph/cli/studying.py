@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from certigraph.adapters.caching import expanded
 from certigraph.cli.comparing import AtOnce, Limit, ReportOnly
 from certigraph.cli.options import AsJson, Budgets, Cache, Data, Model, Roles, Split, Tasks
 from certigraph.evaluation.extras import TABLES, equipped
@@ -104,4 +105,4 @@ def _root(data: str | None) -> Path:
     given = data or os.environ.get("CERTIGRAPH_DATA")
     if not given:
         raise Fault("data", "the study needs hotpotqa/ and musique/: name their folder by --data or CERTIGRAPH_DATA")
-    return Path(given).expanduser()
+    return expanded(given)

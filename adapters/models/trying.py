@@ -1,0 +1,145 @@
+"""One question until it is answered: bad answers are shown back, passing failures waited out, every try is counted."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from pydantic import ValidationError
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.chat import model_label
+from certigraph.adapters.models.endpoint import Reply, send, written
+from certigraph.adapters.models.failures import SHOWN, PassingFault
+from certigraph.adapters.models.meter import Call, current_meter
+from certigraph.adapters.models.minds import model_for
+from certigraph.adapters.models.parsing import ParseError
+from certigraph.adapters.models.price_table import Price, cached_tokens
+from certigraph.adapters.models.prices import price_of, usd
+from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.reply_cache import Kept, kept
+from certigraph.adapters.models.schemas import Schema
+from certigraph.state.endings import Fault, Stopped
+
+A = TypeVar("A")
+
+TRIES = 3
+
+PAUSES = (0.5, 5.0)
+"""Seconds before a request is repeated whose endpoint failed in passing, where it asks for no others."""
+
+LAST_TRY_SHOWN = 2_000
+"""Characters of a failed answer that the model sees again."""
+
+
+class Form(NamedTuple, Generic[A]):
+    """The form of an answer: its schema, None for prose, and how its text is read."""
+
+    name: str
+    schema: Schema | None
+    read: Callable[[str], A]
+    settings: Mapping[str, float] = {}
+    """How the model is to answer where that is not its own way: `max_tokens`, `temperature`."""
+
+    @property
+    def key(self) -> str:
+        """What tells it from other forms in the cache of replies."""
+        return ":".join([self.name, *(f"{name}={value}" for name, value in self.settings.items())])
+
+
+class _UnusableError(Exception):
+    """An answer came, and it is not of the form."""
+
+    def __init__(self, text: str, reason: str) -> None:
+        self.text, self.reason = text, reason
+        super().__init__(f"{reason}; it said {text[:SHOWN]!r}")
+
+
+async def answered(question: list[BaseMessage], form: Form[A], role: str, context: Context) -> A:
+    """The answer of a role's model, read by its form.
+
+    Raises:
+        LimitReached: the run's budget has no room for another call.
+        Fault: the endpoint failed, or no answer in three tries was of the form.
+    """
+    model = await model_for(role, context)
+    failed = None
+    for _ in range(TRIES):
+        try:
+            messages = [*question, *_correction(form, failed)]
+            place = kept(context, model, messages, form.key, form.schema)
+            return await _patiently(model, messages, form, role, place)
+        except _UnusableError as error:
+            failed = error
+    raise Fault("model", redact(f"{model_label(model)} gave no {form.name} in {TRIES} tries: {failed}"))
+
+
+async def _patiently(model: BaseChatModel, messages: list[BaseMessage], form: Form[A], role: str, place: Kept) -> A:
+    """One try; a request that its endpoint failed in passing is repeated, each time as a call of the budget."""
+    for pause in PAUSES:
+        try:
+            return await _try(model, messages, form, role, place)
+        except PassingFault as passing:
+            async with current_meter().within_seconds():
+                await asyncio.sleep(passing.wait or pause)
+    return await _try(model, messages, form, role, place)
+
+
+async def _try(model: BaseChatModel, messages: list[BaseMessage], form: Form[A], role: str, place: Kept) -> A:
+    meter, price = current_meter(), price_of(model)
+    call = Call(role=role, model=model_label(model), schema_name=form.name)
+    with meter.calling(model_label(model), price):
+        try:
+            async with meter.within_seconds():
+                reply = await place.find() or await send(model, messages, form.name, form.schema, form.settings)
+        except (Stopped, asyncio.CancelledError) as lost:
+            meter.charge(call.model_copy(update={"failure": str(lost) or "cancelled"}))
+            raise
+    reply = reply._replace(text=redact(reply.text))  # what a model says goes into state, stores and caches
+    try:
+        answer = _read(form, reply)
+    except (ParseError, ValidationError) as error:
+        unusable = _UnusableError(reply.text, _brief(error))
+        meter.charge(_billed(call, price, reply, str(unusable)))
+        raise unusable from error
+    meter.charge(_billed(call, price, reply))
+    await place.keep(reply)
+    return answer
+
+
+def _read(form: Form[A], reply: Reply) -> A:
+    if reply.cut and form.schema is not None:
+        raise ParseError(f"the endpoint ended the answer early ({reply.cut})")
+    return form.read(reply.text)
+
+
+def _billed(call: Call, price: Price | None, reply: Reply, failure: str = "") -> Call:
+    return call.model_copy(
+        update={
+            "input_tokens": reply.usage["input_tokens"],
+            "output_tokens": reply.usage["output_tokens"],
+            "cached_tokens": cached_tokens(reply.usage),
+            "usd": usd(price, reply.usage),
+            "seconds": reply.seconds,
+            "failure": failure,
+            "cached": reply.cached,
+        }
+    )
+
+
+def _correction(form: Form[A], failed: _UnusableError | None) -> list[BaseMessage]:
+    """The last failed try and what is wrong with it; earlier ones would only be imitated."""
+    if failed is None or form.schema is None:
+        return []
+    note = f"That answer cannot be used: {failed.reason}.\n{written(form.schema)}"
+    return [AIMessage(failed.text[:LAST_TRY_SHOWN]), HumanMessage(note)]
+
+
+def _brief(error: ParseError | ValidationError) -> str:
+    if isinstance(error, ParseError):
+        return str(error)[:SHOWN]
+    parts = (
+        f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False, include_input=False)
+    )
+    return "; ".join(parts)[:SHOWN]

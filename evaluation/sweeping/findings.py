@@ -1,0 +1,92 @@
+"""Everything that a sweep's runs say so far, benchmark by benchmark; the report of each comparison is written too."""
+
+import os
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from certigraph.evaluation.comparing.cells import recorded
+from certigraph.evaluation.comparing.report import PAGE, report
+from certigraph.evaluation.comparing.summary import Comparison, Summary
+from certigraph.evaluation.sweeping.driving import Arm, Prepared
+from certigraph.evaluation.sweeping.effects import Effect, adjusted, effects_of
+from certigraph.evaluation.sweeping.purse import Purse, Spending
+
+
+class Found(NamedTuple):
+    """One benchmark: its comparison so far, the number of its runs, and its page as seen from the sweep's."""
+
+    title: str
+    comparison: Comparison
+    runs: int
+    page: str
+    folders: dict[str, str]
+    """Run -> its folder, as seen from the sweep's."""
+
+    @property
+    def left(self) -> int:
+        """Runs without an ending."""
+        return self.runs - len(self.comparison.rows)
+
+
+class SweepFindings(NamedTuple):
+    """The benchmarks, what exchanged operators change, what was spent, and what is not there.
+
+    `left_out`: combinations that are none. `stopped`: why runs are left; `spent` is of all runs, failed ones included.
+    """
+
+    model: str
+    methods: tuple[str, ...]
+    found: tuple[Found, ...]
+    effects: tuple[Effect, ...]
+    left_out: tuple[str, ...]
+    stopped: tuple[str, ...]
+    spent: Spending
+    out: Path
+
+    @property
+    def left(self) -> int:
+        """Runs without an ending: while there are any, the figures are over part of the tasks."""
+        return sum(found.left for found in self.found)
+
+    def of(self, method: str) -> list[Summary]:
+        """A method's figures, one a benchmark."""
+        return [summary for one in self.found for summary in one.comparison.methods if summary.method == method]
+
+
+def findings_of(given: Prepared, stopped: Sequence[str] = ()) -> SweepFindings:
+    """What a sweep has come to so far; writes the report of every comparison."""
+    purse = Purse(given.sweep.most, ())
+    found = [_found(given, arm, purse) for arm in given.arms]
+    effects = [
+        effects_of(arm.title, arm.order.plan, one.comparison.rows) for arm, one in zip(given.arms, found, strict=True)
+    ]
+    plan = given.arms[0].order.plan
+    return SweepFindings(
+        model=plan.outline.model,
+        methods=tuple(method.name for method in plan.methods),
+        found=tuple(found),
+        effects=tuple(adjusted(list(chain.from_iterable(effects)))),
+        left_out=given.left_out,
+        stopped=tuple(stopped),
+        spent=purse.spent(),
+        out=given.out,
+    )
+
+
+def _found(given: Prepared, arm: Arm, purse: Purse) -> Found:
+    comparison = report(arm.order.plan, arm.folder).comparison
+    page = os.path.relpath(arm.folder / PAGE, given.out)
+    return Found(arm.title, comparison, len(arm.cells), page, _folders(given, arm, purse))
+
+
+def _folders(given: Prepared, arm: Arm, purse: Purse) -> dict[str, str]:
+    """Where each run is kept; what it spent goes into the purse."""
+    folders: dict[str, str] = {}
+    for cell in arm.cells:
+        if trajectory := recorded(cell):
+            purse.note(cell, trajectory)
+            run = trajectory.header.run_id
+            folders[run] = os.path.relpath(cell.folder / run, given.out)
+    return folders

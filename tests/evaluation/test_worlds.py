@@ -1,0 +1,58 @@
+"""The worlds of runs: hundreds at once leave each other's open, and all are closed when their run is over."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from langgraph.runtime import Runtime
+
+from certigraph.adapters import episodes
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld
+from certigraph.adapters.blocksworld.world import BlocksWorldEnvironment
+from certigraph.adapters.context import Context
+from certigraph.adapters.episodes import EPISODES, live_episode
+from certigraph.evaluation.run import arun
+from certigraph.evaluation.worlds import own_worlds
+from certigraph.state.records import Task
+
+
+class Counting(BlocksWorld):
+    """BlocksWorld that counts the worlds it opens and those that are closed; a model is asked between two steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened = self.closed = 0
+
+    def open(self, task: Task) -> BlocksWorldEnvironment:
+        self.opened += 1
+        world = super().open(task)
+        world.close = self._close  # type: ignore[method-assign]
+        return world
+
+    def _close(self) -> None:
+        self.closed += 1
+
+
+def test_runs_at_once_open_one_world_each_however_few_are_left_open_for_others(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(episodes, "MOST_EPISODES", 1)
+    benchmark = Counting()
+
+    async def together() -> None:
+        await asyncio.gather(*(arun("react", benchmark, f"3-{n}", out=tmp_path) for n in range(3)))
+
+    asyncio.run(together())
+    assert (benchmark.opened, benchmark.closed) == (3, 3)
+
+
+def test_worlds_are_closed_also_where_their_run_fails():
+    benchmark = Counting()
+
+    async def failing() -> None:
+        async with own_worlds():
+            live_episode("fails:a", benchmark.task("3-0"), [], Runtime(context=Context(benchmark=benchmark)))
+            raise RuntimeError("on the way")
+
+    with pytest.raises(RuntimeError, match="on the way"):
+        asyncio.run(failing())
+    assert (benchmark.opened, benchmark.closed) == (1, 1)
+    assert "fails:a" not in EPISODES

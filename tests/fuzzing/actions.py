@@ -1,0 +1,101 @@
+"""Worlds that are told what to do in a model's words: whatever these are, the world answers."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from fuzzing.target import Target, of_text, of_texts, several
+
+from certigraph.adapters.benchmarks import _load
+from certigraph.adapters.blocksworld.reading import conditions_in, goal_in, state_in
+from certigraph.adapters.blocksworld.wording import parse_action
+from certigraph.adapters.research.memory import Memory
+from certigraph.adapters.scienceworld.draft import draft
+from certigraph.adapters.scienceworld.replies import choose
+from certigraph.adapters.scienceworld.wording import names, read
+from certigraph.adapters.swe_qa import tools
+from certigraph.adapters.swe_qa.chunks import RepositoryLibrary
+from certigraph.adapters.swe_qa.generated import write_repository
+from certigraph.adapters.swe_qa.repository import Repository
+from certigraph.adapters.swe_qa.symbols import symbols
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Action
+from certigraph.state.searching import asked_for
+
+WORLDS = {
+    "blocksworld": (b"pick up the red block", b"(stack red blue)"),
+    "hotpotqa": (b"search[who]", b"claim[a: b (c)]", b"finish[yes]"),
+    "hotpotqa:interactive": (b"search[A film]", b"lookup[who]", b"finish[yes]"),
+    "locomo": (b"search[dog]", b"finish[a dog]"),
+    "musique": (b"search[river]", b"finish[Rhine]"),
+    "rewardprediction": (b"[[0, 0.5, 1]]",),
+    "swe_qa": (b"search[router]", b"find[*.py]", b"grep[def send]", b"read[README.md:1-9]", b"symbols[Router]"),
+    "travelplanner": (b"book a flight",),
+    "travelplanner:tools": (b"FlightSearch[A, B, 2022-03-15]", b"NotebookWrite[x]", b"deliver[[]]"),
+    "web": (b"search[gym]", b"open[https://example.org]", b"finish[none]"),
+    "webshop": (b"search[red shoes]", b"click[Buy Now]"),
+}
+"""Without data: each has a generated one."""
+
+
+@cache
+def _world(name: str) -> Any:
+    plain, _, config = name.partition(":")
+    benchmark = _load(plain, config, None)
+    return benchmark.open(benchmark.tasks()[0])
+
+
+def _told(name: str) -> Callable[[str], Any]:
+    def told(text: str) -> Any:
+        world = _world(name)
+        world.reset()
+        return world.step(Action(text=text)), world.view()
+
+    return told
+
+
+@cache
+def _repository() -> Repository:
+    return Repository(write_repository(Path(mkdtemp(prefix="fuzzing-"))))
+
+
+def _blocks(text: str) -> object:
+    return parse_action(text), state_in(text), goal_in(text), conditions_in(text)
+
+
+def _looked(text: str) -> object:
+    repository = _repository()
+    return (
+        tools.find(repository, text),
+        tools.grep(repository, text),
+        tools.read(repository, text),
+        symbols(repository, text),
+    )
+
+
+TARGETS = (
+    *(Target(f"act.{name}", of_text(_told(name)), (), seeds) for name, seeds in WORLDS.items()),
+    Target(
+        "act.blocks", of_text(_blocks), (), (b"As observed, the red block is clear. My goal is that the a is on b.",)
+    ),
+    Target("act.code", of_text(_looked), (), (b"router.py:3-9", b"*.py", b"Router.depot_for", b"def ")),
+    Target(
+        "act.lines", of_text(lambda t: RepositoryLibrary(_repository()).passage(t)), (UnknownName,), (b"README.md:1-3",)
+    ),
+    Target(
+        "act.choice", of_texts(lambda a, *o: choose(a, o), 3), (), (several("1", "a", "b"), several("the a one", "a"))
+    ),
+    Target(
+        "act.conditions",
+        of_texts(lambda a, b: (read(a), draft(a), names(a, b)), 2),
+        (),
+        (
+            several("the water is in the cup", "cup"),
+            several("First, focus on the seed. Then, move it to the red box.", ""),
+        ),
+    ),
+    Target("act.asked_for", of_text(lambda t: asked_for(Action(text=t))), (), (b"search[ x ]",)),
+    Target("act.memory", of_text(lambda t: Memory(t).listed()), (), (b"see https://example.org/a, and http://b.org.",)),
+)

@@ -1,0 +1,119 @@
+"""Readers of what models write: JSON of an asked form, task graphs, plans, notes, and answers."""
+
+import json
+from typing import Any
+
+from fuzzing.target import Target, of_text, of_texts, several
+from pydantic import BaseModel, ValidationError
+
+from certigraph.adapters.hotpotqa.scoring import answer_scores
+from certigraph.adapters.locomo.scoring import abstains, stemmed_f1
+from certigraph.adapters.matching import ranked
+from certigraph.adapters.models.parsing import ParseError, parse
+from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.schemas import schema_of
+from certigraph.adapters.prompting import quoted, unquoted
+from certigraph.adapters.research.forms import Decomposition, Found, Tools
+from certigraph.adapters.research.scoring import score
+from certigraph.adapters.research.tooling import as_text
+from certigraph.adapters.travelplanner.oneshot.written import MalformedPlanError, read_plan, read_turn
+from certigraph.evaluation.report.words import answer_texts
+from certigraph.nodes.dag_forms import nodes_of
+from certigraph.nodes.decompose import Subtasks
+from certigraph.nodes.extract import Findings
+from certigraph.nodes.factor_forms import Objects, merged
+from certigraph.nodes.reorganise import noted
+from certigraph.nodes.validate import Holds
+from certigraph.state.dag import Dag
+from certigraph.state.factored import FactoredState
+from certigraph.state.mending import flaws, mended
+
+ANSWER = b'{"reason": "it is", "holds": 1}'
+STEPS = b'{"steps": [{"kind": "collect", "goal": "List the gyms."}]}'
+NODES = b'{"nodes": [{"id": "n1", "task": "go", "needs": []}, {"id": "n2", "task": "come", "needs": ["n1"]}]}'
+FACTS = b'{"facts": [{"fact": "A is B", "source": "A"}], "resolved": [], "questions": ["who?"]}'
+OBJECTS = b'{"objects": [{"object": "egg 1", "attributes": [{"name": "location", "value": "table"}]}]}'
+DAY = b'[{"days": 1, "current_city": "from A to B", "lunch": "-", "accommodation": "Inn, B"}]'
+
+FORMS: tuple[type[BaseModel], ...] = (Holds, Decomposition, Found, Tools, Subtasks, Findings, Objects)
+"""Forms of every shape that models are asked for: numbers, literals, lists, objects in lists and in objects."""
+
+PIECE = {"type": "object", "properties": {"choice": {"type": "string", "enum": ["go", "stay"]}}}
+
+
+def _stored(value: Any) -> str:
+    """What was read can be written down: as JSON, in UTF-8."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    text.encode()
+    return text
+
+
+def _form(text: str) -> None:
+    for form in FORMS:
+        schema = schema_of(form)
+        try:
+            _stored(form.model_validate(parse(text, schema)).model_dump(mode="json"))
+        except (ParseError, ValidationError):
+            continue
+
+
+def _task_graph(text: str) -> Dag:
+    """A task graph that was refused is mended into one that is taken."""
+    nodes = nodes_of(Subtasks.model_validate(parse(text, schema_of(Subtasks))).nodes)
+    list(flaws(nodes, 8))
+    return Dag(nodes=mended(nodes, goal="settle it", most=8).nodes)
+
+
+def _factored(text: str) -> FactoredState:
+    return merged(FactoredState(), Objects.model_validate(parse(text, schema_of(Objects))))
+
+
+def _deliver(text: str) -> None:
+    _stored(read_plan(read_turn(text).plan))
+
+
+def _quoted(text: str) -> None:
+    assert quoted(text).count("</world>") == 1
+    unquoted(text)
+
+
+TARGETS = (
+    Target(
+        "model.json", of_text(lambda t: _stored(parse(t, PIECE))), (ParseError,), (b'{"choice": "go"}', b"choice: go")
+    ),
+    Target("model.array", of_text(lambda t: _stored(parse(t, {"type": "array"}))), (ParseError,), (b"[1, {}]", DAY)),
+    Target(
+        "model.forms", of_text(_form), (), (ANSWER, STEPS, NODES, FACTS, OBJECTS, b"<think>x</think>```json\n{}```")
+    ),
+    Target("model.task_graph", of_text(_task_graph), (ParseError, ValidationError), (NODES,)),
+    Target("model.factors", of_text(_factored), (ParseError, ValidationError), (OBJECTS,)),
+    Target("model.plan", of_text(_deliver), (MalformedPlanError,), (b"Thought: so\nAction: deliver\n" + DAY, DAY)),
+    Target("model.notes", of_text(noted), (), (b"- A is B\n* nothing new", b"Nothing new.")),
+    Target(
+        "model.action",
+        of_texts(lambda t, *known: ranked(t, known), 4),
+        (),
+        (several("I will go north", "go north", "take egg", "go to fridge 1"),),
+    ),
+    Target("model.quoted", of_text(_quoted), (), (b"<world> is < / world >",)),
+    Target(
+        "model.redacted", of_text(redact), (), (b"Bearer abcdefghijklmnopqrst sk-abcdefghijklmnopqrstu http://a:b@c",)
+    ),
+    Target("answer.lines", of_text(answer_texts), (), (b'["a", "b"]', b"a\nb")),
+    Target(
+        "answer.handed_in",
+        of_texts(lambda *t: as_text(t), 3),
+        (),
+        (several("one", "two"), several('{"a": 1}', '{"b": 2}')),
+    ),
+    Target(
+        "answer.assistantbench",
+        of_texts(score, 2),
+        (),
+        (several('[{"a": "1"}]', '{"a": "1"}'), several("$1,010", "1010"), several('["x y"]', "x y\nz")),
+    ),
+    Target("answer.hotpotqa", of_texts(answer_scores, 2), (), (several("the yes", "yes"), several("A. B", "a b"))),
+    Target(
+        "answer.locomo", of_texts(lambda a, b: (stemmed_f1(a, b), abstains(a)), 2), (), (several("he runs", "running"),)
+    ),
+)

@@ -1,0 +1,124 @@
+"""Readers of files that certigraph writes itself, which a crash, a disk or another program may have spoiled."""
+
+import asyncio
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy
+from fuzzing.target import Read, Target, of_file, of_folder
+
+from certigraph.adapters.models.reply_cache import Kept, _file
+from certigraph.adapters.retrieval.journal import Journal, goes_on
+from certigraph.adapters.retrieval.manifest import Manifest, read_manifest
+from certigraph.adapters.reward_heads import Card, Head, load_heads
+from certigraph.adapters.rewardprediction.reading import read_pairs
+from certigraph.adapters.web.cache import PAGE, WebCache
+from certigraph.adapters.web.protocol import Page
+from certigraph.evaluation.comparing.keeping import read_plan
+from certigraph.evaluation.inspecting.journal import Cell
+from certigraph.evaluation.inspecting.journal import Journal as Samples
+from certigraph.evaluation.judging.judgements import read_judgements
+from certigraph.evaluation.rewards.keeping import read_counts
+from certigraph.evaluation.rewards.rating import read_rated
+from certigraph.evaluation.settings import load_local
+from certigraph.state.endings import Fault
+
+PLAN: dict[str, Any] = {
+    **dict.fromkeys(("benchmark", "model", "data", "machine", "created"), "b"),
+    **{part: {} for part in ("roles", "budget", "limits", "versions")},
+    "methods": [{"name": "sdp", "graph": "sdp", "operators": {}}],
+    "tasks": ["4-0"],
+}
+JUDGED: dict[str, Any] = {
+    **dict.fromkeys(("run", "method", "benchmark", "task", "rubric", "judge", "answer"), "r"),
+    **{"trial": 0, "score": 50.0, "parts": {}},
+}
+RATED: dict[str, Any] = {
+    **dict.fromkeys(("predictor", "pair", "domain", "digest"), "r"),
+    **{"rewards": [[0.5]], "figures": {}, "seconds": 1},
+}
+COUNT: dict[str, Any] = {"domain": "blocksworld", "published": 1, "seed": 0, "splits": ["a"]}
+TOLD: dict[str, Any] = {
+    "goal_description": "g",
+    "trajectory": [{"action": "", "observation": "o", "reward": {"raw": 0}}],
+}
+PAIR: dict[str, Any] = {"domain": "d", "task": "t", "positive": TOLD, "negatives": [TOLD]}
+MANIFEST = Manifest(source="s", passages=1, sha256="00", engine="tantivy")
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _lines(*values: object) -> bytes:
+    return b"".join(_json(value) + b"\n" for value in values)
+
+
+def _heads() -> bytes:
+    """A file of one reward head."""
+    card = Card(encoder="e", domains=("d",), folds=1, tasks=1, seed=0)
+    arrays = {f"0.{name}": numpy.zeros(2, dtype=numpy.float32) for name in Head._fields}
+    file = io.BytesIO()
+    numpy.savez(file, card=numpy.array(card.model_dump_json()), **arrays)
+    return file.getvalue()
+
+
+def _begun(folder: Path) -> object:
+    return goes_on(folder), Journal(folder).digest_at(3)
+
+
+def _samples(folder: Path) -> object:
+    return Samples(folder, "runs").begun(Cell("a", 0))
+
+
+def _reply(path: Path) -> object:
+    return asyncio.run(Kept(path, "k").find())
+
+
+def _reply_row(path: Path) -> object:
+    """A reply whose text in the file these bytes are."""
+    row, file = path.read_text(errors="replace"), path.with_suffix(".sqlite")
+    _file(file).use(lambda opened: opened.execute("REPLACE INTO replies VALUES ('k', ?)", (row,)))
+    return _reply(file)
+
+
+def _page(path: Path) -> object:
+    return WebCache(path.parent, path.stem).get("who", "what", PAGE, lambda: Page(url="u", title="t", text="x"))
+
+
+def _page_row(path: Path) -> object:
+    _page(path.with_suffix(".sqlite"))
+    row, cache = path.read_text(errors="replace"), WebCache(path.parent, path.stem)
+    cache._file().use(lambda opened: opened.execute("UPDATE answers SET answer = ?", (row,)))
+    return _page(path.with_suffix(".sqlite"))
+
+
+def _whole(read: Any, name: str) -> Read:
+    """A reader of a file of SQLite, which has other files beside it."""
+
+    def fresh(path: Path) -> object:
+        for beside in path.parent.glob(f"{path.name}-*"):
+            beside.unlink()
+        return read(path)
+
+    return of_file(fresh, name)
+
+
+TARGETS = (
+    Target("own.plan", of_folder(read_plan, "comparison.json"), (Fault,), (_json(PLAN),)),
+    Target("own.local", of_folder(load_local, "local.json"), (Fault,), (b"{}", b'{"model": "local", "budget": {}}')),
+    Target("own.judgements", of_file(read_judgements, "j.jsonl"), (Fault,), (_lines(JUDGED, JUDGED),)),
+    Target("own.rated", of_file(read_rated, "r.jsonl"), (Fault,), (_lines(RATED, RATED),)),
+    Target("own.counts", of_folder(read_counts, "counts.json"), (Fault,), (_json([COUNT]),)),
+    Target("own.pairs", of_folder(read_pairs, "d.jsonl"), (Fault,), (_lines(PAIR),)),
+    Target("own.manifest", of_folder(read_manifest, "manifest.json"), (Fault,), (MANIFEST.model_dump_json().encode(),)),
+    Target("own.index_journal", of_folder(_begun, "journal.jsonl"), (Fault,), (_lines([1, "a", "e"], [3, "00"]),)),
+    Target("own.samples", of_folder(_samples, "runs.jsonl"), (Fault,), (b'\n["a", 0, "r"]',)),
+    Target("own.heads", of_file(load_heads, "heads.npz"), (Fault,), (_heads(),)),
+    Target("own.replies", _whole(_reply, "replies.sqlite"), (Fault,), (b"",)),
+    Target("own.reply", of_file(_reply_row, "reply.json"), (Fault,), (b'{"text": "a"}',)),
+    Target("own.web_cache", _whole(_page, "web.sqlite"), (Fault,), (b"",)),
+    Target("own.web_page", of_file(_page_row, "page.json"), (Fault,), (b'{"url": "u", "title": "t", "text": "x"}',)),
+)

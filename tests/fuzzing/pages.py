@@ -1,0 +1,139 @@
+"""Readers of what the web sends: addresses, headers, compressed bytes, charsets, robots.txt, pages."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import httpx
+from fuzzing.target import BETWEEN, Target, of_file, of_text, of_texts, several
+
+from certigraph.adapters.retrieval.pool import Pool
+from certigraph.adapters.web.addresses import Addresses
+from certigraph.adapters.web.charsets import decoded
+from certigraph.adapters.web.connections import Deadline
+from certigraph.adapters.web.fetcher import Fetcher
+from certigraph.adapters.web.local import SCHEME, LocalPages
+from certigraph.adapters.web.public import is_public, plain
+from certigraph.adapters.web.readable import kind, readable
+from certigraph.adapters.web.refused import Refused
+from certigraph.adapters.web.robots import Robots
+from certigraph.adapters.web.snippets import found_in
+from certigraph.adapters.web.transport import Answer
+from certigraph.adapters.web.unpacking import unpacked
+from certigraph.adapters.web.urls import parsed
+from certigraph.state.endings import Fault
+from certigraph.state.passages import Passage
+
+HERE = httpx.URL("https://example.org/a/page")
+PAGE = (
+    b"<html><head><meta charset=utf-8><title>Gym</title></head><body><h1>Gym</h1><p>It is open till 6.</p><table><tr>"
+    b"<td>Monday</td><td>6-22</td></tr></table><ul><li>a pool</li></ul><p>"
+    + b"And so on, for long. " * 8
+    + b"</p></body>"
+)
+ROBOTS = b"User-agent: *\nDisallow: /b*\nAllow: /a/page$\nCrawl-delay: 1\nSitemap: https://example.org/s.xml\n"
+
+
+class _Sent:
+    """Stands for the network: answers with the bytes that it was given."""
+
+    body, headers = b"", httpx.Headers()
+
+    def followed(self, url: httpx.URL, asked: Any) -> Answer:
+        asked.wanted(self.headers)
+        return Answer(url, 200, self.headers, self.body)
+
+
+def _robots(data: bytes) -> None:
+    sent = _Sent()
+    sent.body = data
+    Robots(sent).check(HERE, Deadline(60.0))  # type: ignore[arg-type]
+
+
+def _fetched(data: bytes) -> object:
+    """A page with the two headers that are read before it."""
+    kind_of, length, body = [*data.split(BETWEEN, 2), b"", b""][:3]
+    fetcher, sent = Fetcher(robots=False), _Sent()
+    sent.headers = httpx.Headers({b"Content-Type": kind_of, b"Content-Length": length})
+    sent.body, fetcher._transport = body, sent  # type: ignore[assignment]
+    return fetcher.page("https://example.org/")
+
+
+def _inflated(encoding: str) -> Callable[[bytes], bytes]:
+    return lambda data: unpacked([data[:5], data[5:]], encoding, 1_000_000)
+
+
+def _plain_text(text: str) -> object:
+    return readable(text.encode(errors="replace"), "text/plain; charset=utf-8")
+
+
+@cache
+def _folder() -> LocalPages:
+    folder = Path(mkdtemp(prefix="fuzzing-"))
+    (folder / "a.html").write_bytes(PAGE)
+    return LocalPages(folder)
+
+
+def _local(path: Path) -> object:
+    pages = LocalPages(path.parent)
+    return pages.search("open gym", 2), pages.page(f"{SCHEME}{path.name}")
+
+
+def _hosts(entry: str, host: str) -> object:
+    """Whether a host may be asked, with something allowed; the host itself is where it says."""
+    return Addresses((entry,), {".example": "127.0.0.1:80"}, lambda name, port: [name]).find(host, 80)
+
+
+def _snippets(query: str, text: str) -> object:
+    return found_in(Pool([Passage(id="u", title="t", text=f"{text} gym")]), query, 3)
+
+
+TARGETS = (
+    Target(
+        "web.url",
+        of_texts(lambda a, b: parsed(a, HERE) and parsed(b), 2),
+        (Refused,),
+        (several("../b#c", "http://a.org:80/x?y=1"), several("/b?c", "https://xn--mnchen-3ya.de")),
+    ),
+    Target(
+        "web.host",
+        of_texts(_hosts, 2),
+        (Refused, Fault, ValueError),
+        (several("10.0.0.0/8", "10.0.0.1"), several("intranet:8080", "a.example")),
+    ),
+    Target(
+        "web.address",
+        of_text(lambda t: is_public(plain(t))),
+        (ValueError,),
+        (b"64:ff9b::a00:1", b"2002:7f00:1::", b"fe80::1%eth0"),
+    ),
+    Target(
+        "web.content_type",
+        lambda data: kind(data.decode("latin-1")),
+        (Refused,),
+        (b"text/html; charset=utf-8", b"text/plain;charset*=utf-8''a"),
+    ),
+    Target(
+        "web.charset",
+        lambda data: decoded(data.partition(BETWEEN)[2], data.partition(BETWEEN)[0].decode("latin-1")),
+        (),
+        (b"utf-16\x1ea\0b\0", b"\x1e<meta charset='shift_jis'>\x83\x82"),
+    ),
+    Target(
+        "web.gzip",
+        _inflated("gzip"),
+        (Refused,),
+        (b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03K\x04\x00C\xbe\xb7\xe8\x01\x00\x00\x00",),
+    ),
+    Target("web.deflate", _inflated("deflate"), (Refused,), (b"K\x04\x00", b"x\x9cK\x04\x00\x00b\x00b")),
+    Target("web.robots", _robots, (Refused,), (ROBOTS, b"User-agent: certigraph\nAllow: /\n")),
+    Target("web.html", lambda data: readable(data, "text/html"), (Refused,), (PAGE,)),
+    Target("web.text", of_text(_plain_text), (Refused,), (b"It is open till 6. " * 8,)),
+    Target("web.fetched", _fetched, (), (b"text/html; charset=latin-1" + BETWEEN + b"300" + BETWEEN + PAGE,)),
+    Target("web.local_file", of_file(_local, "a.html"), (Fault,), (PAGE,)),
+    Target("web.local_note", of_file(_local, "a.md"), (Fault,), (b"# Gym\nopen till 6",)),
+    Target("web.local_address", of_text(lambda t: _folder().page(t)), (), (b"local:a.html#x", b"local:%61.html")),
+    Target("web.snippet", of_texts(_snippets, 2), (), (several("open gym", "It is open. The gym is here.\nNo."),)),
+)

@@ -1,0 +1,112 @@
+"""Readers of what services answer: search providers, a model that cites, a search server; and of their addresses."""
+
+import os
+from collections.abc import Callable
+from functools import cache
+from unittest.mock import patch
+
+import httpx
+from fuzzing.target import Read, Target, of_text, of_texts, several
+from langchain_core.messages import AIMessage
+
+from certigraph.adapters.retrieval.opensearch_forms import Document, Found, Uploaded
+from certigraph.adapters.retrieval.opensearch_http import Server, _asked_wait, _told
+from certigraph.adapters.web.advice import advice
+from certigraph.adapters.web.brave import Brave
+from certigraph.adapters.web.completions import Completion
+from certigraph.adapters.web.provider import HttpProvider
+from certigraph.adapters.web.requests import Reply, Requests
+from certigraph.adapters.web.results import hits
+from certigraph.adapters.web.searxng import SEARXNG, SearXNG
+from certigraph.adapters.web.serper import SERPER, Serper
+from certigraph.state.endings import Fault
+
+CLIENT = httpx.Client()
+KEYS = {"SERPER_API_KEY": "k" * 20, "BRAVE_API_KEY": "k" * 20, "SEARXNG_URL": "https://user:word@example.org"}
+ORGANIC = b'{"organic": [{"title": "A", "link": "https://a.org/", "snippet": "s"}], "answerBox": {"answer": "x"}}'
+LISTED = b'{"type": "search", "results": [{"title": "A", "url": "https://a.org/", "content": "s"}]}'
+WEB = b'{"type": "search", "web": {"results": [{"title": "A", "url": "https://a.org/", "description": "<strong>s"}]}}'
+CITED = (
+    b'{"choices": [{"message": {"content": "It is so ([a](https://a.org)). Yes.", "annotations": [{"url_citation":'
+    b' {"title": "A", "url": "https://a.org/?utm_source=openai", "start_index": 9, "end_index": 28}}]}}],'
+    b' "usage": {"prompt_tokens": 3, "completion_tokens": 2}}'
+)
+SCORED = b'{"hits": {"hits": [{"_score": 1.5, "_source": {"id": "1", "title": "t", "text": "x"}}]}}'
+
+
+@cache
+def _provider(make: Callable[..., HttpProvider]) -> HttpProvider:
+    with patch.dict(os.environ, KEYS):
+        return make(sleep=lambda seconds: None)
+
+
+def _searched(make: Callable[..., HttpProvider]) -> Read:
+    """A provider whose service answers with these bytes."""
+
+    def searched(data: bytes) -> object:
+        with patch.object(Requests, "_sent", lambda *a, **k: Reply(200, data, "")):
+            return _provider(make).search("open gym", 5)
+
+    return searched
+
+
+def _refused(data: bytes) -> object:
+    """A service that refuses; what it says begins with a status and when to come again."""
+    status, again, content = [*data.split(b"\x1e", 2), b"", b""][:3]
+    code = int(status) if status.isdigit() and len(status) < 4 else 500
+    reply = Reply(code, content, again.decode("latin-1"))
+    with patch.object(Requests, "_sent", lambda *a, **k: reply):
+        return _provider(Serper).search("open gym", 5), advice(SEARXNG, code, content)
+
+
+def _cited(data: bytes) -> object:
+    completion = Completion.model_validate_json(data)
+    return hits(completion.found(), 5), AIMessage("x", usage_metadata=completion.used())
+
+
+def _addressed(text: str) -> object:
+    if "\0" in text:  # no environment holds one
+        return None
+    with patch.dict(os.environ, {"SERPER_URL": text, "SERPER_API_KEY": text}):
+        return SERPER.address(), SERPER.secret()
+
+
+def _served(text: str) -> object:
+    return Server(text, CLIENT, 1.0).shown
+
+
+def _stored(data: bytes) -> object:
+    server, reply = Server("https://example.org", CLIENT, 1.0), httpx.Response(200, content=data)
+    return [_read(server, reply, form) for form in (Found, Document, Uploaded)], _told(reply)
+
+
+def _read(server: Server, reply: httpx.Response, form: type[Found | Document | Uploaded]) -> object:
+    try:
+        return server.read(reply, form)
+    except Fault:
+        return None
+
+
+def _waited(text: str, body: str) -> object:
+    reply = httpx.Response(
+        503, headers={"Retry-After": text.encode("latin-1", "ignore")}, content=body.encode(errors="replace")
+    )
+    return _asked_wait(reply, 1.0), _told(reply)
+
+
+TARGETS = (
+    Target("service.serper", _searched(Serper), (Fault,), (ORGANIC,)),
+    Target("service.brave", _searched(Brave), (Fault,), (WEB,)),
+    Target("service.searxng", _searched(SearXNG), (Fault,), (LISTED,)),
+    Target("service.refusal", _refused, (Fault,), (several("200", "", ORGANIC.decode()),)),
+    Target("service.citations", _cited, (ValueError,), (CITED,)),
+    Target("service.address", of_text(_addressed), (Fault,), (b"https://example.org/x",)),
+    Target(
+        "service.opensearch",
+        _stored,
+        (),
+        (SCORED, b'{"found": false}', b'{"items": [{"index": {"_id": "1", "status": 201}}]}'),
+    ),
+    Target("service.opensearch_address", of_text(_served), (Fault,), (b"https://user:word@example.org:9200/a",)),
+    Target("service.opensearch_wait", of_texts(_waited, 2), (), (several("3", '{"error": {"type": "es_rejected"}}'),)),
+)

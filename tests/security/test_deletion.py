@@ -1,0 +1,114 @@
+"""Threat 13, data that stays: a deleted run leaves no file, and nothing else is deleted."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from doubles import Script
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Limits
+from certigraph.cli.deleting import delete_command
+from certigraph.evaluation.deleting import delete
+from certigraph.evaluation.result import Result
+from certigraph.evaluation.run import run
+from certigraph.state.endings import Fault, UnknownName
+
+GOAL = "a goal like no other"
+
+
+class Secretive(Script):
+    def task(self, task_id: str) -> Any:
+        return super().task(task_id).model_copy(update={"goal": GOAL})
+
+
+def made(out: Path, **given: Any) -> Result:
+    context = Context(limits=Limits(steps=1, trials=1), **given)
+    return run("clin", Secretive(), context=context, out=out)  # type: ignore[arg-type]
+
+
+def holding(folder: Path, text: str) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
+def test_no_file_of_a_deleted_run_is_left_and_others_stay(tmp_path: Path):
+    gone, kept = made(tmp_path), made(tmp_path)
+    before = {path: path.read_bytes() for path in kept.folder.iterdir()}
+    assert holding(gone.folder, GOAL)
+    delete(gone.folder)
+    assert not gone.folder.exists()
+    assert {path.parent for path in holding(tmp_path, GOAL)} == {kept.folder}
+    assert holding(tmp_path, gone.folder.name) == []
+    assert {path: path.read_bytes() for path in kept.folder.iterdir()} == before
+
+
+def test_its_line_in_a_journal_goes_and_other_lines_stay(tmp_path: Path):
+    gone, kept = made(tmp_path), made(tmp_path)
+    journal = tmp_path / "journal-0123456789ab.jsonl"
+    lines = ["", json.dumps(["t", 0, gone.folder.name]), json.dumps(["t", 1, kept.folder.name]), '["torn']
+    journal.write_text("\n".join(lines))
+    delete(gone.folder)
+    assert journal.read_text() == "\n".join([lines[0], *lines[2:]])
+
+
+def test_what_else_may_tell_of_it_is_named(tmp_path: Path):
+    (tmp_path / "of-all.eval").write_bytes(b"")
+    gone = made(tmp_path, memory="shared", cache=str(tmp_path / "cache"))
+    told = "\n".join(delete(gone.folder))
+    assert "'shared'" in told and str(tmp_path / "cache") in told and "of-all.eval" in told
+    assert (tmp_path / "memory-shared.sqlite").is_file()
+
+
+@pytest.mark.parametrize("kind", ["a folder of something else", "missing", "a link", "a file", "all runs"])
+def test_only_the_folder_of_a_run_is_deleted(kind: str, tmp_path: Path):
+    run_folder = made(tmp_path / "runs").folder
+    target = {"all runs": tmp_path / "runs", "a file": run_folder / "trajectory.jsonl"}.get(kind, tmp_path / "other")
+    if kind == "a link":
+        target.symlink_to(run_folder)
+    elif kind == "a folder of something else":
+        target.mkdir()
+        (target / "precious").write_text("precious")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(Fault, match=r"holds no run|is a link"):
+        delete(target)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_a_link_inside_leads_to_stays(tmp_path: Path):
+    gone = made(tmp_path / "runs")
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_text("precious")
+    (gone.folder / "link").symlink_to(tmp_path / "precious")
+    delete(gone.folder)
+    assert not gone.folder.exists()
+    assert (tmp_path / "precious" / "file").read_text() == "precious"
+
+
+def test_a_run_that_is_being_written_stays(tmp_path: Path):
+    result = made(tmp_path)
+    code = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True); input()"
+    path = str(result.folder / "trajectory.jsonl")
+    with subprocess.Popen(
+        [sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout and writer.stdout.readline()
+        with pytest.raises(Fault, match="another process"):
+            delete(result.folder)
+        writer.communicate("\n")
+    assert result.folder.is_dir()
+    delete(result.folder)
+
+
+def test_the_command_asks_nobody_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    first, second = made(tmp_path).folder, made(tmp_path).folder
+    with pytest.raises(UnknownName, match="--yes"):
+        delete_command([first, second])
+    with pytest.raises(Fault, match="holds no run"):
+        delete_command([first, tmp_path / "none"], yes=True)
+    assert first.is_dir() and second.is_dir()
+    delete_command([first, second], yes=True)
+    assert not first.exists() and not second.exists()
+    assert "deleted: " in capsys.readouterr().out

@@ -1,0 +1,174 @@
+"""Threat 1, files that run code when read: whatever is planted in what certigraph reads, nothing of it is called."""
+
+import asyncio
+import json
+import os
+import pickle
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import ormsgpack
+import pytest
+from doubles import Script
+
+from certigraph.adapters.caching import cache_folder
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.reply_cache import FILE as REPLIES
+from certigraph.adapters.models.reply_cache import Kept
+from certigraph.adapters.protocols import Limits
+from certigraph.adapters.web.cache import HITS, web_cache
+from certigraph.evaluation.finding import trajectory_files
+from certigraph.evaluation.judging.judgements import read_judgements
+from certigraph.evaluation.memory import FILE as MEMORY
+from certigraph.evaluation.result import Result
+from certigraph.evaluation.run import resume, run
+from certigraph.state.endings import Fault
+from certigraph.state.reading import read_trajectory
+from certigraph.state.serializing import serializer
+
+
+class Payload:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, made: Path) -> None:
+        self.made = made
+
+    def __reduce__(self) -> Any:
+        return os.system, (f"touch {self.made}",)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Path]:
+    """What must not be there afterwards."""
+    path = tmp_path / "sentinel"
+    yield path
+    assert not path.exists()
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Result:
+    """A run that can go on."""
+    return run("sdp", Script(), context=Context(limits=Limits(steps=2)), out=tmp_path / "runs")  # type: ignore[arg-type]
+
+
+def go_on(folder: Path) -> Result:
+    return resume(folder, benchmark=Script(), limits=Limits(steps=60))  # type: ignore[arg-type]
+
+
+def in_msgpack(code: int, *told: object) -> bytes:
+    return ormsgpack.packb(ormsgpack.Ext(code, ormsgpack.packb(told)))
+
+
+def constructions(made: Path) -> dict[str, tuple[str, bytes]]:
+    """What LangGraph's serializer could be made to call, by the codes of its constructors and methods."""
+    order = f"touch {made}"
+    revived = {"lc": 2, "type": "constructor", "id": ["os", "system"], "args": [order]}
+    return {
+        "pickle": ("pickle", pickle.dumps(Payload(made))),
+        "json constructor": ("json", json.dumps(revived).encode()),
+        "one argument": ("msgpack", in_msgpack(0, "os", "system", order)),
+        "arguments": ("msgpack", in_msgpack(1, "os", "system", [order])),
+        "keywords": ("msgpack", in_msgpack(2, "os", "system", {"command": order})),
+        "method": ("msgpack", in_msgpack(3, "os", "system", order, "__call__")),
+        "class method": ("msgpack", in_msgpack(3, "pathlib", "Path", str(made), "touch")),
+        "pydantic 1": ("msgpack", in_msgpack(4, "os", "system", {"command": order}, "construct")),
+        "pydantic 2": ("msgpack", in_msgpack(5, "os", "system", {"command": order}, "model_validate_json")),
+    }
+
+
+KINDS = list(constructions(Path()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_serializer_calls_nothing_that_a_payload_names(kind: str, made: Path):
+    try:
+        serializer().loads_typed(constructions(made)[kind])
+    except (NotImplementedError, ValueError) as refused:
+        assert "system" in str(refused) or "pickle" in str(refused)
+
+
+@pytest.mark.parametrize("table", ["checkpoints", "writes"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_checkpoints_with_a_payload_run_nothing(table: str, kind: str, stopped: Result, made: Path):
+    form, payload = constructions(made)[kind]
+    column = "checkpoint" if table == "checkpoints" else "value"
+    with closing(sqlite3.connect(stopped.folder / "checkpoints.sqlite")) as opened, opened:
+        opened.execute(f"UPDATE {table} SET type = ?, {column} = ?", (form, payload))
+    try:
+        result = go_on(stopped.folder)
+    except (Fault, NotImplementedError, ValueError, KeyError, TypeError, AttributeError):
+        return
+    assert result.ending in ("goal", "error:operator", "error:data")
+
+
+def test_files_of_a_run_folder_that_are_pickles_are_told_and_not_opened(stopped: Result, made: Path):
+    spoilt = pickle.dumps(Payload(made))
+    for name in ("extra.pkl", "state.pickle", "memory.sqlite", "report.html"):
+        (stopped.folder / name).write_bytes(spoilt)
+    assert go_on(stopped.folder).ending == "goal"
+    (stopped.folder / "trajectory.jsonl").write_bytes(spoilt + b"\n{}\n")
+    for read in (read_trajectory, go_on, lambda folder: [*map(read_trajectory, trajectory_files(folder))]):
+        with pytest.raises(Fault, match=r"trajectory\.jsonl"):
+            read(stopped.folder)
+
+
+@pytest.mark.parametrize("name", ["local.json", "checkpoints.sqlite"])
+def test_a_pickle_where_settings_or_checkpoints_were_is_a_plain_error(name: str, stopped: Result, made: Path):
+    (stopped.folder / name).write_bytes(pickle.dumps(Payload(made)))
+    with pytest.raises(Fault, match=name):
+        go_on(stopped.folder)
+
+
+def test_lessons_that_are_pickles_are_a_plain_error(tmp_path: Path, made: Path):
+    stopped = run("clin", Script(), context=Context(limits=Limits(steps=1, trials=2)), out=tmp_path)  # type: ignore[arg-type]
+    with closing(sqlite3.connect(stopped.folder / MEMORY)) as opened, opened:
+        opened.execute(
+            "INSERT INTO store (prefix, key, value) VALUES ('lessons', 'x', ?)", (pickle.dumps(Payload(made)),)
+        )
+    resume_or_end(stopped)
+    (tmp_path / "memory-shared.sqlite").write_bytes(pickle.dumps(Payload(made)))
+    with pytest.raises(Fault, match=r"memory-shared\.sqlite"):
+        run("clin", Script(), context=Context(memory="shared"), out=tmp_path)  # type: ignore[arg-type]
+
+
+def resume_or_end(stopped: Result) -> None:
+    if stopped.ending.startswith("limit:"):
+        go_on(stopped.folder)
+
+
+def test_caches_that_are_pickles_are_plain_errors(tmp_path: Path, made: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("CERTIGRAPH_WEB_CACHE", raising=False)
+    (cache_folder() / "web").mkdir(parents=True)
+    (cache_folder() / "web" / "web.sqlite").write_bytes(pickle.dumps(Payload(made)))
+    with pytest.raises(Fault, match=r"web\.sqlite"):
+        web_cache().get("anybody", "anything", HITS, tuple)
+    (tmp_path / REPLIES).write_bytes(pickle.dumps(Payload(made)))
+    with pytest.raises(Fault, match=r"replies\.sqlite"):
+        asyncio.run(Kept(tmp_path / REPLIES, "a key").find())
+
+
+def test_a_judgement_file_that_is_a_pickle_is_a_plain_error(tmp_path: Path, made: Path):
+    (tmp_path / "judged.jsonl").write_bytes(pickle.dumps(Payload(made)) + b"\n")
+    with pytest.raises(Fault, match=r"judged\.jsonl"):
+        read_judgements(tmp_path / "judged.jsonl")
+
+
+def arrays(made: Path) -> bytes:
+    numpy = pytest.importorskip("numpy")
+    path = made.with_suffix(".npy")
+    numpy.save(path, numpy.array([Payload(made)], dtype=object), allow_pickle=True)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("wrapped", [True, False], ids=["array of objects", "bare pickle"])
+def test_vectors_with_objects_are_a_plain_error(wrapped: bool, tmp_path: Path, made: Path):
+    from certigraph.adapters.retrieval import vectors
+
+    (tmp_path / "v.npy").write_bytes(arrays(made) if wrapped else pickle.dumps(Payload(made)))
+    opened: Callable[..., Any] = vectors._opened
+    with pytest.raises(Fault, match="delete the file"):
+        opened(tmp_path / "v.npy", 1)

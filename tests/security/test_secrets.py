@@ -1,0 +1,144 @@
+"""Threat 7, secrets in files: a key that errors, models or worlds tell is in nothing that is written."""
+
+import json
+import time
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from doubles import Script
+from endpoint_stub import stub
+from leaks import SENTINEL, leaks, written_forms
+from study_world import Riddles
+
+from certigraph.adapters.context import Budget, Context
+from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.models.redact import ADDRESSES, KEYS, MASK, redact, redacted
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.protocols import Limits
+from certigraph.evaluation.report.report import write_report
+from certigraph.evaluation.run import resume, run
+from certigraph.state.records import Observation
+
+PASSWORD = "pw-Xy7+Qr9Tb2Lm4"
+TOLD = f"{SENTINEL} {quote(SENTINEL, safe='')} {b64encode(b'x' + SENTINEL.encode()).decode()} {SENTINEL.encode().hex()}"
+
+
+@pytest.fixture(autouse=True)
+def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in KEYS:
+        monkeypatch.setenv(name, f"{name.lower()}-0123456789")
+    monkeypatch.setenv("OPENAI_API_KEY", SENTINEL)
+    for name in ADDRESSES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def filled(schema: dict[str, Any], text: str) -> Any:
+    """An instance that says a text wherever it may."""
+    if "enum" not in schema and schema.get("type") == "string":
+        return text
+    if schema.get("type") == "array":
+        return [filled(schema["items"], text)] * max(schema.get("minItems", 1), 1)
+    if "properties" in schema:
+        return {name: filled(part, text) for name, part in schema["properties"].items()}
+    return minimal(schema)
+
+
+def telling(prompt: str, schema: dict[str, Any]) -> Any:
+    return filled(schema, TOLD)
+
+
+SMALL = Limits(steps=6, trials=2, attempts=2, replans=1, passages=2)
+
+
+def context() -> Context:
+    return Context(chat=ScriptedChat(responder=telling), limits=SMALL, budget=Budget(calls=25))
+
+
+@pytest.mark.parametrize("graph", ["sdp", "step", "tdp", "clin", "reflexion", "plan_and_solve", "react"])
+def test_what_models_and_worlds_say_is_written_without_keys(graph: str, tmp_path: Path):
+    benchmark: Any = "blocksworld" if graph == "sdp" else Script(echo=TOLD, limits=SMALL)
+    result = run(graph, benchmark, context=context(), out=tmp_path)
+    write_report(result.trajectory, result.folder / "report.html")
+    assert MASK in (result.folder / "trajectory.jsonl").read_text()
+    assert leaks(tmp_path) == []
+
+
+@pytest.mark.parametrize("graph", ["pbai", "memgpt", "hypotheses"])
+def test_searches_are_written_without_keys(graph: str, tmp_path: Path):
+    run(graph, Riddles(), "looped", context=context(), out=tmp_path)
+    assert leaks(tmp_path) == []
+
+
+def test_checkpoints_of_a_run_that_can_go_on_hold_no_key_that_the_world_told(tmp_path: Path):
+    script: Any = Script(plan=6, echo=TOLD)
+    stopped = run("sdp", script, context=Context(budget=Budget(calls=0), limits=Limits(steps=2)), out=tmp_path)
+    assert stopped.ending == "limit:steps"
+    assert (stopped.folder / "checkpoints.sqlite").is_file()
+    assert leaks(tmp_path) == []
+    assert resume(stopped.folder, benchmark=script, limits=Limits(steps=60)).ending == "goal"
+    assert leaks(tmp_path) == []
+
+
+def test_a_key_that_changed_meanwhile_does_not_look_like_a_changed_world(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    script: Any = Script(plan=6, echo=TOLD)
+    stopped = run("sdp", script, context=Context(limits=Limits(steps=2)), out=tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "another-key-0123456789")
+    assert resume(stopped.folder, benchmark=script, limits=Limits(steps=60)).ending == "goal"
+
+
+@pytest.mark.parametrize(
+    ("variable", "address"),
+    [
+        ("CERTIGRAPH_OPENSEARCH_URL", "https://ann:{}@db.example:9200/x"),
+        ("CERTIGRAPH_POSTGRES", "postgresql://ann:{}@db.example/x"),
+        ("CERTIGRAPH_POSTGRES", "host=db user=ann password={} dbname=x"),
+    ],
+)
+def test_passwords_of_addresses_are_masked_wherever_they_are_repeated(
+    variable: str, address: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv(variable, address.format(PASSWORD))
+    for form in (*written_forms(PASSWORD), b64encode(PASSWORD.encode()).decode()):
+        assert form not in redact(f"refused {form}")
+
+
+def test_every_key_and_every_form_of_it_is_masked():
+    for form in written_forms(SENTINEL):
+        assert form not in redact(f"before:{form}:after")
+    for name in KEYS[1:]:
+        assert redact(f"({name.lower()}-0123456789)") == f"({MASK})"
+
+
+def test_records_without_secrets_are_handed_on_as_they_are():
+    plain, secret = Observation(text="a hall"), Observation(text=f"x{SENTINEL}", sources=("a",), data={"k": [SENTINEL]})
+    assert redacted(plain) is plain
+    assert redacted(secret) == Observation(text=f"x{MASK}", sources=("a",), data={"k": [MASK]})
+
+
+def test_redacting_keeps_up_with_what_is_written():
+    line = json.dumps({"text": "You see a hall, 2 doors and https://news.example/a?b=c. " * 20_000})
+    started = time.perf_counter()
+    assert redact(line) == line
+    assert time.perf_counter() - started < 0.25  # more than a megabyte; the usual is 10 ms
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    replies = json.dumps({"plan": [TOLD], "choice": TOLD, "text": TOLD, "thought": TOLD})
+    with stub(replies) as server:
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
+        yield server
+
+
+@pytest.mark.slow  # it loads a provider's client
+def test_the_cache_of_replies_holds_no_key_that_an_endpoint_told(served: Any, tmp_path: Path):
+    context = Context(model="openai:stubbed", cache=str(tmp_path / "cache"), budget=Budget(calls=4))
+    run("plan_and_act", "blocksworld", "3-0", context=context, out=tmp_path)
+    assert served.requests
+    assert leaks(tmp_path) == []

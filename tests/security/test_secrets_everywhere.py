@@ -1,0 +1,71 @@
+"""Threat 7 through the commands: an endpoint that repeats the key it was sent leaves it in no file of any of them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endpoint_stub import stub
+from leaks import SENTINEL, leaks
+
+from certigraph import cli
+
+pytestmark = pytest.mark.slow  # commands over runs, inspect's evaluation among them
+
+TOLD = f"the key is {SENTINEL}"
+SAYS = json.dumps({"choice": TOLD, "text": TOLD, "thought": TOLD, "conditions": [TOLD], "steps": [TOLD], "score": 1})
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OPENAI_API_KEY", SENTINEL)
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+    monkeypatch.setenv("CERTIGRAPH_WEB_CACHE", str(tmp_path / "web"))
+    monkeypatch.setenv("INSPECT_LOG_DIR", str(tmp_path / "logs"))
+    monkeypatch.setenv("INSPECT_TRACE_FILE", str(tmp_path / "trace.log"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(params=[200, 401], ids=["says", "refuses"])
+def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """One that repeats the key in its answers, or in its errors."""
+    with stub(SAYS, status=request.param) as server:
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
+        yield server
+
+
+def certigraph(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(list(arguments))
+    return int(stop.value.code or 0)
+
+
+ASKED = ("--model", "openai:stubbed", "--budget", "calls=6")
+
+
+def test_no_command_leaves_a_key_in_a_file(here: Path, endpoint: Any, capsys: pytest.CaptureFixture[str]):
+    for graph in ("sdp", "react"):
+        certigraph("run", graph, "blocksworld", "--task", "3-0", *ASKED, "--cache", "cache")
+    certigraph("ask", "How old is the tower?", "--search", "generated", *ASKED)
+    for folder in (here / "runs").iterdir():
+        certigraph("resume", str(folder), "--budget", "calls=9")
+        certigraph("report", str(folder))
+    certigraph("compare", "sdp", "react", "--limit", "2", *ASKED, "--out", "compared")
+    certigraph("ablate", "sdp", "blocksworld", "--limit", "1", *ASKED, "--out", "ablated")
+    certigraph("anatomy", "compared", "--out", "anatomy")
+    for form in ("atif", "inspect", "parquet"):
+        certigraph("export", "runs", "compared", "--to", form, "--out", f"exported-{form}")
+    certigraph("run", "react", "musique", *ASKED)
+    certigraph("judge", "runs", "--rubric", "cgdp", *ASKED)
+    assert endpoint.requests
+    assert leaks(here) == []
+    told = capsys.readouterr()
+    assert SENTINEL not in told.out + told.err
+
+
+def test_an_evaluation_s_log_holds_no_key(here: Path, endpoint: Any):
+    certigraph("eval", "sdp", "blocksworld", "--limit", "1", *ASKED)
+    assert list(here.rglob("*.eval"))
+    assert leaks(here) == []

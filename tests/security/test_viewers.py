@@ -1,0 +1,194 @@
+"""Threat 10, markup in what is shown: pages, terminals and spreadsheets take text from outside for text."""
+
+import csv
+import io
+import os
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from doubles import Script
+from rich.console import Console
+
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.protocols import Limits
+from certigraph.evaluation.live.text import harmless
+from certigraph.evaluation.live.view import LiveView
+from certigraph.evaluation.report.html import escaped, tag
+from certigraph.evaluation.report.report import write_report
+from certigraph.evaluation.run import run
+from certigraph.evaluation.spreadsheets import inert, write_rows
+from certigraph.state.records import Scores, Task
+
+ROOT = Path(__file__).parents[2]
+
+RUNS_IF_TRUSTED = "document.title='owned'"
+HOSTILE = (
+    f'<script>{RUNS_IF_TRUSTED}</script><img src=x onerror="{RUNS_IF_TRUSTED}"><svg onload={RUNS_IF_TRUSTED}></svg>'
+    f'</style></title></main><iframe src="javascript:{RUNS_IF_TRUSTED}"></iframe>'
+    f"'\" onmouseover='{RUNS_IF_TRUSTED}' "
+    f"[a](javascript:{RUNS_IF_TRUSTED}) \u202egnp.exe\u2066 \x1b]0;owned\x07\x1b[2J =HYPERLINK('x') ${{title}}"
+)
+
+HARMLESS = {"html", "head", "meta", "title", "style", "body", "main", "header", "section", "aside", "div", "span"} | {
+    *("p", "h1", "h2", "h3", "dl", "dt", "dd", "ul", "ol", "li", "b", "i", "small", "pre", "a", "details", "summary"),
+    *("table", "thead", "tbody", "tr", "th", "td", "svg", "g", "path", "line", "rect", "circle", "text", "tspan"),
+    *(
+        "polyline",
+        "polygon",
+        "defs",
+        "use",
+        "figure",
+        "figcaption",
+        "clippath",
+        "metadata",
+        "desc",
+        "em",
+        "strong",
+        "foreignobject",
+    ),
+}
+
+
+class Page(HTMLParser):
+    """What a browser would make of a page: its elements, attributes and links."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements = list[str]()
+        self.attributes = list[tuple[str, str | None]]()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        self.attributes += attrs
+
+
+def assert_inert(text: str) -> None:
+    page = Page(text)
+    assert set(page.elements) <= HARMLESS
+    assert [name for name, _ in page.attributes if name.startswith("on")] == []
+    links = [value or "" for name, value in page.attributes if name in ("href", "src", "action", "xlink:href")]
+    assert [link for link in links if not link.startswith(("http://", "https://", "#"))] == []
+    assert "default-src 'none'" in text and "script-src" not in text
+    assert not re.search("[\x1b\x07\u202e\u2066]", text)
+
+
+class Hostile(Script):
+    """A world whose every word is markup."""
+
+    name = HOSTILE
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(echo=HOSTILE, limits=Limits(steps=4, trials=2, attempts=2, replans=1), **given)
+
+    def tasks(self, split: str = "") -> list[Task]:
+        return [self.task(HOSTILE)]
+
+    def task(self, task_id: str) -> Task:
+        return Task(benchmark=HOSTILE, id=HOSTILE, goal=HOSTILE, condition=HOSTILE)
+
+
+def telling(prompt: str, schema: dict[str, Any]) -> Any:
+    """Markup wherever a text may stand."""
+    if "enum" not in schema and schema.get("type") == "string":
+        return HOSTILE
+    if schema.get("type") == "array":
+        return [telling(prompt, schema["items"])]
+    if "properties" in schema:
+        return {name: telling(prompt, part) for name, part in schema["properties"].items()}
+    return minimal(schema)
+
+
+def reported(graph: str, out: Path) -> str:
+    chat = ScriptedChat(responder=telling, model_name=HOSTILE)
+    result = run(graph, Hostile(), context=Context(chat=chat), out=out)  # type: ignore[arg-type]
+    scores = Scores(value=0.5, parts={HOSTILE: 0.5}, answer=[{HOSTILE: HOSTILE}])
+    told, footer = result.trajectory, result.trajectory.footer
+    assert footer
+    shown = told.model_copy(update={"footer": footer.model_copy(update={"message": HOSTILE, "scores": scores})})
+    return write_report(shown, result.folder / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("graph", ["sdp", "step", "tdp", "clin", "react", "plan_and_solve", "plan_and_act"])
+def test_markup_in_a_run_is_text_in_its_report(graph: str, tmp_path: Path):
+    page = reported(graph, tmp_path)
+    assert "&lt;script&gt;" in page
+    assert_inert(page)
+
+
+def test_every_page_is_made_by_the_one_layout_with_its_policy():
+    files = [file for folder in ("evaluation", "src/certigraph/cli") for file in (ROOT / folder).rglob("*.py")]
+    assert [f.name for f in files if re.search("<!doctype|<html", f.read_text(), re.IGNORECASE)] == ["page.py"]
+
+
+def test_what_is_no_markup_is_escaped_wherever_it_meets_a_tag():
+    assert_inert(f"default-src 'none' {tag('p', HOSTILE, title=HOSTILE, class_=HOSTILE)}")
+    assert escaped("\u202ea\x1b[2J") == "\ufffda\ufffd[2J"
+    assert escaped("שלום\nعربي\t") == "שלום\nعربي\t"
+
+
+# --- terminals
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_escape_sequences_do_not_reach_a_terminal(terminal: bool, tmp_path: Path):
+    shown = io.StringIO()
+    console = Console(file=shown, force_terminal=terminal, width=200, color_system=None)
+    with LiveView(console) as view:
+        run("react", Hostile(), context=Context(chat=ScriptedChat(responder=telling)), out=tmp_path, listener=view)  # type: ignore[arg-type]
+    assert shown.getvalue()
+    assert not re.search("\x1b\\]|\x07|\x1b\\[2J|\u202e", shown.getvalue())
+
+
+def test_messages_keep_their_lines_and_lose_what_steers():
+    assert harmless("a\nb\x1b[2J\u202e\rc") == "a\nb [2J  c"
+
+
+# --- spreadsheets
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+x", "-x", "@SUM(A1)", "\tx", "\r=x", " =HYPERLINK('x')"])
+def test_a_text_that_would_be_a_formula_is_one_no_longer(text: str, tmp_path: Path):
+    write_rows(tmp_path / "x.csv", ["task", "score"], [{"task": text, "score": -0.5}])
+    with (tmp_path / "x.csv").open(newline="") as file:
+        [row] = csv.DictReader(file)
+    assert row == {"task": f"'{text}", "score": "-0.5"}
+
+
+@pytest.mark.parametrize("value", ["-5", "+1e3", "a=b", "", -1, None, "x-y"])
+def test_numbers_and_plain_texts_stay(value: Any):
+    assert inert(value) == value
+
+
+# --- a browser
+
+
+def browser() -> str | None:
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(browser() is None, reason="no Chromium here")
+@pytest.mark.parametrize("graph", ["sdp", "step"])
+def test_a_browser_runs_nothing_of_it(graph: str, tmp_path: Path):
+    reported(graph, tmp_path / "runs")
+    [page] = tmp_path.rglob("report.html")
+    assert title_in_browser(page, tmp_path) != "owned"
+    control = tmp_path / "control.html"
+    control.write_text(f"<title>plain</title><body>{HOSTILE}")
+    assert title_in_browser(control, tmp_path) == "owned", "the browser would have run it"
+
+
+def title_in_browser(page: Path, home: Path) -> str:
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={home}/browser", "--dump-dom"]
+    env = {**os.environ, "HOME": str(home)}
+    command = [str(browser()), *options, page.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env, check=True)
+    return re.findall("<title>(.*?)</title>", done.stdout, re.DOTALL)[0]
