@@ -1,6 +1,7 @@
 """Rows of JSON files: one a line or one list, gzipped or not; errors name the file and the line or row."""
 
 import gzip
+import json
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,9 +56,16 @@ def read_json(path: Path) -> Any:
 def parsed(text: str | bytes, where: str, layout: str = LAYOUT) -> Any:
     """The JSON value of a text. Raises Fault that says where, and what layout was expected."""
     try:
-        return json_value(text)
+        return _storable(json_value(text))
     except ValueError as error:
         raise Fault("data", f"{where}: not JSON ({error}): {layout}") from error
+
+
+def _storable(value: Any) -> Any:
+    """The value, if no half of a surrogate pair is in it, which no file takes. Raises ValueError."""
+    if "\\ud" in json.dumps(value):
+        _ = json.dumps(value, ensure_ascii=False).encode()
+    return value
 
 
 def checked(model: type[M], row: Row) -> M:

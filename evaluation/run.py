@@ -14,6 +14,7 @@ from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.faults.rates import Faults
 from certigraph.adapters.loops import wait_for
 from certigraph.adapters.models.chat import check_model
+from certigraph.adapters.models.redact import redacted
 from certigraph.adapters.protocols import Benchmark, Limits
 from certigraph.evaluation.budgets import must_be_priced
 from certigraph.evaluation.drive import drive
@@ -80,7 +81,7 @@ async def arun(
     live = load_benchmark(benchmark, context.data) if isinstance(benchmark, str) else benchmark
     known = {"benchmark": live, "limits": context.limits or live.limits}
     context = context.model_copy(update={**known, "checkpoints": context.checkpoints or usual_checkpoints()})
-    chosen = task if isinstance(task, Task) else live.task(task) if task else live.tasks()[0]
+    chosen = redacted(task if isinstance(task, Task) else live.task(task) if task else live.tasks()[0])
     compiled = build_graph(graph) if isinstance(graph, str) else graph
     asked = (context.model, *context.roles.values()) if context.chat is None else ()
     for model in asked:

@@ -28,13 +28,13 @@ def test_many_brackets_beside_one_another_are_not_deep() -> None:
 
 
 @pytest.mark.parametrize("text", [b'"\\ud800"', '"\\uDC00x"', b'{"\\ud83d": 1}', b'"\xed\xa0\x80"'])
-def test_half_a_surrogate_pair_is_refused(text: str | bytes) -> None:
-    with pytest.raises(ValueError):
-        json_value(text)
+def test_half_a_surrogate_pair_in_a_data_file_is_refused(text: str | bytes) -> None:
+    with pytest.raises(Fault, match="here: not JSON"):
+        rows.parsed(text, "here")
 
 
 def test_a_whole_surrogate_pair_is_a_character() -> None:
-    assert json_value(b'"\\ud83d\\ude00"') == "\U0001f600"
+    assert rows.parsed(b'"\\ud83d\\ude00"', "here") == "\U0001f600"
 
 
 def test_an_answer_too_long_or_too_deep_is_refused() -> None:

@@ -83,6 +83,14 @@ def test_checkpoints_of_a_run_that_can_go_on_hold_no_key_that_the_world_told(tmp
     assert leaks(tmp_path) == []
 
 
+def test_a_key_in_the_question_itself_is_kept_nowhere(tmp_path: Path):
+    script: Any = Script(plan=6)
+    task = script.task("only").model_copy(update={"goal": f"ask with {SENTINEL}", "constants": {"note": [SENTINEL]}})
+    stopped = run("sdp", script, task, context=Context(limits=Limits(steps=2)), out=tmp_path)
+    assert (stopped.folder / "checkpoints.sqlite").is_file()
+    assert leaks(tmp_path) == []
+
+
 def test_a_key_that_changed_meanwhile_does_not_look_like_a_changed_world(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

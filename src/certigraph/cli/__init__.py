@@ -11,6 +11,7 @@ from rich.console import Console
 
 from certigraph.cli.asking import ask_command
 from certigraph.cli.comparing import ablate_command, compare_command
+from certigraph.cli.deleting import delete_command
 from certigraph.cli.heads import rewards_app
 from certigraph.cli.indexing import index_command
 from certigraph.cli.judging import judge_command
@@ -36,6 +37,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "judge": judge_command,
     "graph": graph_command,
     "report": report_command,
+    "delete": delete_command,
     "anatomy": anatomy_command,
     "figures": figures_command,
     "export": export_command,
@@ -77,5 +79,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _stop(message: str, status: int) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"certigraph: {message}", markup=False)
+    from certigraph.evaluation.live.text import harmless
+
+    Console(stderr=True, highlight=False, soft_wrap=True).print(harmless(f"certigraph: {message}"), markup=False)
     sys.exit(status)
