@@ -38,6 +38,7 @@ def evaluate(
     trials: int = 1,
     swaps: Sequence[str] = (),
     cache: str | None = None,
+    faults: str = "",
     out: Path | str = "runs",
     max_samples: int | None = None,
     ray: str | None = None,
@@ -61,6 +62,7 @@ def evaluate(
         trials: runs of each task.
         swaps: operators as `SLOT=OPERATOR`: `validate=always_pass`.
         cache: folder that keeps the replies of models, so that a question is paid once.
+        faults: faults to inject into models and worlds: `timeout=0.1,crash=0.01,seed=3`.
         out: the folder, or a URL that fsspec knows, for inspect's log and for every run's own folder.
         max_samples: runs at once.
         ray: address of a Ray cluster whose workers carry the runs out, `local` for one of this machine; None: none.
@@ -94,6 +96,7 @@ def evaluate(
         role=list(roles),
         budget=list(budget),
         cache=cache or "",
+        faults=faults,
         out=str(out),
         journal=f"journal-{uuid.uuid4().hex[:12]}",
         fail_on=_tolerated(fail_on, trials * (len(ids) or min(limit or sys.maxsize, len(live.tasks(split))))),

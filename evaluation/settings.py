@@ -3,7 +3,6 @@
 The trajectory's header holds what may be shared; the run folder's `local.json` holds the rest, paths included.
 """
 
-import json
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -22,6 +21,7 @@ from certigraph.evaluation.shipped import GRAPHS, OPERATORS
 from certigraph.graphs.assembly import operators_of, swapped
 from certigraph.nodes.specs import Spec, operator_from
 from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.json_text import json_value
 
 LIVE = "live:"
 """Marks in a header a model that was handed over as an object and cannot be made from its name."""
@@ -144,7 +144,7 @@ def _value(text: str) -> "Spec | JsonValue":
     if text in OPERATORS:
         return Spec(name=text)
     try:
-        value: JsonValue = json.loads(text)
-    except json.JSONDecodeError:
+        value: JsonValue = json_value(text)
+    except ValueError:
         return text
     return value

@@ -6,14 +6,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.context import Context
+from certigraph.adapters.models.meter import Call
 from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.bench.soak_held import memory
 from certigraph.evaluation.bench.soak_records import Plan, Row
 from certigraph.evaluation.keeping import drop_checkpoints
+from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import arun
 from certigraph.evaluation.settings import AnyGraph, build_graph
 
@@ -60,26 +62,26 @@ class Soaking:
             )
 
     async def _episode(self, number: int) -> Row:
-        name = GRAPHS[number % len(GRAPHS)]
-        task, context = self._benchmark.task(f"{BLOCKS}-{number}"), Context(model=MODEL)
-        began, run, calls = time.perf_counter(), "", ()
+        name, began = GRAPHS[number % len(GRAPHS)], time.perf_counter()
+        told: dict[str, Any]
         try:
-            result = await arun(self._graphs[name], self._benchmark, task, context=context, out=self._folder)
-            seconds, run, ending = time.perf_counter() - began, result.folder.name, result.ending
-            calls = tuple(call["seconds"] for event in result.trajectory.events for call in event.calls)
-            await drop_checkpoints(result.folder, ending, context)
+            result = await self._run(self._graphs[name], f"{BLOCKS}-{number}")
+            told = {"run": result.folder.name, "ending": result.ending, "calls": latencies(result)}
         except Exception as error:  # noqa: BLE001 - it is counted as lost, and the others go on
-            seconds, ending = time.perf_counter() - began, f"raised {type(error).__name__}: {error}"
-        return Row(
-            number=number,
-            graph=name,
-            run=run,
-            ending=ending,
-            seconds=seconds,
-            calls=calls,
-            cpu=time.process_time(),
-            memory=memory(),
-        )
+            told = {"run": "", "ending": f"raised {type(error).__name__}: {error}", "calls": ()}
+        seconds = time.perf_counter() - began
+        return Row(number=number, graph=name, seconds=seconds, cpu=time.process_time(), memory=memory(), **told)
+
+    async def _run(self, graph: AnyGraph, task: str) -> Result:
+        context = Context(model=MODEL)
+        result = await arun(graph, self._benchmark, self._benchmark.task(task), context=context, out=self._folder)
+        await drop_checkpoints(result.folder, result.ending, context)
+        return result
+
+
+def latencies(result: Result) -> tuple[float, ...]:
+    """Seconds that each model call of a run took."""
+    return tuple(Call.model_validate(call).seconds for event in result.trajectory.events for call in event.calls)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Which run belongs to which sample, so that a retry after a crash finds what had been done."""
 
 import json
+from collections import Counter
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +29,7 @@ class Journal:
     def __init__(self, out: Path | str, name: str) -> None:
         self._shared = Shared(str(out))
         self._name = f"{name}.jsonl" if name else ""
+        self._begun = Counter[Cell]()
 
     def run_of(self, cell: Cell, graph: str, task: Task) -> str:
         """The name of the cell's run: of the one to take or to go on with, else of one to begin."""
@@ -38,9 +40,14 @@ class Journal:
         self.note(cell, name)
         return name
 
+    def times(self, cell: Cell) -> int:
+        """How many runs were begun for a cell before its latest one."""
+        return max(self._begun[cell] - 1, 0)
+
     def note(self, cell: Cell, run: str) -> None:
         """A run is about to begin for a cell."""
         self._runs[cell] = run
+        self._begun[cell] += 1
         if self._name:
             with (self._shared.here / self._name).open("a", encoding="utf-8") as lines:
                 # a line of its own, also after one that a crash tore
@@ -58,7 +65,9 @@ class Journal:
         if file is None or not file.is_file():
             return {}
         noted = (_entry(line) for line in file.read_text(encoding="utf-8", errors="replace").split("\n"))
-        return dict(filter(None, noted))
+        known = [entry for entry in noted if entry]
+        self._begun.update(cell for cell, _ in known)
+        return dict(known)
 
 
 def _entry(line: str) -> tuple[Cell, str] | None:

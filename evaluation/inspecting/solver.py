@@ -7,6 +7,8 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.context import Context
+from certigraph.adapters.faults.again import begun_again
+from certigraph.adapters.faults.rates import Faults
 from certigraph.evaluation.budgets import allowance, roles_in
 from certigraph.evaluation.inspecting.journal import Cell, Journal
 from certigraph.evaluation.inspecting.rows import ROW, Row, unfinished
@@ -30,6 +32,7 @@ def certified_run(
     budget: Sequence[str] = (),
     data: str = "",
     cache: str = "",
+    faults: str = "",
     out: str = "runs",
     journal: str = "",
     fail_on: int = 0,
@@ -45,6 +48,7 @@ def certified_run(
         budget: what a run may spend and its method's limits, as `KEY=N`.
         data: data folder, or the empty string for the default.
         cache: folder of the models' replies, or the empty string for none.
+        faults: faults to inject, as `timeout=0.1,crash=0.01`; empty: none.
         out: the folder in which every run gets a folder of its own.
         journal: name of the file there by which a retry finds the runs again; empty: none.
         fail_on: failed runs after which no more are begun; 0: any number may fail.
@@ -52,7 +56,9 @@ def certified_run(
     compiled = build_graph(graph, dict(parse_swap(f"{slot}={text}") for slot, text in swaps.items()))
     live = load_benchmark(benchmark, data or None)
     spending, limits = allowance(budget, live.limits)
-    context = Context(roles=roles_in(roles), data=data or None, cache=cache or None, budget=spending, limits=limits)
+    Faults.read(faults)
+    given = {"data": data or None, "cache": cache or None, "faults": faults}
+    context = Context(roles=roles_in(roles), budget=spending, limits=limits, **given)
     runs = Runs(compiled, benchmark, live, model, context, out)
     noted = Journal(out, journal)
     failed: list[Row] = []
@@ -64,7 +70,8 @@ def certified_run(
             state.store.set(ROW, row.model_dump(mode="json"))
             raise RunError(row.footer.message)
         run, pool = noted.run_of(cell, graph, live.task(cell.task)), active_pool()
-        ran = await (runs.on_workers(pool, cell, run) if pool else runs.here(state, cell, run))
+        tried = runs._replace(context=begun_again(context, noted.times(cell)))
+        ran = await (tried.on_workers(pool, cell, run) if pool else tried.here(state, cell, run))
         state.store.set(ROW, ran.row.model_dump(mode="json"))
         state.output = ModelOutput.from_content(ran.model, ran.row.ending)
         if ran.limit:

@@ -39,6 +39,7 @@ def task_of(benchmark: str) -> Callable[..., Task]:
         role: OneOrMore = "",
         budget: OneOrMore = "",
         cache: str = "",
+        faults: OneOrMore = "",
         out: str = "runs",
         journal: str = "",
         fail_on: int = 0,
@@ -58,6 +59,7 @@ def task_of(benchmark: str) -> Callable[..., Task]:
             role: other models for some roles: `executor=local`; as inspect's --model-role does.
             budget: what a run may spend and its method's limits: `calls=20,steps=30`.
             cache: folder that keeps the replies of models, so that a question is paid once.
+            faults: faults to inject into models and worlds: `timeout=0.1,crash=0.01,seed=3`.
             out: the folder in which every run gets a folder of its own.
             journal: name of the file in `out` by which a retry after a crash finds every run again.
             fail_on: failed runs after which no more are begun; 0: any number may fail.
@@ -79,6 +81,7 @@ def task_of(benchmark: str) -> Callable[..., Task]:
                 budget=_listed(budget),
                 data=data,
                 cache=cache,
+                faults=",".join(_listed(faults)),
                 out=out,
                 journal=journal,
                 fail_on=fail_on,

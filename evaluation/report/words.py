@@ -1,6 +1,5 @@
 """Findings and forced passes in words: the same in reports, live views, and on the command line."""
 
-
 from pydantic import JsonValue
 
 from certigraph.state.json_text import json_value

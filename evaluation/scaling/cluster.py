@@ -115,7 +115,8 @@ def _connect(ray: Any, address: str, workers: int | None) -> None:
         told = " ".join(str(error).split())
         raise Fault(
             "environment",
-            f"no Ray cluster at {address!r} ({told}): start one with `ray start --head`, or write --ray local",
+            f"no Ray cluster at {address!r} ({told}): is it up, and is RAY_AUTH_MODE=token set as there? "
+            "Start one with `ray start --head`, or write --ray local",
         ) from error
 
 

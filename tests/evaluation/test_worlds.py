@@ -1,6 +1,7 @@
 """The worlds of runs: hundreds at once leave each other's open, and all are closed when their run is over."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.blocksworld.world import BlocksWorldEnvironment
 from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import EPISODES, live_episode
-from certigraph.evaluation.run import arun
+from certigraph.evaluation.run import arun, run
+from certigraph.evaluation.settings import build_graph
 from certigraph.evaluation.worlds import own_worlds
 from certigraph.state.records import Task
 
@@ -42,6 +44,15 @@ def test_runs_at_once_open_one_world_each_however_few_are_left_open_for_others(t
 
     asyncio.run(together())
     assert (benchmark.opened, benchmark.closed) == (3, 3)
+
+
+@pytest.mark.slow
+def test_threads_may_share_graphs_and_benchmark(tmp_path: Path):
+    benchmark, graphs = Counting(), [build_graph(name) for name in ("sdp", "react", "tdp", "step", "clin")]
+    with ThreadPoolExecutor(50) as pool:
+        runs = pool.map(lambda n: run(graphs[n % 5], benchmark, f"3-{n}", out=tmp_path), range(100))
+        assert [result.ending for result in runs] == ["goal"] * 100
+    assert benchmark.opened == benchmark.closed
 
 
 def test_worlds_are_closed_also_where_their_run_fails():

@@ -2,11 +2,9 @@
 
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
-from fuzzing.target import Target, of_text, of_texts, several
+from fuzzing.target import Target, of_text, of_texts, scratch, several
 
 from certigraph.adapters.benchmarks import _load
 from certigraph.adapters.blocksworld.reading import conditions_in, goal_in, state_in
@@ -58,7 +56,7 @@ def _told(name: str) -> Callable[[str], Any]:
 
 @cache
 def _repository() -> Repository:
-    return Repository(write_repository(Path(mkdtemp(prefix="fuzzing-"))))
+    return Repository(write_repository(scratch()))
 
 
 def _blocks(text: str) -> object:

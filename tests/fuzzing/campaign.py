@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fuzzing.target import Effort
+from fuzzing.target import MEMORY, Effort
 
 KINDS = ("crash", "timeout", "oom", "leak")
 """How the files of inputs that broke a reader begin."""
@@ -29,15 +29,19 @@ def campaign(beginnings: Sequence[str], effort: Effort) -> Iterator[Outcome]:
     from fuzzing.samples import samples
 
     for name in [name for name in watched() if name.startswith(tuple(beginnings) or ("",))]:
-        with tempfile.TemporaryDirectory(prefix="fuzzing-") as folder:
-            yield _fuzzed(name, Path(folder), effort, list(samples(name)))
+        with tempfile.TemporaryDirectory(prefix="fuzzing-", dir=MEMORY if MEMORY.is_dir() else None) as place:
+            yield _fuzzed(name, Path(place), effort, list(samples(name)))
 
 
-def _fuzzed(name: str, folder: Path, effort: Effort, corpus: list[bytes]) -> Outcome:
+def _fuzzed(name: str, place: Path, effort: Effort, corpus: list[bytes]) -> Outcome:
     from fuzzing.fuzzer import fuzz
 
+    folder, own = place / "corpus", place / "scratch"
+    folder.mkdir()
+    own.mkdir()
     child = os.fork()
     if child == 0:
+        tempfile.tempdir = str(own)  # this process ends without tidying up
         try:
             fuzz(name, folder, effort, corpus)
         except Exception:  # noqa: BLE001 - whatever it is, the parent tells it

@@ -44,5 +44,6 @@ FOUND: Mapping[str, tuple[bytes, ...]] = {
     "trajectory.state": tuple(RUN.replace(b'[{"text": "a"}]', odd) for odd in (b"7", b'"a"', b"[7]", b"null")),
     "web.local_address": (b"\xff",),
     "service.opensearch_address": (b"\xff",),
+    "command.swap": (b"validate=capped:depth=" + DEEP_OBJECTS, b"validate=capped:depth=" + MANY_DIGITS),
     "command.textworld": (b"cooking-" + MANY_DIGITS + b"-0",),
 }

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import httpx
-from fuzzing.target import BETWEEN, Target, of_file, of_text, of_texts, several
+from fuzzing.target import BETWEEN, Target, of_file, of_text, of_texts, scratch, several
 
 from certigraph.adapters.retrieval.pool import Pool
 from certigraph.adapters.web.addresses import Addresses
@@ -71,7 +70,7 @@ def _plain_text(text: str) -> object:
 
 @cache
 def _folder() -> LocalPages:
-    folder = Path(mkdtemp(prefix="fuzzing-"))
+    folder = scratch()
     (folder / "a.html").write_bytes(PAGE)
     return LocalPages(folder)
 

@@ -81,10 +81,15 @@ def _written(name: str, data: bytes) -> Path:
     return path
 
 
+def scratch() -> Path:
+    """A new folder, in memory where that can be, gone with the process, or with what a campaign made it in."""
+    folder = Path(tempfile.mkdtemp(prefix="fuzzing-", dir=tempfile.tempdir or (MEMORY if MEMORY.is_dir() else None)))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 @cache
 def _folder(name: str) -> Path:
-    """A folder of its own for each name, gone with the process."""
-    folder = Path(tempfile.mkdtemp(prefix="fuzzing-", dir=MEMORY if MEMORY.is_dir() else None))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = scratch()
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     return folder

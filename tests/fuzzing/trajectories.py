@@ -1,13 +1,11 @@
-"""Readers of trajectories: whole, their heads and ends alone, and what is made of what they hold."""
+"""Readers of trajectories: whole, their heads and ends alone, and the state that they add up to."""
 
 from pathlib import Path
 
 from fuzzing.target import Target, of_file, of_folder, of_text
 
 from certigraph.evaluation.anatomy.reading import find_runs
-from certigraph.evaluation.anatomy.rows import Recorded, rows_of
 from certigraph.evaluation.comparing.endings import last_footer
-from certigraph.evaluation.report.report import write_report
 from certigraph.state.endings import Fault
 from certigraph.state.reading import parse_line, read_trajectory
 
@@ -30,18 +28,10 @@ def _state(path: Path) -> object:
     return read_trajectory(path).state()
 
 
-def _shown(path: Path) -> object:
-    """Pages and tables of a trajectory whose updates make a state; others have none."""
-    trajectory = read_trajectory(path)
-    trajectory.state()
-    return write_report(trajectory, path.with_name("report.html")), rows_of(Recorded("m", "t", 0, trajectory))
-
-
 TARGETS = (
     Target("trajectory.line", of_text(parse_line), (ValueError, Fault), (HEADER, EVENT, RESUMED, FOOTER)),
     Target("trajectory.whole", of_file(read_trajectory, FILE), (Fault,), (RUN, HEADER + EVENT[:40])),
     Target("trajectory.header", of_folder(lambda folder: find_runs([folder]), FILE), (Fault,), (RUN,)),
     Target("trajectory.footer", of_file(last_footer, FILE), (), (RUN, RUN + FOOTER[:20])),
     Target("trajectory.state", of_file(_state, FILE), (Fault,), (RUN,)),
-    Target("trajectory.shown", of_file(_shown, FILE), (Fault,), (RUN,)),
 )

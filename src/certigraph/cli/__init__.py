@@ -10,13 +10,14 @@ import typer
 from rich.console import Console
 
 from certigraph.cli.asking import ask_command
+from certigraph.cli.benching import bench_command
 from certigraph.cli.comparing import ablate_command, compare_command
 from certigraph.cli.deleting import delete_command
 from certigraph.cli.heads import rewards_app
 from certigraph.cli.indexing import index_command
 from certigraph.cli.judging import judge_command
 from certigraph.cli.looking import anatomy_command, export_command, figures_command, graph_command, list_command
-from certigraph.cli.measuring import bench_command, eval_command, score_command
+from certigraph.cli.measuring import eval_command, score_command
 from certigraph.cli.running import report_command, resume_command, run_command
 from certigraph.cli.studying import study_app
 from certigraph.cli.sweeping import sweep_command

@@ -1,4 +1,4 @@
-"""A benchmark: run it, score answers made elsewhere, measure the machinery."""
+"""A benchmark: run it, or score answers made elsewhere."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,8 +11,8 @@ from certigraph.cli.options import (
     Budgets,
     Cache,
     Data,
+    Faults,
     Model,
-    Out,
     Roles,
     Split,
     Swaps,
@@ -37,9 +37,19 @@ def eval_command(
     swap: Swaps = None,
     budget: Budgets = None,
     cache: Cache = None,
+    faults: Faults = "",
+    fail_on: Annotated[
+        float | None, typer.Option("--fail-on", metavar="N|SHARE", help="Begin no more runs once so many failed.")
+    ] = None,
     max_samples: Annotated[int | None, typer.Option("--max-samples", min=1, help="Runs at once.")] = None,
-    retry: Annotated[Path | None, typer.Option(metavar="LOG", help="Finish the evaluation of this log.")] = None,
-    out: Out = Path("runs"),
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS|local", help="Have workers of a Ray cluster carry the runs out.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Worker processes there; one a processor by default.")
+    ] = None,
+    retry: Annotated[str | None, typer.Option(metavar="LOG", help="Finish the evaluation of this log.")] = None,
+    out: Annotated[str, typer.Option(help="Folder, or URL of one, in which each run gets a folder.")] = "runs",
     as_json: AsJson = False,
 ) -> None:
     """Run a graph on a benchmark's tasks under inspect_ai and print the official figures with their intervals."""
@@ -51,7 +61,7 @@ def eval_command(
     if retry and graph:
         raise UnknownName(f"--retry finishes an evaluation as it was begun: certigraph eval --retry {retry}")
     if retry:
-        done = [evaluate_retry(retry, max_samples=max_samples, quiet=as_json)]
+        done = [evaluate_retry(retry, max_samples=max_samples, ray=ray, workers=workers, quiet=as_json)]
     elif graph is None or benchmark is None:
         raise UnknownName("name a graph and a benchmark: certigraph eval sdp blocksworld; or --retry LOG")
     else:
@@ -71,8 +81,12 @@ def eval_command(
                 trials=trials,
                 swaps=swap or [],
                 cache=cache,
+                faults=faults,
+                fail_on=fail_on,
                 out=out,
                 max_samples=max_samples,
+                ray=ray,
+                workers=workers,
                 quiet=as_json,
             )
             for name in [benchmark, *(f"{benchmark.partition(':')[0]}:{other}" for other in beside or [])]
@@ -116,32 +130,3 @@ def score_command(
     scores = scorer(answers, split)
     intervals = resampled([[score] for score in scores], live.rates)
     print_figures(f"{benchmark}: {answers.name}", live.rates(scores), intervals, as_json=as_json)
-
-
-def bench_command(
-    supersteps: Annotated[int, typer.Option(min=50, help="Supersteps of each loop.")] = 1_000,
-    episodes: Annotated[int, typer.Option(min=0, help="Episodes of an evaluation, one and 16 at once; 0: none.")] = 100,
-    big: Annotated[bool, typer.Option(help="Also a store of 300 cities and 3.8 million flights.")] = False,
-    retrieval: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Instead, search N generated abstracts: 84000, 5200000.")
-    ] = 0,
-    rewards: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Instead, rate the trajectories of N tasks: 200.")
-    ] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Measure certigraph's own machinery beside a bare LangGraph loop and a plain Python loop."""
-    if retrieval:
-        from certigraph.evaluation.bench.retrieval import bench_retrieval, print_retrieval
-
-        said = (lambda line: None) if as_json else typer.echo
-        print_retrieval(bench_retrieval(retrieval, big=retrieval >= 500_000, said=said), as_json=as_json)
-        return
-    if rewards:
-        from certigraph.evaluation.bench.rewards import bench_rewards, print_rewards
-
-        print_rewards(bench_rewards(rewards), as_json=as_json)
-        return
-    from certigraph.evaluation.bench.bench import bench, print_bench
-
-    print_bench(bench(supersteps, big=big, episodes=episodes), as_json=as_json)

@@ -28,3 +28,4 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 Cache = Annotated[str | None, typer.Option(help="Folder that keeps the replies of models: a question is paid once.")]
 Split = Annotated[str, typer.Option(help="Split of the tasks; the benchmark's default otherwise.")]
 Tasks = Annotated[list[str] | None, typer.Option("--task", help="Task id, in place of a split; again for more.")]
+Faults = Annotated[str, typer.Option(metavar="RATES", help="Faults to inject: timeout=0.1,crash=0.01,seed=3.")]

@@ -5,7 +5,19 @@ from typing import Annotated
 
 import typer
 
-from certigraph.cli.options import AsJson, BenchmarkName, Budgets, Cache, Data, GraphName, Model, Out, Roles, Swaps
+from certigraph.cli.options import (
+    AsJson,
+    BenchmarkName,
+    Budgets,
+    Cache,
+    Data,
+    Faults,
+    GraphName,
+    Model,
+    Out,
+    Roles,
+    Swaps,
+)
 
 
 def run_command(
@@ -19,6 +31,7 @@ def run_command(
     swap: Swaps = None,
     budget: Budgets = None,
     cache: Cache = None,
+    faults: Faults = "",
     as_json: AsJson = False,
 ) -> None:
     """Run a graph on one task and watch predicates turn certified."""
@@ -31,7 +44,7 @@ def run_command(
     from certigraph.evaluation.shipped import SEARCHES, must_take_answers
 
     compiled = build_graph(graph, dict(map(parse_swap, swap or [])))
-    context = context_from(model, role, data, budget, benchmark, cache)
+    context = context_from(model, role, data, budget, benchmark, cache).model_copy(update={"faults": faults})
     if graph in SEARCHES:
         must_take_answers(graph, load_benchmark(benchmark, data))
     said_source(benchmark, data)
