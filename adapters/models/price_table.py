@@ -4,7 +4,6 @@ import os
 import tomllib
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from langchain_core.messages.ai import UsageMetadata
 from pydantic import Field, TypeAdapter, ValidationError
@@ -56,7 +55,7 @@ def own_prices() -> dict[str, Price]:
     try:
         path = expanded(named)
         return _read(path, path.stat().st_mtime_ns)
-    except (OSError, RuntimeError) as error:  # RuntimeError: ~USER of nobody here
+    except OSError as error:
         raise Fault("data", f"{TABLE}={named}: {error}; name a file of prices, or unset {TABLE}") from error
 
 
@@ -71,7 +70,7 @@ def _read(path: Path, changed: int) -> dict[str, Price]:
         raise Fault("data", told) from error
 
 
-_TABLE: TypeAdapter[Any] = TypeAdapter(dict[str, Price])
+_TABLE = TypeAdapter(dict[str, Price])
 
 
 def _brief(error: Exception) -> str:

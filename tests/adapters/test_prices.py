@@ -83,5 +83,5 @@ def test_a_file_that_is_no_table_is_told_with_an_entry_that_would_do(table: Any,
 @pytest.mark.parametrize("path", ["/nowhere/prices.toml", "~nosuchuser/prices.toml"])
 def test_a_table_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     monkeypatch.setenv(TABLE, path)
-    with pytest.raises(Fault, match=f"{TABLE}={path}"):
+    with pytest.raises(Fault, match=path):
         named("qwen")
