@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from certigraph.evaluation.inspecting.evaluation import Evaluation, evaluation_of
+from certigraph.evaluation.inspecting.evaluation import Evaluation, read_evaluation
 from certigraph.evaluation.scaling.shared import is_url
 from certigraph.state.endings import Interrupted
 
@@ -25,7 +25,7 @@ def concluded(logs: "Sequence[EvalLog]", out: str, ray: str | None) -> Evaluatio
     if not logs or logs[0].status == "cancelled":
         again = f" --ray {ray}" if ray else ""
         raise Interrupted(f"interrupted; finish it with: certigraph eval --retry {_newest(logs, out)}{again}")
-    return evaluation_of(logs[0])
+    return read_evaluation(logs[0].location)  # thin: the log in hand reads all of itself where it is looked into
 
 
 def _newest(logs: "Sequence[EvalLog]", out: str) -> str:

@@ -11,7 +11,7 @@ from certigraph.adapters.models.redact import redact
 from certigraph.evaluation.keeping import opened
 from certigraph.evaluation.recorder import Recorder
 from certigraph.evaluation.settings import AnyGraph, graph_module
-from certigraph.evaluation.worlds import close_worlds, live_scores, rebuild
+from certigraph.evaluation.worlds import live_scores, own_worlds, rebuild
 from certigraph.state.endings import Fault, Stopped
 from certigraph.state.lessons import best_of
 from certigraph.state.trajectory import Footer, Resumed, total
@@ -45,7 +45,7 @@ async def drive(
         recorder: of the trajectory, whose header is written.
         resuming: whether the thread ran before.
     """
-    try:
+    async with own_worlds():
         async with opened(graph, folder, context, resuming=resuming) as (saver, store):
             ready = graph.copy({"checkpointer": saver, "store": store})
             outcome = await _outcome(ready, given, context, folder.name, recorder, resuming=resuming)
@@ -54,8 +54,6 @@ async def drive(
             usage = recorder.trajectory.usage
             message = redact(outcome.message)
             recorder.write(Footer(ending=outcome.ending, message=message, scores=scores, usage=usage))
-    finally:
-        await close_worlds(folder.name)
 
 
 async def _outcome(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from certigraph.state.endings import Fault
+from certigraph.state.reading import first_line
 
 
 def trajectory_files(folder: Path) -> Sequence[Path]:
@@ -18,5 +19,4 @@ def trajectory_files(folder: Path) -> Sequence[Path]:
 
 def has_header(path: Path) -> bool:
     """Whether a trajectory's first line was written whole: a process that died before leaves nothing to go by."""
-    with path.open("rb") as lines:
-        return lines.readline().endswith(b"\n")
+    return first_line(path).endswith(b"\n")

@@ -17,6 +17,7 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.embeddings import encoder
 from certigraph.adapters.matching import method
 from certigraph.adapters.models.chat import model_label
+from certigraph.adapters.rows import MOST_SETTINGS, file_bytes
 from certigraph.evaluation.shipped import GRAPHS, OPERATORS
 from certigraph.graphs.assembly import operators_of, swapped
 from certigraph.nodes.specs import Spec, operator_from
@@ -135,7 +136,7 @@ def load_local(folder: Path) -> Context:
     if not path.is_file():
         raise Fault("data", f"{path} is missing: a run is resumed on the machine, and in the folder, it began in")
     try:
-        return Context.model_validate_json(path.read_bytes())
+        return Context.model_validate_json(file_bytes(path, MOST_SETTINGS))
     except ValidationError as error:
         raise Fault("data", f"{path} holds no settings of a run: restore it, or start the run anew") from error
 

@@ -30,13 +30,6 @@ async def live_scores(state: Any, context: Context) -> Scores | None:
         return None
 
 
-async def close_worlds(thread: str) -> None:
-    """Close what the thread opened; it blocks nobody, for a simulator takes its time."""
-    keys = [key for key in EPISODES if key.startswith(f"{thread}:")]
-    if keys:
-        await asyncio.to_thread(_close, keys)
-
-
 @asynccontextmanager
 async def own_worlds() -> AsyncIterator[None]:
     """Leave the worlds open that are opened inside the block, and close them at its end, however it ends."""

@@ -33,6 +33,12 @@ def read_trajectory(path: Path | str) -> Trajectory:
         raise Fault(fault.boundary, told if str(path) in told else f"{path}: {told}") from fault
 
 
+def first_line(path: Path) -> bytes:
+    """The first line of a file, its header's, with its newline; without one where it is torn or longer than any is."""
+    with path.open("rb") as file:
+        return file.readline(LONGEST_LINE)
+
+
 def read_lines(path: Path) -> Iterator[Line]:
     """The lines of a file in order, without a torn last one. Raises Fault as `read_trajectory` does."""
     with path.open("rb") as file:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from certigraph.adapters.caching import cache_folder, expanded
+from certigraph.adapters.rows import file_bytes
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.json_text import json_value
 
@@ -78,7 +79,7 @@ class Games:
 def goal_of(path: Path) -> str:
     """What a game asks for, as its first observation says it. Raises Fault("data") for a file that is no game."""
     try:
-        return WANTED.findall(json_value(path.read_bytes())["grammar"])[0].rstrip(".")  # type: ignore[no-any-return]
+        return WANTED.findall(json_value(file_bytes(path))["grammar"])[0].rstrip(".")  # type: ignore[no-any-return]
     except (ValueError, LookupError, TypeError) as error:
         raise Fault("data", f"{path} is no ALFWorld game: {error!r}; delete its folder and unpack it again") from error
 

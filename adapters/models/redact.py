@@ -29,10 +29,11 @@ SHORTEST = 8
 """Secrets below this many characters are placeholders ("none"): masking them would only spoil text."""
 
 _LOOKS_SECRET = (
-    # a run without hyphens: `sk-telecom-opens-a-hall` is part of an address
-    ("sk-", re.compile(r"\bsk-[\w-]{0,64}?\w{16}[\w-]*"), MASK),
+    # a run without hyphens: `sk-telecom-opens-a-hall` is part of an address; JSON ends a line by a letter
+    ("sk-", re.compile(r"(?:\b|(?<=\\[nrtbf]))sk-[\w-]{0,64}?\w{16}[\w-]*"), MASK),
     ("earer ", re.compile(r"([Bb]earer )[\w.~+/=-]{16,}"), rf"\1{MASK}"),
-    ("://", re.compile(r"(://)[^/\s:@\"]*:[^/\s@\"]+(?=@)"), rf"\1{MASK}"),
+    # no backslash: in JSON a line's end is one, and `https://a.org`, `Mail:b@c` on the next line are no password
+    ("://", re.compile(r"(://)[^/\s:@\"\\]*:[^/\s@\"\\]+(?=@)"), rf"\1{MASK}"),
 )
 """What looks like a key, or a password in a URL, each with a text that it cannot do without."""
 

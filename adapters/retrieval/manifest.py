@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from certigraph.adapters.retrieval.analyzer import ANALYZER
 from certigraph.adapters.retrieval.engine import LAYOUT
+from certigraph.adapters.rows import MOST_SETTINGS, file_bytes
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record
 
@@ -39,7 +40,7 @@ def read_manifest(folder: Path) -> Manifest:
         other = folder if own else folder.with_name(f"{folder.name}.index")
         raise Fault("data", f"{_what_is(folder)}: {index_command('CORPUS', other)}")
     try:
-        manifest = Manifest.model_validate_json(path.read_bytes())
+        manifest = Manifest.model_validate_json(file_bytes(path, MOST_SETTINGS))
     except ValidationError:
         raise Fault("data", f"{path} is not a manifest of ours: {index_command('CORPUS', folder)}") from None
     if (manifest.layout, manifest.analyzer) != (LAYOUT, ANALYZER):

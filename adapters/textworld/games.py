@@ -10,6 +10,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from certigraph.adapters.caching import cache_folder
+from certigraph.adapters.rows import file_bytes
 from certigraph.adapters.textworld.kinds import KINDS, make_game, needed_textworld
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.json_text import json_value
@@ -69,7 +70,7 @@ class Library:
         if not place.is_dir():
             self._make(place, *parts)
         try:
-            told = json_value((place / DESCRIPTION).read_bytes())
+            told = json_value(file_bytes(place / DESCRIPTION))
             return Game(name, place / STORY, told["objective"], tuple(told["metadata"]["walkthrough"]))
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise Fault("data", f"{place} is damaged ({error!r}): delete it, and the game is made anew") from error

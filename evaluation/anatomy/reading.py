@@ -9,7 +9,7 @@ from certigraph.evaluation.figures.traces import method_of
 from certigraph.evaluation.finding import trajectory_files
 from certigraph.evaluation.report.graded import is_own
 from certigraph.state.endings import Fault
-from certigraph.state.reading import parse_line, read_trajectory
+from certigraph.state.reading import first_line, parse_line, read_trajectory
 from certigraph.state.trajectory import Header
 
 
@@ -58,8 +58,7 @@ def recorded_runs(found: Found) -> Iterator[Recorded]:
 
 
 def _header(path: Path) -> Header | None:
-    with path.open("rb") as file:
-        first = file.readline()
+    first = first_line(path)
     if not first.endswith(b"\n"):
         return None
     try:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from certigraph.state.reading import LONGEST_LINE
 from certigraph.state.trajectory import Footer
 
 TAIL = 1 << 16
@@ -23,9 +24,10 @@ def last_footer(path: Path) -> Footer | None:
 
 
 def _last_line(file: int, size: int, tail: int) -> bytes:
-    """The last line, or nothing where it was not written whole."""
+    """The last line, or nothing where it was not written whole; the end of one that is longer than any line is."""
     text = os.pread(file, tail, max(size - tail, 0))
     if not text.endswith(b"\n"):
         return b""
     before, _, line = text[:-1].rpartition(b"\n")
-    return line if before or tail >= size else _last_line(file, size, 4 * tail)
+    whole = before or tail >= size
+    return line if whole or tail >= LONGEST_LINE else _last_line(file, size, 4 * tail)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from certigraph.adapters.rows import MOST_SETTINGS, file_bytes
 from certigraph.evaluation.comparing.plan import Plan
 from certigraph.state.endings import Fault
 
@@ -29,7 +30,7 @@ def read_plan(folder: Path) -> Plan:
             "data", f"{folder} holds no comparison: name methods, --on BENCHMARK and --model to begin one there"
         )
     try:
-        return Plan.model_validate_json(path.read_bytes())
+        return Plan.model_validate_json(file_bytes(path, MOST_SETTINGS))
     except ValidationError as error:
         raise Fault(
             "data", f"{path} is no plan ({error.errors()[0]['msg']}): restore it or use another --out"

@@ -1,7 +1,7 @@
 """What an evaluation came to: its figures with their intervals, and a row for every run."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,10 @@ from certigraph.state.records import Record
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
+
+
+BULK = frozenset({"events", "store", "attachments", "messages"})
+"""Parts of a log's samples that no figure needs; of thousands of runs they would take gigabytes of memory."""
 
 
 class Evaluation(Record):
@@ -68,17 +72,17 @@ def read_evaluation(log: Path | str) -> Evaluation:
     Raises:
         Fault: the file is no such log, or nothing was evaluated.
     """
-    return evaluation_of(read_log(log))
+    return evaluation_of(read_log(log, without=BULK))
 
 
-def read_log(log: Path | str) -> "EvalLog":
-    """A log of inspect's. Raises Fault where the file is none, or not of one of certigraph's tasks."""
+def read_log(log: Path | str, *, without: Set[str] = frozenset()) -> "EvalLog":
+    """A log of inspect's, parts of its samples left out. Raises Fault where it is none of one of certigraph's tasks."""
     from inspect_ai.log import read_eval_log
 
     if not is_url(str(log)) and not Path(log).is_file():
         raise Fault("data", f"no log at {log}: give a file that `certigraph eval` wrote, as in --retry runs/NAME.eval")
     try:
-        found = read_eval_log(str(log))
+        found = read_eval_log(str(log), exclude_fields={*without})
     except Exception as error:  # whatever a reader of several formats raises for a file that has none of them
         raise Fault("data", f"{log} is no log of inspect's ({error}): give a file that ends in .eval") from error
     if "graph" not in (found.eval.metadata or {}):

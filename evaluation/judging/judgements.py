@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from certigraph.adapters.models.redact import redact
+from certigraph.adapters.rows import file_bytes
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record
 
@@ -40,7 +41,7 @@ def read_judgements(path: Path) -> list[Judgement]:
     """
     if not path.is_file():
         return []
-    whole, _, torn = path.read_bytes().rpartition(b"\n")
+    whole, _, torn = file_bytes(path).rpartition(b"\n")
     if torn:
         path.write_bytes(whole + b"\n" if whole else b"")
     return [_judgement(line, f"{path}:{number}") for number, line in enumerate(whole.splitlines(), 1)]

@@ -117,7 +117,7 @@ def read_lines(path: Path, model: type[M]) -> list[M]:
     """The lines of a file; one that was cut off is taken away, so that the next one starts a line."""
     if not path.is_file():
         return []
-    whole, newline, rest = path.read_bytes().rpartition(b"\n")
+    whole, newline, rest = file_bytes(path).rpartition(b"\n")
     if rest:
         path.write_bytes(whole + newline)
     return [checked(model, row) for row in read_rows(path)]
