@@ -44,7 +44,7 @@ class LimitReached(Stopped):
         self.kind, self.limit, self.spent = kind, limit, spent
         self.ending = f"limit:{kind}"
         super().__init__(
-            f"{spent:g} of {limit:g} {kind} are spent; resume with more: --budget {kind}={2 * limit or 1:g}"
+            f"{spent:g} of {limit:g} {kind} are spent; resume with more: --budget {kind}={2 * max(limit, spent) or 1:g}"
         )
 
 

@@ -89,7 +89,7 @@ class Trajectory(Record):
     resumes: int = 0
     """How often the run was gone on with."""
     cut_off: int = 0
-    """Model calls of superseded work that a spent budget cut off: it was granted them, unlike what a crash lost."""
+    """Model calls of nodes that a spent budget or a fault cut off: they were granted, unlike what a crash lost."""
 
     @property
     def ending(self) -> str:
@@ -133,7 +133,7 @@ def assembled(lines: Iterable[Line]) -> Trajectory:
             footer = line
         else:
             dropped = [e for e in events if not line.keeps(e)]
-            if footer and footer.ending.startswith("limit:"):
+            if footer:
                 cut_off += sum(e.usage.calls for e in dropped if e.update is None)
             superseded += dropped
             resumes += 1

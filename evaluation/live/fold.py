@@ -30,6 +30,8 @@ class Watched:
             self._begin()
         elif isinstance(line, Footer):
             self.footer = line
+            # who began to watch at a resume was not shown what was superseded before
+            self.spent = {name: max(spent, getattr(line.usage, name)) for name, spent in self.spent.items()}
         elif isinstance(line, Resumed):
             self._rewind()
         else:

@@ -147,3 +147,16 @@ def test_going_on_with_more_stops_at_exactly_that(tmp_path: Path, graph: str) ->
     for most in (3, 4, 6):
         result = resume(result.folder, chat=able(), budget=Budget(calls=most))
         assert (result.ending, result.usage.calls) == ("limit:calls", most)
+
+
+def test_calls_that_an_error_cut_off_count_when_the_run_is_gone_on_with(tmp_path: Path) -> None:
+    """A loop of `resume` around a model that never answers as it should comes to its end."""
+    silent = ScriptedChat(replies=("no JSON",) * 99)
+    context = Context(chat=silent, budget=Budget(calls=8))
+    result = run("sdp", "blocksworld", "4-0", context=context, out=tmp_path)
+    endings = [result.ending]
+    for _ in range(4):
+        result = resume(result.folder, chat=silent)
+        endings.append(result.ending)
+    assert endings == ["error:model", "error:model", "limit:calls", "limit:calls", "limit:calls"]
+    assert result.usage.calls == 8
