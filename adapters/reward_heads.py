@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zipfile import BadZipFile
 
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 
 HOW = "certigraph rewards train DATA --out head.npz, then rate=supervised:head=head.npz"
 
-SPOILT = (OSError, EOFError, ValueError, LookupError, TypeError, RuntimeError, MemoryError, BadZipFile, zlib.error)
+SPOILT = (
+    *(OSError, EOFError, ValueError, LookupError, TypeError, RuntimeError, MemoryError, ArithmeticError),
+    *(BadZipFile, zlib.error, SyntaxError, TokenError),
+)
 """What numpy and zipfile raise for a file that is none of ours: of another packing, encrypted, of a vast shape, ..."""
 
 

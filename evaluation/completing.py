@@ -9,7 +9,8 @@ from certigraph.evaluation.finding import has_header
 from certigraph.evaluation.keeping import drop_checkpoints
 from certigraph.evaluation.recorder import Listener
 from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import aresume, arun
+from certigraph.evaluation.resume import aresume
+from certigraph.evaluation.run import arun
 from certigraph.evaluation.settings import AnyGraph, load_local
 
 SPOILT = ("error:environment", "error:operator")

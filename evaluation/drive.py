@@ -2,7 +2,7 @@
 
 import traceback
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from certigraph.adapters.context import Context
 from certigraph.adapters.faults.again import begun_again
@@ -19,6 +19,7 @@ from certigraph.state.trajectory import Footer, Resumed, total
 SUPERSTEPS_PER_STEP = 300
 """Room for retries, replans and simulations around one world step. Budgets end a run long before it is used up."""
 
+ANEW = "restore them, or start the run anew with `certigraph run`"
 
 INTERRUPT = "__interrupt__"
 """LangGraph's mark of a graph that waits for an answer."""
@@ -66,8 +67,6 @@ async def _outcome(
         "recursion_limit": SUPERSTEPS_PER_STEP * (limits.steps + 1) * limits.trials,
     }
     if resuming:
-        saver: Any = graph.checkpointer
-        await saver.forget_unfinished(thread)
         given = await _checkpointed(graph, config, given, recorder)
         before = recorder.trajectory
         # paid for, but not what a method is granted: a run that was killed may make as many calls as one that was not
@@ -111,9 +110,21 @@ def _where(error: Exception) -> str:
 
 
 async def _checkpointed(graph: AnyGraph, config: Any, given: Any, recorder: Recorder) -> Any:
-    """What to hand the graph to go on: nothing when there is a checkpoint, else the task again."""
-    snapshot = await graph.aget_state(config)
-    step = (snapshot.metadata or {}).get("step", -1)
-    saver: Any = graph.checkpointer
-    recorder.write(Resumed(superstep=step, scopes=await saver.inner_steps(config["configurable"]["thread_id"])))
+    """What to hand the graph to go on: nothing when there is a checkpoint, else the task again.
+
+    Raises:
+        Fault: ("data") the checkpoints cannot be read.
+    """
+    thread, saver = config["configurable"]["thread_id"], cast(Any, graph.checkpointer)
+    try:
+        await saver.forget_unfinished(thread)
+        snapshot = await graph.aget_state(config)
+        step = (snapshot.metadata or {}).get("step", -1)
+        resumed = Resumed(superstep=step, scopes=await saver.inner_steps(thread))
+    except Stopped:
+        raise
+    except Exception as error:  # whatever LangGraph makes of rows that are spoilt or that somebody planted
+        told = redact(f"{type(error).__name__}: {error}")
+        raise Fault("data", f"the checkpoints of run {thread} cannot be read ({told!r:.200}): {ANEW}") from error
+    recorder.write(resumed)
     return None if snapshot.values else given

@@ -1,9 +1,8 @@
 """Runs a graph over a benchmark's tasks under inspect_ai and gives the official figures."""
 
 import math
-import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from certigraph.adapters.benchmarks import load_benchmark, usable
@@ -72,7 +71,7 @@ def evaluate(
 
     Raises:
         UnknownName: a name is unknown; the message lists the known ones.
-        Fault: the evaluation could not be carried through.
+        Fault: dollars are limited and a model has no known price, or the evaluation could not be carried through.
         Interrupted: it was interrupted; the message has the command that finishes it.
     """
     from inspect_ai import eval as inspect_eval
@@ -99,7 +98,7 @@ def evaluate(
         faults=faults,
         out=str(out),
         journal=f"journal-{uuid.uuid4().hex[:12]}",
-        fail_on=_tolerated(fail_on, trials * (len(ids) or min(limit or sys.maxsize, len(live.tasks(split))))),
+        fail_on=_tolerated(fail_on, lambda: trials * (len(ids) or len(live.tasks(split)[:limit]))),
         **operators,
     )
     usual = SAMPLES if is_scripted(model) else None
@@ -125,10 +124,11 @@ def _can_ask(ray: str | None, *models: str) -> None:
             ready(asked)
 
 
-def _tolerated(fail_on: float | None, planned: int) -> int:
+def _tolerated(fail_on: float | None, planned: Callable[[], int]) -> int:
     """How many failed runs stop the evaluation; 0 where any number may fail."""
     if fail_on is None:
         return 0
-    if fail_on <= 0:
+    if not 0 < fail_on < math.inf:
         raise UnknownName(f"--fail-on {fail_on:g}: a number of runs, as in 5, or a share of them, as in 0.1")
-    return math.ceil(fail_on if fail_on >= 1 else fail_on * planned)
+    # rounded first: 0.07 of 100 is a little more than 7 to a computer
+    return math.ceil(fail_on if fail_on >= 1 else round(fail_on * planned(), 6))

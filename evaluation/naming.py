@@ -7,9 +7,12 @@ from certigraph.state.endings import Fault
 
 
 def slug(text: str, most: int, *, kept: str = "") -> str:
-    """Letters and digits of a text, hyphens for all else but `kept`; at most so many characters, and so many bytes."""
-    plain = "".join(c if c.isalnum() or c in kept else "-" for c in text)[:most]
-    return plain.encode()[: 3 * most].decode(errors="ignore")
+    """Letters and digits of a text, hyphens for all else but `kept`; at most so many bytes.
+
+    Bytes, for a file's name has 255 at most, and a path that SQLite opens 512 with all its folders.
+    """
+    plain = "".join(c if c.isalnum() or c in kept else "-" for c in text)
+    return plain.encode()[:most].decode(errors="ignore")
 
 
 def own_slug(text: str, most: int) -> str:

@@ -1,4 +1,4 @@
-"""The driver's public face: run a graph on a task under a budget, and go on with a run that stopped."""
+"""The driver's public face: run a graph on a task under a budget."""
 
 import asyncio
 import datetime
@@ -7,34 +7,21 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
-from langchain_core.language_models import BaseChatModel
-
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.context import Budget, Context
+from certigraph.adapters.context import Context
 from certigraph.adapters.faults.rates import Faults
 from certigraph.adapters.loops import wait_for
 from certigraph.adapters.models.chat import check_model
 from certigraph.adapters.models.redact import redacted
-from certigraph.adapters.protocols import Benchmark, Limits
+from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.budgets import must_be_priced
 from certigraph.evaluation.drive import drive
 from certigraph.evaluation.keeping import usual_checkpoints
 from certigraph.evaluation.naming import slug
 from certigraph.evaluation.recorder import Listener, Recorder
 from certigraph.evaluation.result import Result
-from certigraph.evaluation.settings import (
-    LIVE,
-    AnyGraph,
-    build_graph,
-    load_local,
-    rebuilt_graph,
-    save_local,
-    shareable,
-    versions,
-)
+from certigraph.evaluation.settings import AnyGraph, build_graph, save_local, shareable, versions
 from certigraph.graphs.assembly import operators_of
-from certigraph.state.endings import Fault, resumable
-from certigraph.state.reading import read_trajectory
 from certigraph.state.records import Task
 from certigraph.state.trajectory import Header
 
@@ -104,67 +91,6 @@ async def arun(
         recorder.write(header)
         await drive(compiled, {"task": chosen}, context, folder, recorder)
     return Result(folder, recorder.trajectory)
-
-
-def resume(
-    folder: Path | str,
-    *,
-    budget: Budget | None = None,
-    limits: Limits | None = None,
-    benchmark: Benchmark | None = None,
-    chat: BaseChatModel | None = None,
-    listener: Listener | None = None,
-) -> Result:
-    """Go on with a run that was killed, interrupted or stopped by its budget, from its last checkpoint.
-
-    Args:
-        folder: the run's folder.
-        budget: a larger budget; the run's own otherwise.
-        limits: larger limits; the run's own otherwise.
-        benchmark: the live benchmark, for a run that was started with one.
-        chat: the live chat model, for a run that was started with one.
-        listener: called with every trajectory line, those of the first part included.
-
-    Raises:
-        Fault: the folder holds no run, or its run has reached an ending of its own.
-    """
-    return blocking(aresume(folder, budget=budget, limits=limits, benchmark=benchmark, chat=chat, listener=listener))
-
-
-async def aresume(
-    folder: Path | str,
-    *,
-    budget: Budget | None = None,
-    limits: Limits | None = None,
-    benchmark: Benchmark | None = None,
-    chat: BaseChatModel | None = None,
-    listener: Listener | None = None,
-) -> Result:
-    """The same as `resume`, to await."""
-    folder = Path(folder)
-    trajectory = read_trajectory(folder / "trajectory.jsonl")
-    header, footer = trajectory.header, trajectory.footer
-    if footer and not resumable(footer.ending):
-        raise Fault("data", f"run {header.run_id} has ended: {footer.ending}; start a new one with `certigraph run`")
-    context = _with_mind(load_local(folder), header, chat)
-    live = benchmark or load_benchmark(header.task.benchmark, context.data)
-    changes = {"budget": budget or context.budget, "limits": limits or context.limits, "benchmark": live}
-    context = context.model_copy(update=changes)
-    compiled = rebuilt_graph(header.graph, header.operators)
-    with Recorder(folder / "trajectory.jsonl", listener) as recorder:
-        if listener:
-            listener(header)
-            for event in trajectory.events:
-                listener(event)
-        await drive(compiled, {"task": header.task}, context, folder, recorder, resuming=True)
-    return Result(folder, recorder.trajectory)
-
-
-def _with_mind(context: Context, header: Header, chat: BaseChatModel | None) -> Context:
-    model = str(header.context.get("model"))
-    if model.startswith(LIVE) and chat is None:
-        raise Fault("data", f"run {header.run_id} asked the live model {model}: resume it with resume(..., chat=...)")
-    return context.model_copy(update={"chat": chat})
 
 
 def run_name(graph: str, task: Task) -> str:

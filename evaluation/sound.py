@@ -1,16 +1,16 @@
-"""Files of SQLite that a run finds in its folder: what is none, or is spoilt, is told in one line."""
+"""What a run's folder holds, read by those who did not write it: what is spoilt is told in one line."""
 
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from certigraph.state.endings import Fault
+from certigraph.state.endings import Fault, UnknownName
 
 
 @contextmanager
 def sound(path: Path) -> Iterator[None]:
-    """Open the file at `path` inside the block.
+    """Open the SQLite file at `path` inside the block.
 
     Raises:
         Fault: ("data") it is no database, or a spoilt one.
@@ -21,3 +21,20 @@ def sound(path: Path) -> Iterator[None]:
         raise
     except sqlite3.DatabaseError as error:
         raise Fault("data", f"{path} cannot be opened ({error}): restore it, or start the run anew") from error
+
+
+@contextmanager
+def legible(run: str) -> Iterator[None]:
+    """Read what a run's header and updates say inside the block: each is JSON, but anything may stand in it.
+
+    Raises:
+        Fault: ("data") something that no run of such a graph says.
+    """
+    try:
+        yield
+    except UnknownName:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        told = " ".join(f"{type(error).__name__}: {error!s:.200}".split())
+        fix = "restore its trajectory.jsonl or leave the run out"
+        raise Fault("data", f"run {run} says what no run of its graph does ({told}): {fix}") from error

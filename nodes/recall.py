@@ -23,8 +23,12 @@ async def recall(state: RecallView, runtime: Runtime[Context]) -> dict[str, Any]
     items = await off_loop(store_of(runtime).search, namespace(state["task"], runtime), limit=1000)
     run = _run(runtime)
     # The store may be ahead of the checkpoint that a run went on from: what comes later in it, it has yet to learn.
-    past = [item.value for item in items if item.value["run"] != run or item.value["trial"] < state["trial"]]
-    stored = [_lesson(value) for value in sorted(past, key=lambda value: (value["written"], value["trial"]))]
+    try:
+        past = [item.value for item in items if item.value["run"] != run or item.value["trial"] < state["trial"]]
+        stored = [_lesson(value) for value in sorted(past, key=lambda value: (value["written"], value["trial"]))]
+    except (KeyError, TypeError, ValueError) as error:
+        told = f"the memory holds what is no lesson ({type(error).__name__}: {error!s:.200})"
+        raise Fault("data", f"{' '.join(told.split())}: take it out, or name another memory") from error
     unstored = [lesson for lesson in state["lessons"] if lesson not in stored]
     return {"lessons": (*stored, *unstored)[-KEPT:]}
 

@@ -11,6 +11,8 @@ from typing import Any
 class Stub(ThreadingHTTPServer):
     daemon_threads = True
     refuses_temperature = False
+    body: bytes = b""
+    """Sent in place of a completion."""
 
     def __init__(self, replies: list[str], refuses_schema: bool, status: int, finish: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -37,11 +39,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(400, {"error": {"message": "response_format is not supported"}})
         elif stub.refuses_temperature and body.get("temperature"):
             self._send(400, {"error": {"message": "temperature is not supported"}})
+        elif stub.body:
+            self._send_bytes(200, stub.body)
         else:
-            self._send(200, _completion(stub.replies.pop(0) if len(stub.replies) > 1 else stub.replies[0], stub.finish))
+            self._send(200, completion(stub.replies.pop(0) if len(stub.replies) > 1 else stub.replies[0], stub.finish))
 
     def _send(self, status: int, payload: dict[str, Any]) -> None:
-        data = json.dumps(payload).encode()
+        self._send_bytes(status, json.dumps(payload).encode())
+
+    def _send_bytes(self, status: int, data: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
@@ -52,7 +58,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def _completion(text: str, finish: str) -> dict[str, Any]:
+def completion(text: str, finish: str) -> dict[str, Any]:
     usage = {
         "prompt_tokens": 100,
         "completion_tokens": 10,

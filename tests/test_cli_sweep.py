@@ -9,6 +9,8 @@ pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
 pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
 
 from certigraph import cli
+from certigraph.evaluation.comparing.spreading import Workers
+from certigraph.evaluation.sweeping.driving import held, prepared
 
 TEXT = """
 model: simulated:act=0.1
@@ -45,6 +47,21 @@ def test_a_forecast_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "validate=always_pass is not run in react (no slot validate)" in shown
     assert "blocksworld: 6 runs (3 methods x 2 tasks), 0 done" in shown
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.yaml"]
+
+
+def test_a_forecast_refuses_what_the_sweep_would_refuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    out = ("--out", str(tmp_path / "sweep"))
+    status, _, told = said(capsys, file(tmp_path, TEXT + "faults: timeut=0.1\n"), *out, "--dry-run")
+    assert status == 2 and "timeut" in told
+    plan = prepared(Path(file(tmp_path)), tmp_path / "sweep")
+    held(plan)
+    status, _, told = said(capsys, file(tmp_path, TEXT.replace("3-0, 4-0", "3-0")), *out, "--dry-run")
+    assert status == 2 and "benchmarks may be added" in told
+
+
+def test_what_goes_on_with_a_sweep_names_its_workers(tmp_path: Path):
+    plan = prepared(Path(file(tmp_path)), tmp_path / "sweep", Workers("local"))
+    assert plan.go_on.endswith(f"--ray local --out {tmp_path / 'sweep'}")
 
 
 def test_a_forecast_of_a_model_that_costs(

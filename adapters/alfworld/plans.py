@@ -7,6 +7,7 @@ from pathlib import Path
 
 from certigraph.adapters.alfworld.game import Game
 from certigraph.adapters.caching import cache_folder, whole_file
+from certigraph.adapters.rows import read_json
 from certigraph.state.endings import Fault
 
 
@@ -17,15 +18,21 @@ def planned(path: Path, before: Sequence[str] = ()) -> list[str]:
     what is in closed receptacles.
 
     Raises:
-        Fault: ("environment") the game cannot be played; ("data") the planner finds no way.
+        Fault: ("environment") the game cannot be played; ("data") the planner finds no way, or what is kept is no plan.
     """
     known = cache_folder() / "alfworld" / "plans" / f"{_key(path, before)}.json"
     if not known.is_file():
         plan = _worked_out(path, before)
         with whole_file(known) as unfinished:
             unfinished.write_text(json.dumps(plan), encoding="utf-8")
-    found: list[str] = json.loads(known.read_text(encoding="utf-8"))
-    return found
+    return _read(known)
+
+
+def _read(kept: Path) -> list[str]:
+    plan = read_json(kept)
+    if not isinstance(plan, list) or not all(isinstance(command, str) for command in plan):
+        raise Fault("data", f"{kept} is no list of commands: delete it, and the plan is worked out anew")
+    return plan
 
 
 def _key(path: Path, before: Sequence[str]) -> str:

@@ -9,12 +9,10 @@ from weakref import WeakValueDictionary
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata
-from langchain_core.messages.utils import count_tokens_approximately
 
 from certigraph.adapters.models.failures import REFUSALS, fault_of, is_endpoint_error
 from certigraph.adapters.models.schemas import Schema
-
-NO_USAGE = UsageMetadata(input_tokens=0, output_tokens=0, total_tokens=0)
+from certigraph.adapters.models.token_counts import NO_USAGE, usage_of
 
 _SCHEMALESS: WeakValueDictionary[int, BaseChatModel] = WeakValueDictionary()
 """Models whose endpoint refused JSON schema mode, by id."""
@@ -52,20 +50,15 @@ async def send(
             message = await _settled(model, messages, name, schema, settings)
     except Exception as error:
         if (completion := getattr(error, "completion", None)) is not None:
-            return _cut_off(completion, perf_counter() - started)
-        if not is_endpoint_error(error):
+            return _cut_off(completion, messages, perf_counter() - started)
+        if not is_endpoint_error(error, model):
             raise
         # not chained: the original may hold the key
         raise fault_of(error, model) from None
     finish = message.response_metadata.get("finish_reason")
     cut = finish if finish in ("length", "content_filter") else ""
-    return Reply(message.text, message.usage_metadata or _counted(messages, message), perf_counter() - started, cut)
-
-
-def _counted(messages: list[BaseMessage], answer: AIMessage) -> UsageMetadata:
-    """About what was read and written, where an endpoint does not tell: a budget of tokens holds there too."""
-    read, wrote = count_tokens_approximately(messages), count_tokens_approximately([answer])
-    return UsageMetadata(input_tokens=read, output_tokens=wrote, total_tokens=read + wrote)
+    told = getattr(message, "usage_metadata", None)  # a message of a role that LangChain does not know has none
+    return Reply(message.text, usage_of(told, messages, message.text), perf_counter() - started, cut)
 
 
 def written(schema: Schema) -> str:
@@ -95,8 +88,9 @@ async def _invoke(
     try:
         return await model.ainvoke(messages, response_format=form, **settings)
     except Exception as error:
-        # TypeError: a model whose client has no such argument
-        if getattr(error, "status_code", None) not in REFUSALS and not isinstance(error, TypeError):
+        # a TypeError of a model whose client has no such argument
+        no_argument = isinstance(error, TypeError) and not is_endpoint_error(error, model)
+        if getattr(error, "status_code", None) not in REFUSALS and not no_argument:
             raise
         message = await model.ainvoke(_with_schema(messages, schema), **settings)
         _SCHEMALESS[id(model)] = model
@@ -110,12 +104,12 @@ def _with_schema(messages: list[BaseMessage], schema: Schema) -> list[BaseMessag
     return messages if note in text else [*before, HumanMessage(f"{text}\n\n{note}")]
 
 
-def _cut_off(completion: Any, seconds: float) -> Reply:
+def _cut_off(completion: Any, messages: list[BaseMessage], seconds: float) -> Reply:
     """The OpenAI client raises for an answer cut short; it was billed all the same."""
     choice, used = completion.choices[0], completion.usage
-    usage = NO_USAGE
+    text, told = str(choice.message.content or ""), NO_USAGE
     if used is not None:
-        usage = UsageMetadata(
+        told = UsageMetadata(
             input_tokens=used.prompt_tokens, output_tokens=used.completion_tokens, total_tokens=used.total_tokens
         )
-    return Reply(choice.message.content or "", usage, seconds, choice.finish_reason)
+    return Reply(text, usage_of(told, messages, text), seconds, choice.finish_reason)

@@ -2,6 +2,10 @@
 
 import json
 import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
 
 from langchain_core.language_models import BaseChatModel
 
@@ -19,12 +23,17 @@ REFUSALS = (400, 422)
 """Status of a request whose form the endpoint does not take."""
 
 
-def is_endpoint_error(error: Exception) -> bool:
+UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
+"""What the client of an endpoint raises over a body that is no completion."""
+
+
+def is_endpoint_error(error: Exception, model: BaseChatModel) -> bool:
     """Whether an error is of the way to an endpoint or of what it answered, and no mistake in the code that asks."""
+    if isinstance(error, UNREADABLE) and hasattr(model, "openai_api_base"):
+        return True
     # looked up, not imported: who never talked to OpenAI need not load its client
     clients = [getattr(sys.modules.get(module), name, None) for module, name in _CLIENT_ERRORS]
     known = tuple(kind for kind in clients if kind is not None)
-    # a body that is no JSON is the endpoint's, and OpenAI's client hands its reader's error on as it is
     broken = (OSError, json.JSONDecodeError, *known)
     return isinstance(error, broken) or isinstance(getattr(error, "status_code", None), int)
 
@@ -45,11 +54,16 @@ def fault_of(error: Exception, model: BaseChatModel) -> Fault:
 
 
 def _asked_to_wait(error: Exception) -> float:
-    headers = getattr(getattr(error, "response", None), "headers", {})
-    try:
-        return min(max(float(headers.get("retry-after", 0)), 0.0), LONGEST_WAIT)
-    except ValueError:  # a date
-        return 0.0
+    told = getattr(getattr(error, "response", None), "headers", {}).get("retry-after", "")
+    readings: tuple[Callable[[str], float], ...] = (float, _until)
+    for seconds in readings:
+        with suppress(ValueError, OverflowError):
+            return min(max(0.0, seconds(told)), LONGEST_WAIT)  # in this order: of nan and 0 it is 0
+    return 0.0
+
+
+def _until(date: str) -> float:
+    return parsedate_to_datetime(date).timestamp() - time.time()
 
 
 _CLIENT_ERRORS = (("openai", "OpenAIError"), ("httpx", "HTTPError"), ("httpx2", "HTTPError"))
@@ -59,7 +73,7 @@ def explained(error: Exception, model: BaseChatModel) -> str:
     """What failed, in the endpoint's own words without keys, and what to do about it."""
     where = getattr(model, "openai_api_base", None)
     asked = f"{model_label(model)} at {where}" if where else model_label(model)
-    said = redact(f"{type(error).__name__}: {error}")[:SHOWN]
+    said = " ".join(redact(f"{type(error).__name__}: {error}").split())[:SHOWN]
     status, effort = getattr(error, "status_code", None), getattr(model, "reasoning_effort", None)
     told = f"; or it knows no reasoning effort: leave {EFFORT}{effort} away" if effort and status in REFUSALS else ""
     return f"{redact(asked)} failed: {said}; {_remedy(status)}{told}"

@@ -33,10 +33,11 @@ def price_of(model: BaseChatModel) -> Price | None:
     return next(filter(None, found), None) or listed.get(name.removeprefix("openai/"))
 
 
-def _forms(name: str) -> tuple[str, str, str]:
-    """The names under which a table may have a model: with inspect's provider, without it, as the endpoint knows it."""
+def _forms(name: str) -> tuple[str, ...]:
+    """The names under which a table may have a model: inspect's, the endpoint's, certigraph's."""
     plain = name.rpartition("/")[2]
-    return name, plain, plain.removeprefix("openai:").partition("?")[0]
+    served = plain.removeprefix("openai:").partition("?")[0]
+    return name, plain, served, f"openai:{served}"
 
 
 def usd(price: Price | None, usage: UsageMetadata) -> float:

@@ -19,9 +19,10 @@ from certigraph.adapters.caching import expanded
 from certigraph.adapters.context import Context
 from certigraph.adapters.faults.model import FaultyModel
 from certigraph.adapters.models.chat import model_label
-from certigraph.adapters.models.endpoint import NO_USAGE, Reply
+from certigraph.adapters.models.endpoint import Reply
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.token_counts import NO_USAGE
 from certigraph.adapters.sqlite_cache import CacheFile
 from certigraph.state.json_text import json_value
 

@@ -5,6 +5,7 @@ import importlib
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
 from certigraph.adapters.caching import whole_file
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 PART = 512
 """Texts of a part: half a minute of one core."""
+
+SPOILT = (EOFError, ValueError, TypeError, ArithmeticError, MemoryError, SyntaxError, TokenError)
+"""What numpy raises for a spoilt file: of a vast or negative shape, or with a header that it takes for Python."""
 
 Told = Callable[[int, int], None]
 """Called with how many of how many texts have their vectors."""
@@ -53,7 +57,7 @@ def _part(texts: Sequence[str], encoder: Encoder, path: Path) -> Any:
     numpy = importlib.import_module("numpy")
     try:
         return numpy.load(path, allow_pickle=False)
-    except (FileNotFoundError, EOFError, ValueError):  # not there, or spoilt; another process may have joined them
+    except (FileNotFoundError, *SPOILT):  # not there, or spoilt; another process may have joined them
         vectors = encoder.encode_once(texts)
     with whole_file(path) as unfinished, unfinished.open("wb") as file:
         numpy.save(file, vectors)
@@ -64,7 +68,7 @@ def _opened(path: Path, count: int) -> "Vectors":
     numpy = importlib.import_module("numpy")
     try:
         vectors: Vectors = numpy.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, *SPOILT) as error:
         raise Fault("data", f"cannot read the vectors in {path} ({error}): delete the file") from error
     if vectors.shape != (count, WIDTH):
         raise Fault("data", f"{path} has vectors of shape {vectors.shape}, not {(count, WIDTH)}: delete the file")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from certigraph.evaluation.anatomy.certified import Cost, Plain
 from certigraph.evaluation.anatomy.folding import Fold, folded_graphs, is_return, kind_of
 from certigraph.evaluation.anatomy.horizon import horizon_of
+from certigraph.evaluation.sound import legible
 from certigraph.state.endings import GOAL
 from certigraph.state.states import state_type
 from certigraph.state.trajectory import Trajectory, total
@@ -37,7 +38,12 @@ class Rows(NamedTuple):
 
 
 def rows_of(recorded: Recorded) -> Rows:
-    """Everything that one run adds to the frames."""
+    """Everything that one run adds to the frames. Raises Fault where its trajectory is of no such run."""
+    with legible(recorded.trajectory.header.run_id):
+        return _rows(recorded)
+
+
+def _rows(recorded: Recorded) -> Rows:
     header, folds = recorded.trajectory.header, folded_graphs(recorded.trajectory.events)
     predicated = "certificates" in state_type(header.graph).__annotations__ or any(f.plan for f in folds)
     key = {

@@ -10,7 +10,10 @@ from certigraph.evaluation.comparing.endings import last_footer
 from certigraph.evaluation.comparing.plan import Method, Plan
 from certigraph.evaluation.finding import has_header
 from certigraph.evaluation.keeping import drop_checkpoints
-from certigraph.evaluation.run import aresume, arun
+from certigraph.evaluation.naming import slug
+from certigraph.evaluation.resume import aresume
+from certigraph.evaluation.run import arun
+from certigraph.evaluation.settings import load_local
 from certigraph.state.reading import read_trajectory
 from certigraph.state.trajectory import Footer, Trajectory
 
@@ -72,7 +75,7 @@ async def carry_out(cell: Cell, context: Context, benchmark: Benchmark) -> Traje
     else:
         given = context.model_copy(update={"trial": cell.trial})
         result = await arun(cell.method.build(), benchmark, cell.task, context=given, out=cell.folder)
-    await drop_checkpoints(result.folder, result.ending, context)
+    await drop_checkpoints(result.folder, result.ending, load_local(result.folder))
     return result.trajectory
 
 
@@ -93,4 +96,4 @@ def _folder(plan: Plan, method: Method) -> str:
 
 
 def _slug(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[:60]
+    return slug(name, 60, kept="-_")

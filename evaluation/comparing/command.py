@@ -13,6 +13,7 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.models.chat import ready
 from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.ablating.estimates import Estimate
+from certigraph.evaluation.budgets import must_be_priced
 from certigraph.evaluation.comparing.cells import cells_of, left
 from certigraph.evaluation.comparing.compare import WHOLE, Part, compare, rows_of
 from certigraph.evaluation.comparing.files import plain
@@ -58,7 +59,9 @@ def order(methods: Sequence[Method], benchmark: str, choice: Choice, context: Co
 
     Raises:
         UnknownName: a benchmark, split or task is unknown.
+        Fault: a run's dollars are limited and a model has no known price.
     """
+    must_be_priced((context.model, *context.roles.values()), context.budget)
     live = load_benchmark(benchmark, context.data)
     for task in choice.ids:
         live.task(task)

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from certigraph.evaluation.sound import legible
 from certigraph.state.records import Record
 from certigraph.state.trajectory import Event, Trajectory
 
@@ -64,8 +65,15 @@ def by_task(rows: Sequence[Row], figure: str) -> dict[str, list[float]]:
 
 
 def row_of(method: str, task: str, trajectory: Trajectory, trial: int = 0) -> Row:
-    """The row of a run that has its ending. One that came to no verdict, not even to a world, scores 0."""
+    """The row of a run that has its ending. One that came to no verdict, not even to a world, scores 0.
+
+    Raises:
+        Fault: ("data") the trajectory is of no such run.
+    """
     footer, usage = trajectory.footer, trajectory.usage
+    with legible(trajectory.header.run_id):
+        steps = sum(map(steps_of, trajectory.events))
+        roles = _roles([*trajectory.events, *trajectory.superseded])
     value = footer.scores.value if footer and footer.scores else 0.0
     return Row(
         method=method,
@@ -78,10 +86,10 @@ def row_of(method: str, task: str, trajectory: Trajectory, trial: int = 0) -> Ro
         prompt_tokens=usage.input_tokens,
         cached_tokens=usage.cached_tokens,
         output_tokens=usage.output_tokens,
-        steps=sum(map(steps_of, trajectory.events)),
+        steps=steps,
         seconds=usage.seconds,
         usd=usage.usd,
-        roles=_roles([*trajectory.events, *trajectory.superseded]),
+        roles=roles,
         run=trajectory.header.run_id,
     )
 

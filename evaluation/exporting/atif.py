@@ -10,6 +10,7 @@ from certigraph.evaluation.exporting.clean import circumstances, cleaned, starte
 from certigraph.evaluation.exporting.scopes import parts_of
 from certigraph.evaluation.exporting.told import asked
 from certigraph.evaluation.settings import model_name
+from certigraph.evaluation.sound import legible
 from certigraph.state.endings import INTERRUPTED
 from certigraph.state.records import Task
 from certigraph.state.trajectory import Header, Trajectory, total
@@ -25,9 +26,13 @@ def to_atif(trajectory: Trajectory) -> dict[str, Any]:
     include. Times are seconds since the run, or its latest resume, began (`extra.t`).
 
     Raises:
-        Fault: the header's date is none.
+        Fault: the header's date is none, or the trajectory is of no such run.
     """
-    run = cleaned(trajectory)
+    with legible(trajectory.header.run_id):
+        return _document(cleaned(trajectory))
+
+
+def _document(run: Trajectory) -> dict[str, Any]:
     header, ending, parts = run.header, run.ending, parts_of(run.events)
     steps = [_task_step(header), *steps_of(parts.own, subtask_names(header, parts.within()))]
     inner = [subtask_document(header, _agent(header), part, parts) for part in parts.inner]

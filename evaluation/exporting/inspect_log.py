@@ -30,6 +30,7 @@ from certigraph.evaluation.exporting.clean import (
 from certigraph.evaluation.exporting.inspect_sample import sample_of, usage_by
 from certigraph.evaluation.inspecting.rows import ROW
 from certigraph.evaluation.settings import model_name, swaps_of
+from certigraph.evaluation.sound import legible
 from certigraph.state.endings import INTERRUPTED, Fault
 from certigraph.state.trajectory import Header, Trajectory
 
@@ -86,7 +87,9 @@ def _samples(runs: Iterable[Trajectory]) -> Iterable[EvalSample]:
     epochs = Counter[str]()
     for run in runs:
         epochs[run.header.task.id] += 1
-        yield sample_of(run, epochs[run.header.task.id])
+        with legible(run.header.run_id):
+            sample = sample_of(run, epochs[run.header.task.id])
+        yield sample
 
 
 def _status(runs: Sequence[Trajectory]) -> EvalStatus:

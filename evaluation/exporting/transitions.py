@@ -8,6 +8,7 @@ from certigraph.evaluation.exporting.clean import cleaned, method_name
 from certigraph.evaluation.exporting.rounds import Round, rounds
 from certigraph.evaluation.exporting.scopes import parts_of
 from certigraph.evaluation.settings import model_name
+from certigraph.evaluation.sound import legible
 from certigraph.state.certified import CertifiedState, certified_states
 from certigraph.state.endings import GOAL
 from certigraph.state.records import Action, Certificate, Observation
@@ -46,8 +47,12 @@ class Episode:
 
 
 def rows_of(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
-    """The rows of a run, in the order of its actions (columns: parquet.SCHEMA)."""
-    run = cleaned(trajectory)
+    """The rows of a run, in the order of its actions (columns: parquet.SCHEMA). Raises Fault where they make none."""
+    with legible(trajectory.header.run_id):
+        yield from _run(cleaned(trajectory))
+
+
+def _run(run: Trajectory) -> Iterator[dict[str, Any]]:
     header, ending = run.header, run.ending
     about = {
         "run_id": header.run_id,

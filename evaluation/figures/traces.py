@@ -10,6 +10,7 @@ from certigraph.evaluation.comparing.rows import steps_of
 from certigraph.evaluation.finding import trajectory_files
 from certigraph.evaluation.settings import graph_module
 from certigraph.evaluation.shipped import GRAPHS
+from certigraph.evaluation.sound import legible
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.specs import Spec
 from certigraph.state.endings import Fault
@@ -86,7 +87,12 @@ def read_traces(folders: Iterable[Path]) -> tuple[list[Trace], list[Path]]:
 
 
 def traces_of(trajectory: Trajectory) -> list[Trace]:
-    """The episodes of one run; those in which nothing was done are none."""
+    """The episodes of one run; those in which nothing was done are none. Raises Fault as `method_of` does."""
+    with legible(trajectory.header.run_id):
+        return _traces(trajectory)
+
+
+def _traces(trajectory: Trajectory) -> list[Trace]:
     header = trajectory.header
     episodes = [steps for steps in _episodes(trajectory.events) if steps]
     return [
@@ -105,9 +111,14 @@ def traces_of(trajectory: Trajectory) -> list[Trace]:
 
 
 def method_of(header: Header) -> Method:
-    """The method of a run: what its graph's operators differ in from the usual ones is swapped."""
+    """The method of a run: what its graph's operators differ in from the usual ones is swapped.
+
+    Raises:
+        Fault: ("data") the header names what is no operator.
+    """
     usual = operators_of(graph_module(header.graph).graph) if header.graph in GRAPHS else {}
-    swapped = {slot: Spec.model_validate(spec) for slot, spec in header.operators.items() if spec != usual.get(slot)}
+    with legible(header.run_id):
+        swapped = {s: Spec.model_validate(spec) for s, spec in header.operators.items() if spec != usual.get(s)}
     return Method(graph=header.graph, swaps=tuple(f"{s}={spec}" for s, spec in swapped.items()), model=_model(header))
 
 

@@ -6,6 +6,7 @@ from itertools import chain, islice, zip_longest
 
 from inspect_ai.dataset import MemoryDataset, Sample
 
+from certigraph.state.endings import Fault
 from certigraph.state.records import Task
 
 STRATA = ("level", "days", "task")
@@ -13,7 +14,13 @@ STRATA = ("level", "days", "task")
 
 
 def dataset(name: str, tasks: Sequence[Task]) -> MemoryDataset:
-    """One sample a task; its id is the task's."""
+    """One sample a task; its id is the task's.
+
+    Raises:
+        Fault: ("data") an id has a NUL: its sample would be lost, for the names in inspect's logs end there.
+    """
+    if cut := [task.id for task in tasks if "\0" in task.id]:
+        raise Fault("data", f"inspect's logs cannot hold the task {cut[0]!r}: give it an id without NUL")
     samples = [Sample(id=task.id, input=task.goal, metadata=dict(task.constants)) for task in tasks]
     return MemoryDataset(samples, name=name)
 

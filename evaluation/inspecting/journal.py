@@ -36,6 +36,8 @@ class Journal:
         folder = self.begun(cell)
         if folder and not spoilt(folder):
             return folder.name
+        if folder:
+            self._shared.drop(folder.name)
         name = run_name(graph, task)
         self.note(cell, name)
         return name

@@ -60,7 +60,9 @@ class Runs(NamedTuple):
             out=self.out,
             run=run,
         )
-        return Ran(await pool.done(job), context.model)
+        row = await pool.done(job)
+        Shared(self.out).drop(run)  # what was fetched to see how far it had come
+        return Ran(row, context.model)
 
     async def here(self, state: TaskState, cell: Cell, run: str) -> Ran:
         """Carry a run to its ending in this process, with inspect's model behind the bridge."""

@@ -9,7 +9,7 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.context import Context
 from certigraph.adapters.faults.again import begun_again
 from certigraph.adapters.faults.rates import Faults
-from certigraph.evaluation.budgets import allowance, roles_in
+from certigraph.evaluation.budgets import allowance, must_be_priced, roles_in
 from certigraph.evaluation.inspecting.journal import Cell, Journal
 from certigraph.evaluation.inspecting.rows import ROW, Row, unfinished
 from certigraph.evaluation.inspecting.runs import Runs
@@ -56,9 +56,11 @@ def certified_run(
     compiled = build_graph(graph, dict(parse_swap(f"{slot}={text}") for slot, text in swaps.items()))
     live = load_benchmark(benchmark, data or None)
     spending, limits = allowance(budget, live.limits)
+    by_role = roles_in(roles)
+    must_be_priced((model, *by_role.values()), spending)
     Faults.read(faults)
     given = {"data": data or None, "cache": cache or None, "faults": faults}
-    context = Context(roles=roles_in(roles), budget=spending, limits=limits, **given)
+    context = Context(roles=by_role, budget=spending, limits=limits, **given)
     runs = Runs(compiled, benchmark, live, model, context, out)
     noted = Journal(out, journal)
     failed: list[Row] = []

@@ -1,5 +1,6 @@
 """Connections to the server that CERTIGRAPH_POSTGRES names; its password is kept nowhere and shown to nobody."""
 
+import logging
 import os
 from typing import Any
 
@@ -43,6 +44,8 @@ async def connected() -> AsyncConnection[DictRow]:
         )
     except UnicodeError:
         raise _no_address() from None
+    # what happens to a connection is told by what is done about it; unheard, psycopg's own words go to the terminal
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())
     set_json_dumps(dumped, connection)
     set_json_loads(loaded, connection)
     return connection

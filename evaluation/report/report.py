@@ -15,6 +15,7 @@ from certigraph.evaluation.report.task_style import TASK_STYLE
 from certigraph.evaluation.report.told import section, told_of
 from certigraph.evaluation.report.words import PASSED
 from certigraph.evaluation.settings import swaps_of
+from certigraph.evaluation.sound import legible
 from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
 from certigraph.state.trajectory import Footer, Header, Trajectory
 
@@ -42,11 +43,16 @@ ANSWERED: Endings = {
 
 
 def write_report(trajectory: Trajectory, path: Path) -> Path:
-    """Write the page and return its path. Finished, interrupted and still running runs all have one."""
+    """Write the page and return its path. Finished, interrupted and still running runs all have one.
+
+    Raises:
+        Fault: ("data") the trajectory is of no such run, or `path` is a link.
+    """
     refuse_links(path)
     header = trajectory.header
     title = joined(f"{header.graph} · {header.task.benchmark} {header.task.id}")
-    page = Template(PAGE).substitute(title=title, style=LOOKS, body=_body(trajectory))
+    with legible(header.run_id):
+        page = Template(PAGE).substitute(title=title, style=LOOKS, body=_body(trajectory))
     path.write_text(page, encoding="utf-8")
     return path
 

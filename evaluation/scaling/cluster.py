@@ -2,6 +2,7 @@
 
 import math
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,7 +19,14 @@ LOCAL = "local"
 QUIET = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
 
 ALONE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-"""Settings of a cluster of our own, unless they are set: it reports to nobody, and it listens on the loopback alone."""
+"""Settings of a cluster of our own, unless they are set: it reports to nobody, and it listens on the loopback alone.
+
+Whoever reaches a cluster can run code on it. Ray reads them when it is imported: a process that has imported it before
+sets them itself.
+"""
+
+REACHED = 5.0
+"""Seconds for which a cluster's address is tried."""
 
 WAITING, SCRIPTED, OWN_WEIGHTS = 10, 2, 1
 """Jobs at once on a worker: of an endpoint, which answers late; of scripts; of weights that every worker loads."""
@@ -55,7 +63,7 @@ def pooled(address: str, model: str, *, workers: int | None = None, at_once: int
     """Workers on a cluster, which `active_pool` gives inside the block.
 
     Args:
-        address: `local`, `auto` for the cluster that this machine belongs to, HOST:PORT or ray://HOST:PORT.
+        address: `local`, `auto` for the cluster that this machine belongs to, or HOST:PORT.
         model: what the runs ask; it decides how many of them fit on a worker.
         workers: processes; as many as the cluster has processors otherwise.
         at_once: runs at once on all workers together.
@@ -63,6 +71,9 @@ def pooled(address: str, model: str, *, workers: int | None = None, at_once: int
     Raises:
         Fault: Ray is missing, or there is no such cluster.
     """
+    if address == LOCAL:
+        for name, value in ALONE.items():
+            os.environ.setdefault(name, value)
     ray = library("ray", "--ray needs", "ray", "environment")
     ours = not ray.is_initialized()
     if ours:
@@ -103,9 +114,8 @@ def own_models(*names: str) -> None:
 
 
 def _connect(ray: Any, address: str, workers: int | None) -> None:
+    _must_answer(address)
     if address == LOCAL:
-        for name, value in ALONE.items():
-            os.environ.setdefault(name, value)
         own: dict[str, Any] = {"num_cpus": workers or len(os.sched_getaffinity(0)), **QUIET}
     else:
         own = {name: value for name, value in QUIET.items() if name != "include_dashboard"}
@@ -118,6 +128,18 @@ def _connect(ray: Any, address: str, workers: int | None) -> None:
             f"no Ray cluster at {address!r} ({told}): is it up, and is RAY_AUTH_MODE=token set as there? "
             "Start one with `ray start --head`, or write --ray local",
         ) from error
+
+
+def _must_answer(address: str) -> None:
+    """Ray itself would try for minutes, and say so on the terminal all the while. Raises Fault."""
+    host, colon, port = address.rpartition(":")
+    if not colon:
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=REACHED).close()
+    except (OSError, ValueError) as error:
+        told = f"nothing answers at {address} ({error}): is it HOST:PORT of `ray start --head --port PORT`?"
+        raise Fault("environment", f"{told} Or write --ray local") from error
 
 
 _ACTIVE: ContextVar[Pool | None] = ContextVar("certigraph_pool", default=None)

@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from certigraph.adapters.context import Context
 from certigraph.evaluation.inspecting.rows import Row, unfinished
+from certigraph.evaluation.keeping import usual_checkpoints
 from certigraph.evaluation.scaling.shared import is_url
 from certigraph.state.records import Record
 
@@ -31,9 +32,13 @@ class Job(Record):
     """The name of the run's folder."""
 
     def anywhere(self) -> Self:
-        """The same with paths that do not depend on where a process stands, and without objects that live in it."""
-        folders = {name: _absolute(getattr(self.context, name)) for name in ("data", "cache")}
-        context = Context.model_validate({**self.context.model_dump(), **folders})
+        """The same where nothing depends on which process does it: no relative path, no live object.
+
+        A run whose checkpoints belong on a server has them there, or fails where a worker's machine does not name one.
+        """
+        given = {name: _absolute(getattr(self.context, name)) for name in ("data", "cache")}
+        given["checkpoints"] = self.context.checkpoints or usual_checkpoints()
+        context = Context.model_validate({**self.context.model_dump(), **given})
         return self.model_copy(update={"context": context, "out": _absolute(self.out)})
 
     def failed(self, ending: str, message: str) -> Row:

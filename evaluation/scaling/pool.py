@@ -82,7 +82,7 @@ class Pool:
                 row = await worker.done(job)
             finally:
                 worker.stop()
-        lost = f"{TRIES + 1} workers were lost while they were at it; it goes on with: certigraph eval --retry LOG"
+        lost = f"{TRIES + 1} workers were lost while they were at it; what it had done is kept for a retry"
         return row or job.failed("error:environment", lost)
 
     def _start(self) -> None:

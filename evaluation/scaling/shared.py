@@ -37,12 +37,17 @@ class Shared:
             self.here = cache_folder() / "runs" / hashlib.sha256(out.encode()).hexdigest()[:16]
 
     def run(self, name: str) -> Path:
-        """The folder of a run, whose files are here if there are any."""
-        folder = self.here / name
-        if self._files and not (folder / TRAJECTORY).is_file():
+        """The folder of a run, whose files are here if there are any, as far as it has come on any machine."""
+        if self._files and self._size(name) > _size(self.here / name):
+            shutil.rmtree(self.here / name, ignore_errors=True)
             for file in self._files.find(f"{self._at}/{name}"):
                 self._fetch(f"{name}/{file.rpartition('/')[2]}")
-        return folder
+        return self.here / name
+
+    def drop(self, name: str) -> None:
+        """Forget the copy of a run that was only looked at here; one that has come further than the store's stays."""
+        if self._files and self._size(name) >= _size(self.here / name):
+            shutil.rmtree(self.here / name, ignore_errors=True)
 
     def file(self, name: str) -> Path:
         """A file beside the runs, as it is now; it may not exist."""
@@ -63,6 +68,17 @@ class Shared:
         if path.is_dir():
             shutil.rmtree(path)
 
+    def _size(self, run: str) -> int:
+        self._files.invalidate_cache()
+        at = f"{self._at}/{run}/{TRAJECTORY}"
+        return int(self._files.size(at) or 0) if self._files.exists(at) else 0
+
     def _fetch(self, name: str) -> None:
         (self.here / name).parent.mkdir(parents=True, exist_ok=True)
         self._files.get_file(f"{self._at}/{name}", str(self.here / name))
+
+
+def _size(run: Path) -> int:
+    """Bytes of a trajectory, which only ever grows: the longer one of a run has come further."""
+    trajectory = run / TRAJECTORY
+    return trajectory.stat().st_size if trajectory.is_file() else 0

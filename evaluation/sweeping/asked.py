@@ -62,10 +62,10 @@ class Sweep(Choosing):
     operators: tuple[dict[str, Name], ...] = Field(({},), min_length=1, max_length=100)
     model: Name = "scripted:expert"
     roles: dict[str, Name] = Field(default_factory=dict)
-    trials: int = Field(1, ge=1)
+    trials: int = Field(1, ge=1, le=1_000)
     budget: Amounts = Field(default_factory=dict)
     most: Most = Most()
-    at_once: int = Field(1, ge=1)
+    at_once: int = Field(1, ge=1, le=1_000)
     """Runs under way at a time."""
     data: Name | None = None
     """Folders are seen from the folder of the file."""

@@ -12,7 +12,15 @@ from certigraph.evaluation.comparing.cells import left
 from certigraph.evaluation.comparing.command import PIPED
 from certigraph.evaluation.comparing.spreading import Workers
 from certigraph.evaluation.report.html import counted
-from certigraph.evaluation.sweeping.driving import Arm, Prepared, carried_out, prepared
+from certigraph.evaluation.sweeping.driving import (
+    Arm,
+    Prepared,
+    begun_in,
+    carried_out,
+    held,
+    must_be_unchanged,
+    prepared,
+)
 from certigraph.evaluation.sweeping.files import plain
 from certigraph.evaluation.sweeping.findings import SweepFindings
 from certigraph.evaluation.sweeping.page import FILE
@@ -25,10 +33,12 @@ def worked_off(
     file: Path, out: Path | None, workers: Workers | None = None, *, report_only: bool, as_json: bool
 ) -> int:
     """Do what is left of a sweep unless only its report is wanted, and print it; exit status 1 while runs are left."""
-    given = prepared(file, out)
-    if report_only and not given.out.is_dir():
+    given = prepared(file, out, workers)
+    if report_only and not begun_in(given.out):
         raise Fault("data", f"{given.out} holds no sweep: begin it with {given.go_on}")
-    stopped = [] if report_only else carried_out(given, workers, silent=as_json)
+    if report_only:
+        held(given)
+    stopped = [] if report_only else carried_out(given, silent=as_json)
     findings = reported(given, stopped)
     _show(findings, as_json=as_json)
     return 1 if findings.left else 0
@@ -37,6 +47,7 @@ def worked_off(
 def forecast(file: Path, out: Path | None, *, as_json: bool) -> int:
     """Print what a sweep would run and what it may cost at most, and run nothing; exit status 0."""
     given = prepared(file, out)
+    must_be_unchanged(given)
     if as_json:
         typer.echo(json.dumps(_plain_forecast(given), ensure_ascii=False))
     else:

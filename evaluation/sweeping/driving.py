@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from rich.console import Console
 
+from certigraph.adapters.faults.rates import Faults
 from certigraph.evaluation.comparing.cells import Cell, cells_of, left
 from certigraph.evaluation.comparing.command import Order, carry_out
 from certigraph.evaluation.comparing.compare import Part, alone
@@ -46,11 +47,14 @@ class Prepared(NamedTuple):
     arms: tuple[Arm, ...]
     left_out: tuple[str, ...]
     out: Path
+    workers: Workers | None = None
+    """Those that carry the runs out, in place of this process."""
 
     @property
     def command(self) -> str:
         """What goes on with it, the folder aside."""
-        return f"{COMMAND} {shlex.quote(str(self.file))}"
+        ray = f" --ray {self.workers.address}" if self.workers else ""
+        return f"{COMMAND} {shlex.quote(str(self.file))}{ray}"
 
     @property
     def go_on(self) -> str:
@@ -63,7 +67,7 @@ class Prepared(NamedTuple):
         return [cell for arm in self.arms for cell in arm.cells]
 
 
-def prepared(file: Path, out: Path | None = None) -> Prepared:
+def prepared(file: Path, out: Path | None = None, workers: Workers | None = None) -> Prepared:
     """Read a sweep's file and find everything that it names; nothing is run or written.
 
     Raises:
@@ -71,19 +75,19 @@ def prepared(file: Path, out: Path | None = None) -> Prepared:
     """
     equipped("sweeps", "yaml", *TABLES)
     sweep = read_sweep(file)
+    Faults.read(sweep.faults)
     must_have_prices(sweep.most, {sweep.model, *sweep.roles.values()})
     methods, left_out = expanded(sweep)
     out = out or Path(file.stem)
     orders = [(case, order_of(sweep, case, methods, file.resolve().parent)) for case in sweep.benchmarks]
     arms = [Arm(case.title, order, out / folder_name(case)) for case, order in orders]
-    return Prepared(file, sweep, tuple(arms), left_out, out)
+    return Prepared(file, sweep, tuple(arms), left_out, out, workers)
 
 
-def carried_out(given: Prepared, workers: Workers | None = None, *, silent: bool = False) -> list[str]:
+def carried_out(given: Prepared, *, silent: bool = False) -> list[str]:
     """Do what is left of a sweep, one benchmark after another, and say why anything is left after that.
 
-    A benchmark whose first runs all fail alike does not keep the others from being run. With `workers` the runs are
-    theirs, in place of this process's.
+    A benchmark whose first runs all fail alike does not keep the others from being run.
 
     Raises:
         Fault: the folder was begun with another file, or another process is at work in it.
@@ -94,33 +98,43 @@ def carried_out(given: Prepared, workers: Workers | None = None, *, silent: bool
     with alone(given.out):
         held(given)
         purse = Purse(given.sweep.most, given.cells if given.sweep.most != Most() else ())
-        failed = list(filter(None, (_carry_out(given, arm, purse, workers, console) for arm in given.arms)))
+        failed = list(filter(None, (_carry_out(given, arm, purse, console) for arm in given.arms)))
         return [*_spent(given, purse), *failed]
 
 
+def begun_in(out: Path) -> set[Path]:
+    """The folders of a sweep's comparisons."""
+    return {path.parent for path in out.glob(f"*/{FILE}")}
+
+
 def held(given: Prepared) -> None:
-    """Write every comparison's plan down, or make sure that the folder was begun with the same ones.
+    """Write every comparison's plan down, or make sure that the folder was begun with the same ones."""
+    must_be_unchanged(given)
+    for arm in given.arms:
+        settle(arm.order.plan, arm.folder, given.command)
+
+
+def must_be_unchanged(given: Prepared) -> None:
+    """Make sure that the folder, if it was begun, was begun with the same plans. Raises Fault.
 
     A benchmark may be added to a sweep; anything else that changes would make one table of different things.
     """
-    begun = {path.parent for path in given.out.glob(f"*/{FILE}")}
+    begun = begun_in(given.out)
     if gone := sorted(path.name for path in begun - {arm.folder for arm in given.arms}):
         raise Fault("data", f"{given.out} has runs of {', '.join(gone)}, which {given.file} lacks: {FIX}")
     for arm in given.arms:
         if arm.folder in begun and (told := apart(read_plan(arm.folder), arm.order.plan)):
             raise Fault("data", f"{arm.folder} was begun with another {given.file.name} ({told}): {FIX}")
-    for arm in given.arms:
-        settle(arm.order.plan, arm.folder, given.command)
 
 
-def _carry_out(given: Prepared, arm: Arm, purse: Purse, workers: Workers | None, console: Console) -> str:
+def _carry_out(given: Prepared, arm: Arm, purse: Purse, console: Console) -> str:
     """Do what is left of one comparison; what keeps it from being finished, if anything does."""
     if purse.empty() or not left(arm.cells):
         return ""
     console.print(f"{arm.title} ({given.arms.index(arm) + 1} of {len(given.arms)})", markup=False)
     order = arm.order._replace(command=given.command)
     try:
-        with spread(order.plan, workers, given.sweep.at_once) as (carry, at_once):
+        with spread(order.plan, given.workers, given.sweep.at_once) as (carry, at_once):
             part = Part(given.out, purse.note, lambda: bool(purse.empty()), carry)
             carry_out(order, arm.folder, at_once=at_once, silent=console.quiet, part=part)
     except Fault as fault:

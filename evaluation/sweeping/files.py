@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from certigraph.evaluation.comparing.files import line_of, write_csv
-from certigraph.evaluation.sweeping.effects import Effect
-from certigraph.evaluation.sweeping.findings import Found, SweepFindings
+from certigraph.evaluation.sweeping.findings import Effect, Found, SweepFindings
 
 
 def plain(findings: SweepFindings) -> dict[str, Any]:

@@ -1,16 +1,26 @@
 """Everything that a sweep's runs say so far, benchmark by benchmark; the report of each comparison is written too."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from certigraph.evaluation.comparing.cells import recorded
+from certigraph.evaluation.comparing.plan import Method, Plan
 from certigraph.evaluation.comparing.report import PAGE, report
-from certigraph.evaluation.comparing.summary import Comparison, Summary
+from certigraph.evaluation.comparing.rows import Row
+from certigraph.evaluation.comparing.summary import (
+    Comparison,
+    Difference,
+    Summary,
+    difference_of,
+    scores_of,
+    shared_tasks,
+)
+from certigraph.evaluation.settings import swaps_of
+from certigraph.evaluation.statistics import holm
 from certigraph.evaluation.sweeping.driving import Arm, Prepared
-from certigraph.evaluation.sweeping.effects import Effect, adjusted, effects_of
 from certigraph.evaluation.sweeping.purse import Purse, Spending
 
 
@@ -28,6 +38,13 @@ class Found(NamedTuple):
     def left(self) -> int:
         """Runs without an ending."""
         return self.runs - len(self.comparison.rows)
+
+
+class Effect(NamedTuple):
+    """A variant's score minus its own graph's on one benchmark."""
+
+    benchmark: str
+    difference: Difference
 
 
 class SweepFindings(NamedTuple):
@@ -60,14 +77,14 @@ def findings_of(given: Prepared, stopped: Sequence[str] = ()) -> SweepFindings:
     purse = Purse(given.sweep.most, ())
     found = [_found(given, arm, purse) for arm in given.arms]
     effects = [
-        effects_of(arm.title, arm.order.plan, one.comparison.rows) for arm, one in zip(given.arms, found, strict=True)
+        _effects(arm.title, arm.order.plan, one.comparison.rows) for arm, one in zip(given.arms, found, strict=True)
     ]
     plan = given.arms[0].order.plan
     return SweepFindings(
         model=plan.outline.model,
         methods=tuple(method.name for method in plan.methods),
         found=tuple(found),
-        effects=tuple(adjusted(list(chain.from_iterable(effects)))),
+        effects=tuple(_adjusted(list(chain.from_iterable(effects)))),
         left_out=given.left_out,
         stopped=tuple(stopped),
         spent=purse.spent(),
@@ -90,3 +107,29 @@ def _folders(given: Prepared, arm: Arm, purse: Purse) -> dict[str, str]:
             run = trajectory.header.run_id
             folders[run] = os.path.relpath(cell.folder / run, given.out)
     return folders
+
+
+def _pairs(methods: Sequence[Method]) -> Iterator[tuple[Method, Method]]:
+    """Every variant with the method that is its graph as it is, where the sweep has that."""
+    plain = {method.graph: method for method in methods if not swaps_of(method.graph, method.operators)}
+    return ((m, plain[m.graph]) for m in methods if m.graph in plain and m is not plain[m.graph])
+
+
+def _effects(title: str, plan: Plan, rows: Sequence[Row]) -> list[Effect]:
+    """The effects on one benchmark, over the tasks that every method has finished."""
+    shared = set(shared_tasks(plan.outline, rows))
+    by_method = {m.name: scores_of([r for r in rows if r.method == m.name and r.task in shared]) for m in plan.methods}
+    found = [
+        difference_of(variant.name, own.name, by_method[variant.name], by_method[own.name])
+        for variant, own in _pairs(plan.methods)
+    ]
+    return [Effect(title, difference) for difference in found]
+
+
+def _adjusted(effects: Sequence[Effect]) -> list[Effect]:
+    """The same with Holm's p over all of them: a sweep of many variants finds some by chance."""
+    corrected = holm([effect.difference.p for effect in effects])
+    return [
+        effect._replace(difference=effect.difference.model_copy(update={"p_adjusted": p}))
+        for effect, p in zip(effects, corrected, strict=True)
+    ]

@@ -30,8 +30,8 @@ def sweep(
         Fault: the file is unusable, the folder was begun with another one, or another process is at work in it.
         Interrupted: by Ctrl-C; the message has the command that goes on.
     """
-    given = prepared(Path(file), Path(out) if out is not None else None)
-    return reported(given, carried_out(given, workers, silent=silent))
+    given = prepared(Path(file), Path(out) if out is not None else None, workers)
+    return reported(given, carried_out(given, silent=silent))
 
 
 def reported(given: Prepared, stopped: Sequence[str] = ()) -> SweepFindings:

@@ -10,8 +10,7 @@ from certigraph.evaluation.comparing.summary import Summary
 from certigraph.evaluation.comparing.table import DIFFERENCES, answering, difference_cells
 from certigraph.evaluation.report.html import counted
 from certigraph.evaluation.report.parts import compact
-from certigraph.evaluation.sweeping.effects import Effect
-from certigraph.evaluation.sweeping.findings import Found, SweepFindings
+from certigraph.evaluation.sweeping.findings import Effect, Found, SweepFindings
 
 NONE = "-"
 AMOUNTS = ("endings", "calls", "tokens", "usd")

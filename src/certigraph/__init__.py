@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from certigraph.adapters.benchmarks import load_benchmark as load_benchmark
     from certigraph.adapters.context import Budget as Budget
     from certigraph.adapters.context import Context as Context
+    from certigraph.adapters.faults.model import FaultyModel as FaultyModel
+    from certigraph.adapters.faults.wire import faulty_endpoint as faulty_endpoint
+    from certigraph.adapters.faults.world import FaultyEnvironment as FaultyEnvironment
     from certigraph.adapters.protocols import Limits as Limits
     from certigraph.evaluation.ablating.ablate import ablate as ablate
     from certigraph.evaluation.ask import ask as ask
@@ -17,9 +20,9 @@ if TYPE_CHECKING:
     from certigraph.evaluation.evaluate import evaluate as evaluate
     from certigraph.evaluation.report.report import write_report as write_report
     from certigraph.evaluation.result import Result as Result
-    from certigraph.evaluation.run import aresume as aresume
+    from certigraph.evaluation.resume import aresume as aresume
+    from certigraph.evaluation.resume import resume as resume
     from certigraph.evaluation.run import arun as arun
-    from certigraph.evaluation.run import resume as resume
     from certigraph.evaluation.run import run as run
     from certigraph.evaluation.sweeping.sweep import sweep as sweep
     from certigraph.nodes.extract import freeform as freeform
@@ -52,6 +55,9 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "adapters.benchmarks": ("load_benchmark",),
     "adapters.context": ("Budget", "Context"),
+    "adapters.faults.model": ("FaultyModel",),
+    "adapters.faults.wire": ("faulty_endpoint",),
+    "adapters.faults.world": ("FaultyEnvironment",),
     "adapters.protocols": ("Limits",),
     "evaluation.ablating.ablate": ("ablate",),
     "evaluation.ask": ("ask",),
@@ -59,7 +65,8 @@ _PUBLIC = {
     "evaluation.evaluate": ("evaluate",),
     "evaluation.report.report": ("write_report",),
     "evaluation.result": ("Result",),
-    "evaluation.run": ("aresume", "arun", "resume", "run"),
+    "evaluation.resume": ("aresume", "resume"),
+    "evaluation.run": ("arun", "run"),
     "evaluation.sweeping.sweep": ("sweep",),
     "nodes.extract": ("freeform", "structured"),
     "nodes.gate": ("exhaustion_gate", "smooth_gate"),

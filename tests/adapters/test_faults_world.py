@@ -8,7 +8,8 @@ from doubles import Script, World
 from certigraph.adapters.context import Context
 from certigraph.adapters.faults import FaultyBenchmark, FaultyEnvironment
 from certigraph.adapters.faults.world import CrashError
-from certigraph.evaluation.run import resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import run
 from certigraph.state.records import Action
 
 STEPS = [Action(text=f"go {n}") for n in range(60)]
@@ -30,7 +31,7 @@ def world(faults: str = "crash=0.1,hang=0.1,delay=0,seed=3", **given: object) ->
     return FaultyEnvironment(World(Script()), faults, **given)  # type: ignore[arg-type]
 
 
-def test_steps_crash_or_hang_as_drawn_and_the_world_does_not_see_them():
+def test_steps_crash_or_hang_as_drawn_and_the_world_does_not_see_them() -> None:
     one = world()
     told = outcomes(one)
     assert {*told} == {".", "C", "T"}
@@ -39,17 +40,17 @@ def test_steps_crash_or_hang_as_drawn_and_the_world_does_not_see_them():
     assert outcomes(world()) == told
 
 
-def test_another_task_trial_or_start_fails_at_other_steps():
+def test_another_task_trial_or_start_fails_at_other_steps() -> None:
     told = [world(), world(task="b"), world(trial=1), world("crash=0.1,hang=0.1,delay=0,seed=3,start=1")]
     assert len({outcomes(one) for one in told}) == 4
 
 
-def test_steps_that_repeat_a_log_are_spared_and_those_after_it_are_drawn_as_before():
+def test_steps_that_repeat_a_log_are_spared_and_those_after_it_are_drawn_as_before() -> None:
     plain = outcomes(world())
     assert outcomes(world(spared=30)) == "." * 30 + plain[30:]
 
 
-def test_what_else_a_world_has_is_the_worlds_own():
+def test_what_else_a_world_has_is_the_worlds_own() -> None:
     script = Script(fails={"view": ZeroDivisionError()})
     faulty = FaultyEnvironment(World(script), "crash=1")
     assert faulty.reset().text == "start"
@@ -61,7 +62,7 @@ def test_what_else_a_world_has_is_the_worlds_own():
     assert faulty.environment.closed
 
 
-def test_a_benchmarks_worlds_fail_and_those_opened_again_do_so_elsewhere():
+def test_a_benchmarks_worlds_fail_and_those_opened_again_do_so_elsewhere() -> None:
     script = Script()
     faulty = FaultyBenchmark(script, "crash=0.1,seed=3")
     task = faulty.task("only")
@@ -69,7 +70,7 @@ def test_a_benchmarks_worlds_fail_and_those_opened_again_do_so_elsewhere():
     assert outcomes(faulty.open(task)) != outcomes(faulty.open(task))
 
 
-def test_a_run_whose_world_goes_down_ends_so_and_goes_on_when_resumed(tmp_path: Path):
+def test_a_run_whose_world_goes_down_ends_so_and_goes_on_when_resumed(tmp_path: Path) -> None:
     script = Script(plan=8)
     begun = run("sdp", script, context=Context(faults="crash=0.15"), out=tmp_path)
     assert begun.ending == "error:environment"

@@ -40,6 +40,12 @@ def test_a_model_is_found_by_its_own_name_whoever_serves_it(table: Any, name: st
     assert named("other") is None
 
 
+@pytest.mark.parametrize("name", ["qwen", "certigraph/openai:qwen"])
+def test_a_table_may_call_a_model_as_certigraph_does(table: Any, name: str) -> None:
+    table('["openai:qwen"]\nread = 1\nwritten = 2.5')
+    assert named(name) == Price(read=1, written=2.5)
+
+
 def test_the_users_table_is_believed_before_the_list_prices(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     assert named("openai/gpt-4o-mini") == Price(read=0.15, cached=0.075, written=0.6)

@@ -17,10 +17,11 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.models.ask import Prompt, ask, ask_text
 from certigraph.adapters.models.chat import ONE_REQUEST
-from certigraph.adapters.models.endpoint import NO_USAGE, Reply
+from certigraph.adapters.models.endpoint import Reply
 from certigraph.adapters.models.meter import Call, Meter, metering
 from certigraph.adapters.models.reply_cache import FILE, Kept
 from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.token_counts import NO_USAGE
 from certigraph.evaluation.run import run
 from certigraph.state.endings import Fault
 from certigraph.state.reading import read_trajectory

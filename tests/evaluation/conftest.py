@@ -1,9 +1,14 @@
-"""The Postgres server of the tests that need one: it is started once, and again where a test killed it."""
+"""A Postgres server, started again where a test killed it, and an evaluation to compare disturbed ones with."""
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from postgres_server import VARIABLE, Server, running
+
+if TYPE_CHECKING:
+    from certigraph.evaluation.evaluate import Evaluation
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +31,40 @@ def used(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
     """The server, as the one that this machine names."""
     monkeypatch.setenv(VARIABLE, server.url)
     return server
+
+
+@pytest.fixture(scope="session")
+def scaled_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder of operators for evaluations whose workers are killed."""
+    from scaled import OPERATORS
+
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "scaling_operators.py").write_text(OPERATORS)
+    (folder / "pids").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def undisturbed(scaled_site: Path, tmp_path_factory: pytest.TempPathFactory) -> "Evaluation":
+    """What nobody disturbed came to, in one process."""
+    from scaled import OURS, begin
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in OURS:
+            patch.delenv(name, raising=False)
+        return begin(tmp_path_factory.mktemp("undisturbed"))
+
+
+@pytest.fixture
+def site(scaled_site: Path, undisturbed: "Evaluation", monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of operators, in which no process has left its number yet."""
+    from scaled import OURS
+
+    for name in OURS:
+        monkeypatch.delenv(name, raising=False)
+    for path in (scaled_site / "pids").iterdir():
+        path.unlink()
+    (scaled_site / "harmless").unlink(missing_ok=True)
+    return scaled_site

@@ -14,7 +14,8 @@ from certigraph.adapters.models.price_table import TABLE
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import run
 from certigraph.evaluation.shipped import GRAPHS
 
 ENDLESS = Limits(

@@ -180,6 +180,8 @@ def test_a_cache_answers_under_inspect_too_and_knows_the_model_behind_the_bridge
         ({"roles": ["boss=local"]}, "known: planner"),
         ({"roles": ["planner=gpt"]}, "openai:NAME"),
         ({"fail_on": 0}, "--fail-on 0: a number of runs"),
+        ({"fail_on": float("nan")}, "--fail-on nan: a number of runs"),
+        ({"fail_on": float("inf")}, "--fail-on inf: a number of runs"),
         ({"workers": 2}, "--ray local"),
         ({"ray": "local", "model": "anthropic/claude"}, "--ray asks models from its workers"),
         ({"ray": "local", "roles": ["planner=anthropic/claude"]}, "--ray asks models from its workers"),

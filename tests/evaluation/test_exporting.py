@@ -17,7 +17,8 @@ from certigraph.evaluation.exporting.inspect_sample import usage_by
 from certigraph.evaluation.exporting.parquet import SCHEMA, to_parquet
 from certigraph.evaluation.exporting.printing import exported
 from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import run
 from certigraph.evaluation.settings import build_graph, parse_swap
 from certigraph.state.certified import certified_states
 from certigraph.state.endings import Fault, UnknownName

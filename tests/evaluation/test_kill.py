@@ -19,7 +19,8 @@ from certigraph.adapters import benchmarks
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import run
 from certigraph.graphs import sdp
 from certigraph.state.serializing import serializer
 
@@ -33,7 +34,8 @@ PRELUDE = """
 import os, signal, sys
 from doubles import after_events
 from certigraph.adapters import benchmarks
-from certigraph.evaluation.run import resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import run
 benchmarks.BENCHMARKS.update(script="doubles:Slow", riddles="study_world:Riddles")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 def die():

@@ -21,7 +21,8 @@ from certigraph.evaluation.postgres.lease import Lease
 from certigraph.evaluation.postgres.saver import PostgresSaver
 from certigraph.evaluation.postgres.store import PostgresLessons, place_of
 from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import arun, resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import arun, run
 from certigraph.evaluation.settings import build_graph, load_local
 from certigraph.evaluation.shipped import GRAPHS, SEARCHES
 from certigraph.state.endings import Fault

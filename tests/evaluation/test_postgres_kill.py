@@ -23,7 +23,8 @@ from certigraph.evaluation.evaluate import Evaluation, evaluate
 from certigraph.evaluation.keeping import AWAY, cut_off
 from certigraph.evaluation.postgres import lease as leases
 from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import run
 from certigraph.state.endings import Fault
 
 pytestmark = pytest.mark.slow
@@ -32,13 +33,14 @@ TESTS = Path(__file__).parent.parent
 VARYING = {"episode": "", "usage": [], "spent": None}
 """What differs from run to run."""
 
-TASKS = [f"{blocks}-{seed}" for blocks in (3, 4, 5, 6) for seed in range(5)]
+TASKS = [f"{blocks}-{seed}" for blocks in (4, 5) for seed in range(6)]
 
 WORKER = """
 import os, signal, sys
 from doubles import after_events
 from certigraph.adapters import benchmarks
-from certigraph.evaluation.run import resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import run
 benchmarks.BENCHMARKS.update(script="doubles:Slow")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)
@@ -122,7 +124,7 @@ def test_a_second_worker_is_turned_away_until_the_first_is_dead(whole: Result, t
 
 
 def test_a_server_that_is_killed_costs_a_run_nothing(used: Server, whole: Result, tmp_path: Path):
-    outage = threading.Timer(1.0, used.start)
+    outage = threading.Timer(0.4, used.start)
 
     def killed() -> None:
         used.kill()
@@ -187,11 +189,11 @@ def measured(out: Path) -> Evaluation:
 def struck(server: Server, out: Path, over: list[int]) -> None:
     """Kill the server once a few runs are over and others are at work, and start it again a moment later."""
     deadline = time.monotonic() + 60
-    while ended(out) < 4 and time.monotonic() < deadline:
+    while ended(out) < 3 and time.monotonic() < deadline:
         time.sleep(0.02)
     server.kill()
     over.append(ended(out))
-    time.sleep(0.7)
+    time.sleep(0.4)
     server.start()
 
 

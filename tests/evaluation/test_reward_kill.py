@@ -10,7 +10,8 @@ import pytest
 from lookahead import RATING
 
 from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import run
 from certigraph.graphs import mcts, react_reward
 from certigraph.nodes.candidate_lists import listed
 

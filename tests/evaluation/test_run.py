@@ -19,7 +19,8 @@ from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import arun, resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import arun, run
 from certigraph.graphs import react, sdp
 from certigraph.nodes.propose import propose
 from certigraph.nodes.replan import give_up

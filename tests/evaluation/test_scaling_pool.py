@@ -1,9 +1,10 @@
 """How jobs are handed to workers, with actors that live in this process in place of Ray's."""
 
 import asyncio
+import os
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +13,10 @@ import pytest
 
 from certigraph.adapters.context import Context
 from certigraph.evaluation.inspecting.rows import Row
-from certigraph.evaluation.scaling.cluster import active_pool, own_models, pooled, working
+from certigraph.evaluation.scaling import cluster
+from certigraph.evaluation.scaling.cluster import ALONE, active_pool, own_models, pooled, working
 from certigraph.evaluation.scaling.job import Job
 from certigraph.evaluation.scaling.pool import Pool
-from certigraph.evaluation.scaling.shared import Shared
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Usage
 from certigraph.state.trajectory import Footer
@@ -159,6 +160,29 @@ def test_without_ray_the_command_that_brings_it_is_told(monkeypatch: pytest.Monk
         pass
 
 
+def test_a_cluster_of_this_machine_is_kept_to_it_before_ray_is_imported(monkeypatch: pytest.MonkeyPatch):
+    found: dict[str, str] = {}
+
+    def library(*_: str) -> None:
+        found.update(os.environ)
+        raise Fault("environment", "seen")
+
+    for name in ALONE:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(cluster, "library", library)
+    with pytest.raises(Fault, match="seen"), pooled("local", ""):
+        pass
+    assert ALONE.items() <= found.items()
+
+
+def test_checkpoints_are_where_the_machine_that_hands_jobs_out_has_them(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("CERTIGRAPH_POSTGRES", raising=False)
+    assert job("4-0").anywhere().context.checkpoints == ""
+    monkeypatch.setenv("CERTIGRAPH_POSTGRES", "postgresql://somewhere")
+    assert job("4-0").anywhere().context.checkpoints == "postgres"
+
+
 def test_a_job_means_the_same_wherever_it_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     there = job("4-0", context=Context(data="data", chat=object()), out="runs").anywhere()
@@ -167,23 +191,6 @@ def test_a_job_means_the_same_wherever_it_is_done(tmp_path: Path, monkeypatch: p
     assert there.context.chat is None
 
 
-@pytest.mark.parametrize("place", [str, Path.as_uri])
-def test_a_run_is_found_again_in_a_folder_and_in_a_store(
-    place: Callable[[Path], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    if place is not str:
-        pytest.importorskip("fsspec", reason="pip install 'certigraph[ray]'")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    out = tmp_path / "out"
-    out.mkdir()
-    shared = Shared(place(out))
-    shared.run("r").mkdir(parents=True)
-    (shared.run("r") / "trajectory.jsonl").write_text("{}\n")
-    shared.file("journal.jsonl").write_text("noted")
-    for name in ("r", "journal.jsonl"):
-        shared.keep(name)
-    assert (out / "r" / "trajectory.jsonl").read_text() == "{}\n"
-    again = Shared(place(out))
-    assert (again.run("r") / "trajectory.jsonl").read_text() == "{}\n"
-    assert again.file("journal.jsonl").read_text() == "noted"
-    assert not again.file("other.jsonl").exists()
+def test_a_cluster_that_does_not_answer_is_told_at_once():
+    with pytest.raises(Fault, match=r"nothing answers at 127\.0\.0\.1:1"), pooled("127.0.0.1:1", "scripted:expert"):
+        pass

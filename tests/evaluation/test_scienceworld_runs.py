@@ -21,7 +21,8 @@ from certigraph.adapters.scienceworld.milestones import milestones
 from certigraph.adapters.scienceworld.recording import read_recordings
 from certigraph.adapters.scienceworld.splits import ids
 from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import run
 from certigraph.state.trajectory import Line
 
 TESTS = Path(__file__).parent.parent

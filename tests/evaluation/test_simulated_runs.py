@@ -16,7 +16,8 @@ from certigraph.adapters.models.situation import current_situation
 from certigraph.adapters.models.spoiling import SLIP
 from certigraph.adapters.protocols import Limits, Responder
 from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import arun, resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import arun, run
 from certigraph.graphs import sdp
 from certigraph.nodes.replan import give_up
 from certigraph.state.records import Action, Attempt, Observation, Scores, Task

@@ -1,143 +1,28 @@
-"""Sweeps carried out: killed, interrupted, limited, extended; and what is written of them."""
+"""Sweeps carried out: limited, extended, reported; and what is written of them."""
 
 import csv
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
 pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
 
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.evaluation.comparing.cells import left
-from certigraph.evaluation.comparing.compare import rows_of
-from certigraph.evaluation.comparing.spreading import Workers
-from certigraph.evaluation.inspecting.rows import Row
-from certigraph.evaluation.scaling import cluster
-from certigraph.evaluation.scaling.job import Job
-from certigraph.evaluation.scaling.worker import Worker
-from certigraph.evaluation.sweeping import driving
-from certigraph.evaluation.sweeping.driving import carried_out, prepared
+from sweeps import RUNS, TEXT, ended, file, runs_left, worked
+
+from certigraph.evaluation.sweeping.command import worked_off
 from certigraph.evaluation.sweeping.sweep import sweep
-from certigraph.state.endings import Fault, Interrupted
+from certigraph.state.endings import Fault
 from certigraph.state.reading import read_trajectory
 
 pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).parents[2]
-
-TEXT = """
-model: simulated:act=0.2,seed=3
-benchmarks:
-  - {name: blocksworld, limit: 3}
-  - {name: travelplanner, limit: 1}
-graphs: [sdp, react]
-operators:
-  - {}
-  - {validate: always_pass}
-budget: {calls: 30}
-"""
-RUNS = 3 * (3 + 1)
-
-SLOW = """
-import asyncio
-from certigraph.nodes.validate import always_pass
-
-async def slow(state, runtime):
-    await asyncio.sleep(0.1)
-    return await always_pass(state, runtime)
-"""
-
-CHILD = """
-import sys
-from certigraph.evaluation.sweeping.sweep import sweep
-sweep(sys.argv[1], sys.argv[2])
-"""
 
 
 @pytest.fixture(autouse=True)
 def _generated_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
-
-
-def file(folder: Path, text: str = TEXT) -> Path:
-    path = folder / "sweep.yaml"
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def worked(given: Path, out: Path) -> list[str]:
-    """Carry the sweep out without a report; why runs are left."""
-    return carried_out(prepared(given, out), silent=True)
-
-
-def runs_left(given: Path, out: Path) -> list[int]:
-    return [len(left(arm.cells)) for arm in prepared(given, out).arms]
-
-
-def table(given: Path, out: Path) -> dict[tuple[str, str, str], Any]:
-    """Ending, score and steps of each run, and the calls that it takes, without those that a kill undid."""
-    return {
-        (arm.title, row.method, row.task, row.trial): (
-            row.ending,
-            row.score,
-            row.steps,
-            row.calls - redone(out, row.run),
-        )
-        for arm in prepared(given, out).arms
-        for row in rows_of(arm.order.plan, arm.folder)
-    }
-
-
-def redone(out: Path, run: str) -> int:
-    [path] = out.rglob(f"{run}/trajectory.jsonl")
-    return sum(event.usage.calls for event in read_trajectory(path).superseded)
-
-
-def ended(out: Path) -> dict[str, bytes]:
-    """The trajectories with a footer, by their run's name."""
-    texts = {path.parent.name: path.read_bytes() for path in out.rglob("trajectory.jsonl")}
-    return {name: text for name, text in texts.items() if b'"type":"footer"' in text}
-
-
-def killed(given: Path, out: Path, finished: int) -> None:
-    """Begin a sweep in another process and kill it once so many runs have ended."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(given.parent), str(ROOT / "src")])}
-    child = subprocess.Popen([sys.executable, "-c", CHILD, str(given), str(out)], env=env, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 60
-    while len(ended(out)) < finished and child.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-    child.send_signal(signal.SIGKILL)
-    _, said = child.communicate(timeout=30)
-    assert child.returncode == -signal.SIGKILL, said
-
-
-def test_a_killed_sweep_comes_to_what_an_undisturbed_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "slow_operators.py").write_text(SLOW)
-    monkeypatch.syspath_prepend(tmp_path)
-    given, out = file(tmp_path, TEXT.replace("always_pass", "slow_operators:slow")), tmp_path / "killed"
-    for finished in (2, 7):
-        killed(given, out, finished)
-    before = ended(out)
-    begun = {path.parent.name for path in out.rglob("trajectory.jsonl")}
-    assert 7 <= len(before) < RUNS
-
-    assert worked(given, out) == worked(given, tmp_path / "whole") == []
-
-    assert len(table(given, out)) == len(ended(out)) == RUNS
-    assert {name: ended(out)[name] for name in before} == before  # what had ended is not even touched
-    assert begun <= set(ended(out))  # and what was begun is gone on with
-    assert table(given, out) == table(given, tmp_path / "whole")
 
 
 def test_a_spent_purse_stops_the_sweep_and_a_larger_one_goes_on(tmp_path: Path):
@@ -171,22 +56,6 @@ def test_hours_are_those_of_one_start(tmp_path: Path):
     )
 
 
-def test_ctrl_c_names_the_command_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    given, out = file(tmp_path), tmp_path / "out"
-    with monkeypatch.context() as patch:
-        patch.setattr(driving.Purse, "note", interrupt)
-        with pytest.raises(Interrupted, match=f"go on with: certigraph sweep {given} --out {out}$"):
-            worked(given, out)
-    kept = ended(out)
-    assert len(kept) == 1
-    assert worked(given, out) == []
-    assert runs_left(given, out) == [0, 0]
-    assert kept.items() <= ended(out).items()
-
-
 def test_a_benchmark_may_be_added_and_nothing_else_changed(tmp_path: Path):
     small = TEXT.replace("  - {name: travelplanner, limit: 1}\n", "").replace("limit: 3", "limit: 1")
     out = tmp_path / "out"
@@ -198,54 +67,12 @@ def test_a_benchmark_may_be_added_and_nothing_else_changed(tmp_path: Path):
         worked(file(tmp_path, small.replace("limit: 1", "limit: 2")), out)
     with pytest.raises(Fault, match=r"has runs of blocksworld, which .*sweep.yaml lacks"):
         worked(file(tmp_path, small.replace("{name: blocksworld", "{label: b, name: blocksworld")), out)
+    with pytest.raises(Fault, match=r"another sweep.yaml \(trials"):  # nor is a report of other runs written
+        worked_off(file(tmp_path, small + "trials: 2\n"), out, report_only=True, as_json=True)
     assert ended(out) == before
     worked(file(tmp_path, TEXT.replace("limit: 3", "limit: 1") + "at_once: 2\n"), out)
     assert before.items() <= ended(out).items()
     assert len(ended(out)) == 2 * len(before)
-
-
-def test_a_benchmark_that_fails_keeps_no_other_from_being_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def broken(*_: object) -> None:
-        raise Fault("environment", "no Java here")
-
-    given, out = file(tmp_path), tmp_path / "out"
-    with monkeypatch.context() as patch:
-        patch.setattr(BlocksWorld, "open", broken)
-        [stopped] = worked(given, out)
-    assert stopped.startswith("blocksworld: the first 3 runs failed alike (no Java here): mend that and go on with: ")
-    assert stopped.endswith(f"certigraph sweep {given} --out {out}")
-    assert runs_left(given, out) == [9, 0]
-    assert worked(given, out) == []
-
-
-def test_workers_carry_out_the_same_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    class Pool:  # a worker's own code without Ray, which tests/evaluation/test_scaling*.py have
-        workers, at_once = 1, 2
-
-        async def done(self, job: Job) -> Row:
-            return await Worker([]).done(job.anywhere())
-
-    asked: list[tuple[Any, ...]] = []
-
-    @contextmanager
-    def pooled(address: str, model: str, **counts: int | None) -> Iterator[Pool]:
-        asked.append((address, model, counts))
-        yield Pool()
-
-    monkeypatch.setattr(cluster, "pooled", pooled)
-    given, out = file(tmp_path), tmp_path / "out"
-    assert carried_out(prepared(given, out), Workers("local", 1), silent=True) == []
-    assert asked == 2 * [("local", "simulated:act=0.2,seed=3", {"workers": 1, "at_once": None})]
-    worked(given, tmp_path / "here")
-    assert table(given, out) == table(given, tmp_path / "here")
-    assert len(ended(out)) == RUNS
-
-
-def test_two_processes_do_not_share_a_folder(tmp_path: Path):
-    given, out = file(tmp_path), tmp_path / "out"
-    out.mkdir()
-    with driving.alone(out), pytest.raises(Fault, match="another process"):
-        worked(given, out)
 
 
 def test_every_number_leads_to_its_runs(tmp_path: Path):

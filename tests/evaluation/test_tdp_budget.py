@@ -13,7 +13,8 @@ from task_graphs import Jobs, Pondering
 from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.episodes import EPISODES
 from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import arun, resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import arun, run
 from certigraph.graphs import tdp
 from certigraph.state.serializing import serializer
 from certigraph.state.trajectory import total

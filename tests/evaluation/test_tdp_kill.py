@@ -15,7 +15,8 @@ from task_graphs import Jobs, Pondering, SerialJobs
 from certigraph.adapters import benchmarks
 from certigraph.adapters.context import Budget, Context
 from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import run
 from certigraph.graphs import tdp
 from certigraph.state.reading import read_lines
 from certigraph.state.serializing import serializer
@@ -37,7 +38,7 @@ import os, signal, sys
 from doubles import after_events
 from test_tdp_kill import begin
 from certigraph.adapters import benchmarks
-from certigraph.evaluation.run import resume
+from certigraph.evaluation.resume import resume
 from certigraph.evaluation.saver import Saver
 from task_graphs import Pondering
 benchmarks.BENCHMARKS.update(jobs="task_graphs:Jobs", serial_jobs="task_graphs:SerialJobs")

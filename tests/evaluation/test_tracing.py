@@ -17,7 +17,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from certigraph.adapters.context import Budget, Context
-from certigraph.evaluation.run import arun, resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import arun, run
 from certigraph.evaluation.settings import build_graph, parse_swap
 
 pytestmark = pytest.mark.slow  # runs with tracers and their libraries

@@ -14,7 +14,8 @@ from certigraph.adapters.web.choosing import providers
 from certigraph.adapters.web.fetcher import Fetcher
 from certigraph.adapters.web.web import Web
 from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import run
 from certigraph.state.records import Task
 
 KEY = "sentinel-key-0123456789"

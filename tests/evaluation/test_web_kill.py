@@ -24,7 +24,8 @@ import os, signal, sys
 from pathlib import Path
 from doubles import after_events
 from web_log import log_requests
-from certigraph.evaluation.run import resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import run
 log_requests(Path(sys.argv[2]), int(sys.argv[4]) if len(sys.argv) > 4 else 0)
 def die():
     os.kill(os.getpid(), signal.SIGKILL)

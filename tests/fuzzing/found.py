@@ -12,9 +12,11 @@ HALF = b'"\\ud800"'
 LONG_WORD = b"a" * 8_000
 
 JSON_READERS = (
-    *("trajectory.line", "trajectory.whole", "trajectory.header", "own.local", "own.counts", "own.pairs", "own.reply"),
+    *("trajectory.line", "trajectory.whole", "trajectory.header", "own.local", "own.counts", "own.pairs", "kept.reply"),
     *(
         "own.index_journal",
+        "kept.world_plan",
+        "kept.lessons",
         "rows.plain",
         "questions.hotpotqa",
         "questions.locomo",
@@ -40,6 +42,7 @@ FOUND: Mapping[str, tuple[bytes, ...]] = {
     "seen.textworld": (several("", "look", "the " * 20_000), several("insert the " * 5_000, "look", "")),
     "seen.webshop": (several("", "", "Page 1 (Total results: 50)\n" + "[button] B01 50)\n" * 5_000),),
     "questions.origins": (b"\xff",),
+    "own.vectors": (b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, '" + b" " * 65 + b"\n",),
     "world.query_table": (b"\xff", b"date\n" + b"(" * 3_000 + b"\n", b"date\n{[]: 1}\n"),
     "trajectory.state": tuple(RUN.replace(b'[{"text": "a"}]', odd) for odd in (b"7", b'"a"', b"[7]", b"null")),
     "web.local_address": (b"\xff",),

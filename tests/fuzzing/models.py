@@ -10,7 +10,7 @@ from certigraph.adapters.hotpotqa.scoring import answer_scores
 from certigraph.adapters.locomo.scoring import abstains, stemmed_f1
 from certigraph.adapters.matching import ranked
 from certigraph.adapters.models.parsing import ParseError, parse
-from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.redact import redact, redacted
 from certigraph.adapters.models.schemas import schema_of
 from certigraph.adapters.prompting import quoted, unquoted
 from certigraph.adapters.research.forms import Decomposition, Found, Tools
@@ -27,6 +27,7 @@ from certigraph.nodes.validate import Holds
 from certigraph.state.dag import Dag
 from certigraph.state.factored import FactoredState
 from certigraph.state.mending import flaws, mended
+from certigraph.state.records import Observation
 
 ANSWER = b'{"reason": "it is", "holds": 1}'
 STEPS = b'{"steps": [{"kind": "collect", "goal": "List the gyms."}]}'
@@ -77,6 +78,12 @@ def _quoted(text: str) -> None:
     unquoted(text)
 
 
+def _redacted(text: str) -> object:
+    """What a world says; half a surrogate pair is refused before."""
+    whole = text.encode(errors="replace").decode()
+    return redact(text), redacted(Observation(text=whole, sources=(whole,)))
+
+
 TARGETS = (
     Target(
         "model.json", of_text(lambda t: _stored(parse(t, PIECE))), (ParseError,), (b'{"choice": "go"}', b"choice: go")
@@ -97,7 +104,10 @@ TARGETS = (
     ),
     Target("model.quoted", of_text(_quoted), (), (b"<world> is < / world >",)),
     Target(
-        "model.redacted", of_text(redact), (), (b"Bearer abcdefghijklmnopqrst sk-abcdefghijklmnopqrstu http://a:b@c",)
+        "model.redacted",
+        of_text(_redacted),
+        (),
+        (b"Bearer abcdefghijklmnopqrst sk-abcdefghijklmnopqrstu http://a:b@c",),
     ),
     Target("answer.lines", of_text(answer_texts), (), (b'["a", "b"]', b"a\nb")),
     Target(

@@ -1,22 +1,21 @@
 """Readers of files that certigraph writes itself, which a crash, a disk or another program may have spoiled."""
 
-import asyncio
 import io
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy
-from fuzzing.target import Read, Target, of_file, of_folder
+from fuzzing.target import Target, of_file, of_folder, of_text
 
-from certigraph.adapters.models.reply_cache import Kept, _file
 from certigraph.adapters.retrieval.journal import Journal, goes_on
 from certigraph.adapters.retrieval.manifest import Manifest, read_manifest
+from certigraph.adapters.retrieval.vectors import WIDTH, _opened
 from certigraph.adapters.reward_heads import Card, Head, load_heads
 from certigraph.adapters.rewardprediction.reading import read_pairs
-from certigraph.adapters.web.cache import PAGE, WebCache
-from certigraph.adapters.web.protocol import Page
 from certigraph.evaluation.comparing.keeping import read_plan
+from certigraph.evaluation.deleting import _names
 from certigraph.evaluation.inspecting.journal import Cell
 from certigraph.evaluation.inspecting.journal import Journal as Samples
 from certigraph.evaluation.judging.judgements import read_judgements
@@ -65,45 +64,19 @@ def _heads() -> bytes:
     return file.getvalue()
 
 
+def _vectors() -> bytes:
+    """A file of one passage's vector."""
+    file = io.BytesIO()
+    numpy.save(file, numpy.zeros((1, WIDTH), dtype=numpy.float32))
+    return file.getvalue()
+
+
 def _begun(folder: Path) -> object:
     return goes_on(folder), Journal(folder).digest_at(3)
 
 
 def _samples(folder: Path) -> object:
     return Samples(folder, "runs").begun(Cell("a", 0))
-
-
-def _reply(path: Path) -> object:
-    return asyncio.run(Kept(path, "k").find())
-
-
-def _reply_row(path: Path) -> object:
-    """A reply whose text in the file these bytes are."""
-    row, file = path.read_text(errors="replace"), path.with_suffix(".sqlite")
-    _file(file).use(lambda opened: opened.execute("REPLACE INTO replies VALUES ('k', ?)", (row,)))
-    return _reply(file)
-
-
-def _page(path: Path) -> object:
-    return WebCache(path.parent, path.stem).get("who", "what", PAGE, lambda: Page(url="u", title="t", text="x"))
-
-
-def _page_row(path: Path) -> object:
-    _page(path.with_suffix(".sqlite"))
-    row, cache = path.read_text(errors="replace"), WebCache(path.parent, path.stem)
-    cache._file().use(lambda opened: opened.execute("UPDATE answers SET answer = ?", (row,)))
-    return _page(path.with_suffix(".sqlite"))
-
-
-def _whole(read: Any, name: str) -> Read:
-    """A reader of a file of SQLite, which has other files beside it."""
-
-    def fresh(path: Path) -> object:
-        for beside in path.parent.glob(f"{path.name}-*"):
-            beside.unlink()
-        return read(path)
-
-    return of_file(fresh, name)
 
 
 TARGETS = (
@@ -116,9 +89,7 @@ TARGETS = (
     Target("own.manifest", of_folder(read_manifest, "manifest.json"), (Fault,), (MANIFEST.model_dump_json().encode(),)),
     Target("own.index_journal", of_folder(_begun, "journal.jsonl"), (Fault,), (_lines([1, "a", "e"], [3, "00"]),)),
     Target("own.samples", of_folder(_samples, "runs.jsonl"), (Fault,), (b'\n["a", 0, "r"]',)),
+    Target("own.struck", of_text(lambda line: _names(line, "r")), (), (b'["a", 0, "r"]',)),
+    Target("own.vectors", of_file(partial(_opened, count=1), "v.npy"), (Fault,), (_vectors(),)),
     Target("own.heads", of_file(load_heads, "heads.npz"), (Fault,), (_heads(),)),
-    Target("own.replies", _whole(_reply, "replies.sqlite"), (Fault,), (b"",)),
-    Target("own.reply", of_file(_reply_row, "reply.json"), (Fault,), (b'{"text": "a"}',)),
-    Target("own.web_cache", _whole(_page, "web.sqlite"), (Fault,), (b"",)),
-    Target("own.web_page", of_file(_page_row, "page.json"), (Fault,), (b'{"url": "u", "title": "t", "text": "x"}',)),
 )

@@ -3,12 +3,14 @@
 from fuzzing import (
     actions,
     commands,
+    kept,
     models,
     observations,
     own_files,
     pages,
     questions,
     services,
+    told,
     trajectories,
     world_files,
 )
@@ -18,7 +20,7 @@ TARGETS = by_name(
     target
     for module in (
         *(models, actions, observations),
-        *(trajectories, own_files, questions, world_files),
+        *(trajectories, told, own_files, kept, questions, world_files),
         *(pages, services, commands),
     )
     for target in module.TARGETS

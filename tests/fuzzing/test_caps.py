@@ -7,6 +7,12 @@ from fuzzing.trajectories import EVENT, HEADER, RUN
 
 from certigraph.adapters import rows
 from certigraph.adapters.models.parsing import MAX_CHARS, MAX_DEPTH, ParseError, parse
+from certigraph.adapters.retrieval.manifest import read_manifest
+from certigraph.evaluation.comparing import endings
+from certigraph.evaluation.comparing.endings import _last_line
+from certigraph.evaluation.comparing.keeping import read_plan
+from certigraph.evaluation.finding import has_header
+from certigraph.evaluation.settings import load_local
 from certigraph.state import reading
 from certigraph.state.endings import Fault
 from certigraph.state.json_text import DEEPEST, json_value
@@ -67,6 +73,27 @@ def test_a_line_longer_than_a_trajectory_has_is_no_torn_one(last, tmp_path, monk
     path.write_bytes(HEADER + EVENT.replace(b'"a"', b'"' + b"a" * 2_000 + b'"').rstrip() + last)
     with pytest.raises(Fault, match=r"trajectory.jsonl:2: a line has more than 1,000 bytes; restore the file"):
         reading.read_trajectory(path)
+
+
+def test_only_so_much_of_a_first_or_last_line_is_read(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "trajectory.jsonl"
+    path.write_bytes(b"x" * 300_000 + b"\n")
+    monkeypatch.setattr(reading, "LONGEST_LINE", 1_000)
+    monkeypatch.setattr(endings, "LONGEST_LINE", 1_000)
+    assert reading.first_line(path) == b"x" * 1_000
+    assert not has_header(path)
+    with path.open("rb") as file:
+        assert len(_last_line(file.fileno(), 300_001, 16)) <= 1_024
+
+
+@pytest.mark.parametrize(
+    ("read", "name"),
+    [(read_plan, "comparison.json"), (load_local, "local.json"), (read_manifest, "manifest.json")],
+)
+def test_settings_larger_than_any_are_not_read(read, name, tmp_path) -> None:
+    (tmp_path / name).write_bytes(b" " * (rows.MOST_SETTINGS + 1))
+    with pytest.raises(Fault, match="has more than"):
+        read(tmp_path)
 
 
 @pytest.mark.parametrize("cut", range(1, len(EVENT), 17))

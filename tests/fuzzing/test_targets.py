@@ -8,7 +8,10 @@ from fuzzing.target import Target, of_text
 from fuzzing.targets import TARGETS
 from hypothesis import HealthCheck, example, given, settings
 
-NAMES = sorted(TARGETS)
+SLOW = ("answer.locomo", "questions.locomo", "world.textworld")
+"""They load a stemmer or make a game."""
+
+NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in sorted(TARGETS)]
 QUICK = settings(max_examples=20, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 
 

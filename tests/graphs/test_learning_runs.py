@@ -16,7 +16,8 @@ from certigraph.adapters.models.instances import minimal
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import run
 from certigraph.graphs import clin, reflexion, step
 from certigraph.nodes.reflect import report
 from certigraph.state.lessons import Lesson

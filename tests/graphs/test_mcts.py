@@ -10,7 +10,8 @@ from lookahead import RATING, WatchedBlocks, played
 from certigraph.adapters.blocksworld.responder import respond
 from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.run import resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import run
 from certigraph.graphs import mcts, react
 from certigraph.nodes.candidate_lists import listed
 from certigraph.nodes.imagine import predicted

@@ -10,7 +10,7 @@ from records_world import Records
 from certigraph.adapters.context import Budget
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import resume
+from certigraph.evaluation.resume import resume
 from certigraph.evaluation.settings import rebuilt_graph
 from certigraph.graphs import tdp
 from certigraph.graphs.assembly import operators_of

@@ -8,7 +8,8 @@ from typing import Any
 from study_world import Riddles
 
 from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import run
 from certigraph.evaluation.saver import Saver
 from certigraph.evaluation.settings import AnyGraph, build_graph
 from certigraph.evaluation.shipped import GRAPHS, REWARDS, SEARCHES

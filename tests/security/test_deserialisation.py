@@ -24,7 +24,8 @@ from certigraph.evaluation.finding import trajectory_files
 from certigraph.evaluation.judging.judgements import read_judgements
 from certigraph.evaluation.memory import FILE as MEMORY
 from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import run
 from certigraph.state.endings import Fault
 from certigraph.state.reading import read_trajectory
 from certigraph.state.serializing import serializer

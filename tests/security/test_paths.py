@@ -16,7 +16,8 @@ from certigraph.evaluation.memory import FILE as MEMORY
 from certigraph.evaluation.naming import own_slug, slug
 from certigraph.evaluation.report.report import write_report
 from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import run
 from certigraph.graphs import sdp
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.reading import read_trajectory

@@ -20,7 +20,8 @@ from certigraph.adapters.models.redact import ADDRESSES, KEYS, MASK, redact, red
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.report.report import write_report
-from certigraph.evaluation.run import resume, run
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import run
 from certigraph.state.records import Observation
 
 PASSWORD = "pw-Xy7+Qr9Tb2Lm4"
@@ -127,6 +128,16 @@ def test_records_without_secrets_are_handed_on_as_they_are():
     plain, secret = Observation(text="a hall"), Observation(text=f"x{SENTINEL}", sources=("a",), data={"k": [SENTINEL]})
     assert redacted(plain) is plain
     assert redacted(secret) == Observation(text=f"x{MASK}", sources=("a",), data={"k": [MASK]})
+
+
+LINES = ("sk-abcdefghijklmnopqrstuvwx", "see https://a.example\nMail:ann@b.example", "a desk-with_wooden_drawers")
+
+
+@pytest.mark.parametrize(("line", "kept"), [(LINES[0], False), (LINES[1], True), (LINES[2], True)])
+def test_where_a_line_ends_changes_nothing_of_what_looks_like_a_key(line: str, kept: bool):
+    told = redacted(Observation(text=f"It says:\n{line}\n")).text
+    assert (line in told) is kept
+    assert told == redact(f"It says:\n{line}\n")
 
 
 def test_redacting_keeps_up_with_what_is_written():

@@ -30,10 +30,11 @@ ROOT = Path(__file__).parents[2]
 
 RUNS_IF_TRUSTED = "document.title='owned'"
 HOSTILE = (
+    "\u202egnp.exe\u2066 \x1b]0;owned\x07\x1b[2J "  # first, lest a line be cut before it
     f'<script>{RUNS_IF_TRUSTED}</script><img src=x onerror="{RUNS_IF_TRUSTED}"><svg onload={RUNS_IF_TRUSTED}></svg>'
     f'</style></title></main><iframe src="javascript:{RUNS_IF_TRUSTED}"></iframe>'
     f"'\" onmouseover='{RUNS_IF_TRUSTED}' "
-    f"[a](javascript:{RUNS_IF_TRUSTED}) \u202egnp.exe\u2066 \x1b]0;owned\x07\x1b[2J =HYPERLINK('x') ${{title}}"
+    f"[a](javascript:{RUNS_IF_TRUSTED}) =HYPERLINK('x') ${{title}}"
 )
 
 HARMLESS = {"html", "head", "meta", "title", "style", "body", "main", "header", "section", "aside", "div", "span"} | {

@@ -62,7 +62,7 @@ def resume_command(
     from certigraph.cli.asked import enlarged
     from certigraph.cli.printed import finish
     from certigraph.cli.watched import watching
-    from certigraph.evaluation.run import resume
+    from certigraph.evaluation.resume import resume
 
     budget_now, limits = enlarged(folder, budget)
     with watching(folder.parent, limits, silent=as_json) as listener:

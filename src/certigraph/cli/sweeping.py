@@ -18,7 +18,7 @@ def sweep_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be run, and run nothing.")] = False,
     report_only: ReportOnly = False,
     ray: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Run on a Ray cluster: local, auto, HOST:PORT, ray://...")
+        str | None, typer.Option(metavar="ADDRESS", help="Run on a Ray cluster: local, auto, HOST:PORT.")
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes on it; else one a processor.")] = None,
     as_json: AsJson = False,

@@ -1,0 +1,23 @@
+"""A comparison whose runs keep their checkpoints on a server leaves none there."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("psycopg", reason="pip install 'certigraph[postgres]'")
+pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
+
+from postgres_server import Server
+
+from certigraph.adapters.context import Context
+from certigraph.evaluation.comparing.command import Choice, carry_out, order
+from certigraph.evaluation.comparing.compare import rows_of
+from certigraph.evaluation.comparing.plan import methods_from
+
+
+@pytest.mark.slow
+def test_checkpoints_of_runs_that_are_over_are_deleted(used: Server, tmp_path: Path):
+    given = order(methods_from(["sdp"]), "blocksworld", Choice(["3-0"]), Context())
+    carry_out(given, tmp_path, silent=True)
+    [row] = rows_of(given.plan, tmp_path)
+    assert used.sql("SELECT count(*) FROM checkpoints WHERE thread_id = %s", row.run) == [(0,)]

@@ -1,0 +1,89 @@
+"""Readers of what is kept between runs, where others may write too: caches, lessons, plans of worlds, prices."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from fuzzing.target import Read, Target, of_file, of_text
+from langgraph.runtime import Runtime
+from langgraph.store.memory import InMemoryStore
+
+from certigraph.adapters.alfworld.plans import _read as _read_plan
+from certigraph.adapters.context import Context
+from certigraph.adapters.models.price_table import EXAMPLE
+from certigraph.adapters.models.price_table import _read as _read_prices
+from certigraph.adapters.models.reply_cache import Kept, _file
+from certigraph.adapters.web.cache import PAGE, WebCache
+from certigraph.adapters.web.protocol import Page
+from certigraph.nodes.recall import namespace, recall
+from certigraph.state.endings import Fault
+from certigraph.state.json_text import json_value
+from certigraph.state.records import Task
+
+LESSON: dict[str, Any] = {"trial": 1, "report": "Done.", "run": "r", "written": 1.0}
+
+
+def _recalled(text: str) -> object:
+    """Lessons in a store that others write to as well."""
+    try:
+        values = json_value(text)
+    except ValueError:
+        return None
+    store, runtime = InMemoryStore(), Runtime(context=Context(memory="shared"))
+    task = Task(benchmark="b", id="t")
+    for number, value in enumerate(values if isinstance(values, list) else []):
+        if isinstance(value, dict):  # all that a store takes
+            store.put(namespace(task, runtime), str(number), value)
+    told: Any = {"task": task, "lessons": (), "trial": 1}
+    return asyncio.run(recall(told, runtime.override(store=store)))
+
+
+def _priced(path: Path) -> object:
+    return _read_prices.__wrapped__(path, 0)
+
+
+def _reply(path: Path) -> object:
+    return asyncio.run(Kept(path, "k").find())
+
+
+def _reply_row(path: Path) -> object:
+    """A reply whose text in the file these bytes are."""
+    row, file = path.read_text(errors="replace"), path.with_suffix(".sqlite")
+    _file(file).use(lambda opened: opened.execute("REPLACE INTO replies VALUES ('k', ?)", (row,)))
+    return _reply(file)
+
+
+def _page(path: Path) -> object:
+    return WebCache(path.parent, path.stem).get("who", "what", PAGE, lambda: Page(url="u", title="t", text="x"))
+
+
+def _page_row(path: Path) -> object:
+    for before in path.parent.glob("*.sqlite*"):  # with a row that was refused, no later one would be read
+        before.unlink()
+    _page(path.with_suffix(".sqlite"))
+    row, cache = path.read_text(errors="replace"), WebCache(path.parent, path.stem)
+    cache._file().use(lambda opened: opened.execute("UPDATE answers SET answer = ?", (row,)))
+    return _page(path.with_suffix(".sqlite"))
+
+
+def _whole(read: Any, name: str) -> Read:
+    """A reader of a file of SQLite, which has other files beside it."""
+
+    def fresh(path: Path) -> object:
+        for beside in path.parent.glob(f"{path.name}-*"):
+            beside.unlink()
+        return read(path)
+
+    return of_file(fresh, name)
+
+
+TARGETS = (
+    Target("kept.prices", of_file(_priced, "p.toml"), (Fault,), (EXAMPLE.encode(),)),
+    Target("kept.world_plan", of_file(_read_plan, "plan.json"), (Fault,), (b'["go to fridge 1"]',)),
+    Target("kept.lessons", of_text(_recalled), (Fault,), (json.dumps([LESSON]).encode(),)),
+    Target("kept.replies", _whole(_reply, "replies.sqlite"), (Fault,), (b"",)),
+    Target("kept.reply", of_file(_reply_row, "reply.json"), (Fault,), (b'{"text": "a"}',)),
+    Target("kept.web_cache", _whole(_page, "web.sqlite"), (Fault,), (b"",)),
+    Target("kept.web_page", of_file(_page_row, "page.json"), (Fault,), (b'{"url": "u", "title": "t", "text": "x"}',)),
+)

@@ -1,0 +1,110 @@
+"""The table is whole: whatever parses text from outside has run while some target's seeds were read."""
+
+import ast
+import contextlib
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+import pytest
+from fuzzing.targets import TARGETS
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("adapters", "evaluation", "graphs", "nodes", "state", "src/certigraph/cli")
+
+PARSERS = {
+    *("json.loads", "json.load", "tomllib.loads", "ast.literal_eval", "ast.parse", "csv.reader", "csv.DictReader"),
+    *("yaml.parse", "yaml.compose", "numpy.load", "tarfile.open", "json_repair.loads", "json_value", "read_rows"),
+    *("read_json", "file_bytes", "file_text", "parse", "parse_line", "first_line", "read_lines"),
+}
+METHODS = {"model_validate_json", "validate_json"}
+
+OTHERWISE: Mapping[str, str] = {
+    **dict.fromkeys(("adapters/models/ask.py:ask", "adapters/models/ask.py:_choice_form"), "in forms: model.forms"),
+    "adapters/retrieval/vectors.py:_part": "as own.vectors; what is spoilt is made anew",
+    **dict.fromkeys(
+        ("evaluation/recorder.py:__init__", "evaluation/recorder.py:write"), "lines of the run itself: trajectory.line"
+    ),
+    **dict.fromkeys(
+        ("evaluation/rewards/keeping.py:dropped_in", "evaluation/rewards/keeping.py:pairs_in"), "as own.rated"
+    ),
+    "evaluation/rewards/measuring.py:_speeds": "as own.rated",
+    "evaluation/rewards/probing.py:probed": "as own.rated",
+    "evaluation/rewards/reporting.py:_drawings": "one value, of rows.plain's reader",
+    **dict.fromkeys(
+        ("evaluation/postgres/jsonb.py:loaded", "evaluation/postgres/jsonb.py:unescaped"), "test_postgres_hostile"
+    ),
+    "adapters/assistantbench/generated/handling.py:_found": "asked by our own client",
+    "adapters/faults/completions.py:spoiled_body": "serves the tests of users, and spoils on purpose",
+    "adapters/faults/serving.py:_answered": "serves the tests of users",
+    **dict.fromkeys(
+        (
+            *("evaluation/bench/soak.py:read_rows", "evaluation/bench/soak.py:soak"),
+            *("evaluation/bench/soak_endpoint.py:_exchange", "evaluation/exporting/printing.py:submitted"),
+            *("evaluation/recall/drawing.py:write_recall", "evaluation/studying/printing.py:plain"),
+            *("evaluation/rewards/rating.py:_graph", "evaluation/scaling/worker.py:_graph"),
+        ),
+        "what this very process, or the one that started it, has just written",
+    ),
+}
+"""Functions that parse and are in no target, and why not."""
+
+
+class Function(NamedTuple):
+    """A function by its file, below the root, and its name."""
+
+    file: str
+    name: str
+
+
+def parsing() -> Iterator[Function]:
+    """The functions that parse."""
+    for path in (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and any(map(_parses, ast.walk(node))):
+                yield Function(path.relative_to(ROOT).as_posix(), node.name)
+
+
+def _parses(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    return method in METHODS or ast.unparse(node.func) in PARSERS
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[set[Function]]:
+    """The functions of ours that are called inside the block."""
+    files, called = dict[str, str](), set[Function]()
+
+    def call(frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if event == "call" and "certigraph" in code.co_filename:
+            if code.co_filename not in files:
+                path = Path(code.co_filename).resolve()
+                files[code.co_filename] = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else ""
+            called.add(Function(files[code.co_filename], code.co_name))
+
+    before = sys.getprofile()
+    threading.setprofile(call)
+    sys.setprofile(call)
+    try:
+        yield called
+    finally:
+        sys.setprofile(before)
+        threading.setprofile(before)
+
+
+@pytest.mark.slow  # every reader once, watched
+def test_whatever_parses_is_fuzzed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+    with watched() as called:
+        for target in TARGETS.values():
+            for seed in target.seeds:
+                target.read(seed)
+    missed = {f"{function.file}:{function.name}" for function in {*parsing()} - called}
+    assert missed - set(OTHERWISE) == set(), "make targets of them in tests/fuzzing"
+    assert set(OTHERWISE) <= missed, "a reason for what is fuzzed, or no longer there"

@@ -1,0 +1,78 @@
+"""Threats 4 and 10 through whole batches: ids that are paths or markup, in `eval`, `compare` and a measurement."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from security.test_paths import PATHS
+from security.test_viewers import HOSTILE, assert_inert
+
+pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
+
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld
+from certigraph.adapters.context import Budget, Context
+from certigraph.evaluation.comparing.command import Choice, order
+from certigraph.evaluation.comparing.compare import compare
+from certigraph.evaluation.comparing.plan import methods_from
+from certigraph.evaluation.comparing.report import report
+from certigraph.evaluation.evaluate import evaluate
+from certigraph.evaluation.inspecting.dataset import dataset
+from certigraph.evaluation.rewards.page import Told, page_of
+from certigraph.evaluation.rewards.rating import Failed
+from certigraph.state.endings import Fault
+from certigraph.state.reading import read_trajectory
+from certigraph.state.records import Task
+
+pytestmark = pytest.mark.slow  # whole batches
+
+IDS = [*(path for path in PATHS if "\0" not in path), HOSTILE]
+
+
+@pytest.fixture
+def hostile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """BlocksWorld's tasks under other names."""
+    plain = BlocksWorld().task("3-0")
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+    told = {"goal": f"{plain.goal} {HOSTILE}"}
+    monkeypatch.setattr(BlocksWorld, "task", lambda self, id_: plain.model_copy(update={"id": id_, **told}))
+    monkeypatch.setattr(BlocksWorld, "tasks", lambda self, split="": [self.task(id_) for id_ in IDS])
+
+
+def stays(tmp_path: Path, out: Path) -> None:
+    """Everything that was written is below `out`, every run in a folder of its own."""
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == {p for p in out.rglob("*") if p.is_file()}
+    runs = [read_trajectory(path) for path in out.rglob("trajectory.jsonl")]
+    assert {run.header.task.id for run in runs} == set(IDS)
+    assert len({path.parent for path in out.rglob("trajectory.jsonl")}) == len(runs)
+
+
+def test_an_evaluation_of_hostile_tasks_stays_in_its_folder(hostile: None, tmp_path: Path, monkeypatch) -> None:
+    out = tmp_path / "a" / "b" / "runs"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INSPECT_LOG_DIR", str(out))
+    done = evaluate("react", "blocksworld", budget=["calls=2"], out=out, quiet=True)
+    assert {row.id for row in done.rows} == set(IDS)
+    stays(tmp_path, out)
+
+
+def test_an_id_that_a_log_would_cut_off_is_refused() -> None:
+    with pytest.raises(Fault, match="without NUL"):
+        dataset("x", [Task(benchmark="x", id="a"), Task(benchmark="x", id="a\0b")])
+
+
+def test_a_comparison_of_hostile_tasks_stays_in_its_folder_and_is_text(hostile: None, tmp_path: Path) -> None:
+    out = tmp_path / "a" / "b" / "compared"
+    context = Context(budget=Budget(calls=2))
+    plan, context, benchmark, _ = order(methods_from(["react", "sdp"], ()), "blocksworld", Choice(tuple(IDS)), context)
+    compare(plan, context, benchmark, out, told=lambda cell, trajectory: None)
+    report(plan, out)
+    stays(tmp_path, out)
+    assert_inert((out / "comparison.html").read_text(encoding="utf-8"))
+    with (out / "rows.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            assert not any(cell.startswith(("=", "@", "\t", "\r")) or cell == "-rf" for cell in row.values())
+
+
+def test_a_measurement_of_hostile_pairs_is_text() -> None:
+    failed = [Failed(predictor=HOSTILE, pair=HOSTILE, reason=HOSTILE)]
+    assert_inert(page_of(Told(lines=(), findings=[HOSTILE], failed=failed, notes=[HOSTILE]), {}))

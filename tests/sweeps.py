@@ -1,0 +1,62 @@
+"""A sweep of three methods on two benchmarks, and what is on disk of it."""
+
+from pathlib import Path
+from typing import Any
+
+from certigraph.evaluation.comparing.cells import left
+from certigraph.evaluation.comparing.compare import rows_of
+from certigraph.evaluation.sweeping.driving import carried_out, prepared
+from certigraph.state.reading import read_trajectory
+
+TEXT = """
+model: simulated:act=0.2,seed=3
+benchmarks:
+  - {name: blocksworld, limit: 3}
+  - {name: travelplanner, limit: 1}
+graphs: [sdp, react]
+operators:
+  - {}
+  - {validate: always_pass}
+budget: {calls: 30}
+"""
+RUNS = 3 * (3 + 1)
+
+
+def file(folder: Path, text: str = TEXT) -> Path:
+    path = folder / "sweep.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def worked(given: Path, out: Path) -> list[str]:
+    """Carry the sweep out without a report; why runs are left."""
+    return carried_out(prepared(given, out), silent=True)
+
+
+def runs_left(given: Path, out: Path) -> list[int]:
+    return [len(left(arm.cells)) for arm in prepared(given, out).arms]
+
+
+def table(given: Path, out: Path) -> dict[tuple[str, str, str], Any]:
+    """Ending, score and steps of each run, and the calls that it takes, without those that a kill undid."""
+    return {
+        (arm.title, row.method, row.task, row.trial): (
+            row.ending,
+            row.score,
+            row.steps,
+            row.calls - redone(out, row.run),
+        )
+        for arm in prepared(given, out).arms
+        for row in rows_of(arm.order.plan, arm.folder)
+    }
+
+
+def redone(out: Path, run: str) -> int:
+    [path] = out.rglob(f"{run}/trajectory.jsonl")
+    return sum(event.usage.calls for event in read_trajectory(path).superseded)
+
+
+def ended(out: Path) -> dict[str, bytes]:
+    """The trajectories with a footer, by their run's name."""
+    texts = {path.parent.name: path.read_bytes() for path in out.rglob("trajectory.jsonl")}
+    return {name: text for name, text in texts.items() if b'"type":"footer"' in text}
