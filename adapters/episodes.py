@@ -2,81 +2,24 @@
 
 The table is keyed by the thread (`RunState.episode`). An episode whose past is not the logged prefix (a crash, a
 fork from an old checkpoint) is opened anew and the log replayed, each answer compared with the logged digest.
-What the world shows is handed on without keys; digests are of what it said, so that a changed key changes none.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import ParamSpec, TypeVar
 
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of
 from certigraph.adapters.context import Context
-from certigraph.adapters.models.redact import redact, redacted
-from certigraph.adapters.protocols import Environment
+from certigraph.adapters.episode import Episode, guarded
 from certigraph.state.endings import Fault
-from certigraph.state.records import Action, Observation, Scores, Step, Task
-from certigraph.state.run import Evidence
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from certigraph.state.records import Step, Task
 
 MOST_EPISODES = 64
 """Live episodes left open at once that nobody answers for (`answering_for`), as of graphs that a caller invokes
 himself; the oldest is closed and, if asked for again, replayed."""
-
-
-class Episode:
-    """One live environment and the log of what was done in it. Its methods block."""
-
-    def __init__(self, environment: Environment, *, owned: bool = True) -> None:
-        self.environment = environment
-        self.owned = owned
-        """Whether it was opened here, and so is closed here; a caller's own live environment is not."""
-        self.answered_for = False
-        """Whether somebody closes it when its run is over, so that it is not closed to make room."""
-        self.log: list[Step] = []
-        self.first = redacted(_guarded(environment.reset))
-        self.ended = self.first.done
-
-    def step(self, action: Action) -> Observation:
-        """Act in the world; an ended one refuses."""
-        return redacted(self._answered(action))
-
-    def _answered(self, action: Action) -> Observation:
-        if self.ended:
-            return Observation(text="The episode is over: the world has ended.", accepted=False, done=True)
-        observation = _guarded(self.environment.step, action)
-        self.log.append(Step(action=action, digest=observation.digest()))
-        self.ended = observation.done
-        return observation
-
-    def replay(self, steps: Sequence[Step]) -> None:
-        """Repeat logged actions. Raises Fault when the world answers otherwise than it did."""
-        for number, step in enumerate(steps, 1):
-            found = self._answered(step.action).digest()
-            if found != step.digest:
-                raise Fault(
-                    "environment",
-                    f"replay differs at step {number} ({step.action.text!r}): logged {step.digest}, now {found}; "
-                    "the world or its data changed since the run began: start a new run",
-                )
-
-    def evidence(self) -> Evidence:
-        """What the world shows now, and the passages at hand where it finds some (`sources() -> tuple of ids`)."""
-        sources = getattr(self.environment, "sources", None)
-        return Evidence(view=redact(_guarded(self.environment.view)), sources=_guarded(sources) if sources else ())
-
-    def admissible(self) -> list[str] | None:
-        """The actions that the world admits now, where it lists them."""
-        return _guarded(self.environment.admissible)
-
-    def score(self) -> Scores:
-        """The benchmark's verdict on the world as it stands."""
-        return redacted(_guarded(self.environment.score))
 
 
 EPISODES: dict[str, Episode] = {}
@@ -134,7 +77,7 @@ def _keep(key: str, episode: Episode) -> None:
 def _opened(task: Task, history: Sequence[Step], runtime: Runtime[Context]) -> Episode:
     context = context_of(runtime)
     given = context.environment
-    environment = given or _guarded(benchmark_of(task, runtime).open, task)
+    environment = given or guarded(benchmark_of(task, runtime).open, task)
     if context.faults:
         from certigraph.adapters.faults.world import FaultyEnvironment
 
@@ -156,12 +99,3 @@ def close_episode(key: str) -> None:
         episode = EPISODES.pop(key, None)
     if episode is not None and episode.owned:
         episode.environment.close()
-
-
-def _guarded(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    try:
-        return call(*args, **kwargs)
-    except Fault:
-        raise
-    except Exception as error:
-        raise Fault("environment", f"the world failed in {call.__qualname__}: {error!r}; start a new run") from error

@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of, in_world
 from certigraph.adapters.context import Context
-from certigraph.adapters.episodes import Episode
+from certigraph.adapters.episode import Episode
 from certigraph.adapters.protocols import Benchmark, Environment
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Observation, Step, Task

@@ -11,7 +11,9 @@ from certigraph.evaluation.budgets import roles_in
 from certigraph.evaluation.collecting import seldom_collecting
 from certigraph.evaluation.concluding import concluded, display
 from certigraph.evaluation.inspecting.evaluation import Evaluation, read_evaluation
+from certigraph.evaluation.keeping import checkpoints_ready
 from certigraph.evaluation.retrying import evaluate_retry
+from certigraph.evaluation.run import blocking
 from certigraph.evaluation.scaling.cluster import own_models, working
 from certigraph.evaluation.settings import parse_swap
 from certigraph.state.endings import UnknownName
@@ -81,6 +83,7 @@ def evaluate(
     live = load_benchmark(benchmark, data)
     usable(live)
     _can_ask(ray, model, *roles_in(roles).values())
+    blocking(checkpoints_ready())
     name, _, config = benchmark.partition(":")
     operators = {slot: str(spec) for slot, spec in map(parse_swap, swaps)}
     task = TASKS[name](

@@ -32,6 +32,12 @@ def usual_checkpoints() -> Literal["", "postgres"]:
     return "postgres" if os.environ.get("CERTIGRAPH_POSTGRES") else ""
 
 
+async def checkpoints_ready() -> None:
+    """Make sure, before anything is begun, that new runs can keep their checkpoints. Raises Fault."""
+    if usual_checkpoints():
+        await _threads().must_answer()
+
+
 def cut_off(ending: str, message: str) -> bool:
     """Whether a run ended only because the checkpoint server was away: it is to be gone on with, not begun anew."""
     return ending == "error:data" and message.startswith(AWAY)

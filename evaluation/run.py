@@ -16,7 +16,7 @@ from certigraph.adapters.models.redact import redacted
 from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.budgets import must_be_priced
 from certigraph.evaluation.drive import drive
-from certigraph.evaluation.keeping import usual_checkpoints
+from certigraph.evaluation.keeping import checkpoints_ready, usual_checkpoints
 from certigraph.evaluation.naming import slug
 from certigraph.evaluation.recorder import Listener, Recorder
 from certigraph.evaluation.result import Result
@@ -50,6 +50,7 @@ def run(
     Returns:
         The result, whatever the ending: faults and spent budgets are endings, not exceptions.
     """
+    blocking(checkpoints_ready())
     return blocking(arun(graph, benchmark, task, context=context, out=out, listener=listener))
 
 

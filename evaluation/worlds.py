@@ -9,7 +9,8 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import in_world
 from certigraph.adapters.context import Context
-from certigraph.adapters.episodes import EPISODES, Episode, answering_for, close_episode, live_episode
+from certigraph.adapters.episode import Episode
+from certigraph.adapters.episodes import EPISODES, answering_for, close_episode, live_episode
 from certigraph.state.records import Scores
 
 

@@ -16,6 +16,9 @@ from certigraph.state.endings import Fault
 VARIABLE = "CERTIGRAPH_POSTGRES"
 EXPORT = f"export {VARIABLE}=postgresql://USER:PASSWORD@HOST/DATABASE"
 
+UNHEARD = logging.NullHandler()
+"""Takes psycopg's own words, which would else go to the terminal: what becomes of a connection is told by us."""
+
 PROMPT: dict[str, Any] = {"connect_timeout": 10, "keepalives_idle": 30, "tcp_user_timeout": 30_000}
 """What makes the client notice within a minute that a server has vanished: seconds, seconds, milliseconds."""
 
@@ -44,8 +47,7 @@ async def connected() -> AsyncConnection[DictRow]:
         )
     except UnicodeError:
         raise _no_address() from None
-    # what happens to a connection is told by what is done about it; unheard, psycopg's own words go to the terminal
-    logging.getLogger("psycopg").addHandler(logging.NullHandler())
+    logging.getLogger("psycopg").addHandler(UNHEARD)
     set_json_dumps(dumped, connection)
     set_json_loads(loaded, connection)
     return connection

@@ -5,11 +5,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from langgraph.store.base import BaseStore
+from psycopg import OperationalError
 
+from certigraph.evaluation.postgres.connecting import VARIABLE, connected, told
 from certigraph.evaluation.postgres.lease import Lease
 from certigraph.evaluation.postgres.owners import Connection
 from certigraph.evaluation.postgres.saver import PostgresSaver
 from certigraph.evaluation.postgres.store import PostgresLessons, place_of
+from certigraph.state.endings import Fault
 
 CHECKPOINTS = tuple(
     f"DELETE FROM {table} WHERE thread_id = %s"
@@ -30,6 +33,16 @@ async def kept(
     async with Lease.taken(thread, new=new) as lease:
         remembers = "lessons" in graph.channels
         yield PostgresSaver(lease), PostgresLessons(lease, place_of(thread, memory)) if remembers else None
+
+
+async def must_answer() -> None:
+    """Make sure that the server is there now. Raises Fault where it is not; nothing is tried again."""
+    try:
+        connection = await connected()
+    except OperationalError as error:
+        told_by = f"the checkpoint server does not answer ({told(error)})"
+        raise Fault("data", f"{told_by}: start it, or unset {VARIABLE} for checkpoints in files") from None
+    await connection.close()
 
 
 async def delete(thread: str, *, lessons: bool) -> None:

@@ -8,7 +8,7 @@ from real_data import data_folder
 from certigraph.adapters.alfworld.benchmark import ALFWorld
 from certigraph.adapters.alfworld.sight import sight
 from certigraph.adapters.context import Context
-from certigraph.adapters.episodes import Episode
+from certigraph.adapters.episode import Episode
 from certigraph.evaluation.run import run
 from certigraph.state.records import Action
 

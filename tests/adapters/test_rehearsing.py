@@ -7,7 +7,7 @@ from langgraph.runtime import Runtime
 from lookahead import Watched, WatchedBlocks
 
 from certigraph.adapters.context import Context
-from certigraph.adapters.episodes import Episode
+from certigraph.adapters.episode import Episode
 from certigraph.adapters.rehearsing import MOST_COPIES, rehearsed_in
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Task

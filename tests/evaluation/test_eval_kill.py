@@ -149,7 +149,14 @@ def test_the_journal_survives_a_torn_line(tmp_path: Path):
 def test_a_journal_names_runs_beside_it_and_none_elsewhere(tmp_path: Path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "trajectory.jsonl").write_text("{}\n")
-    for line in ('["4-0", 0, ".."]', f'["4-0", 0, "{tmp_path}"]', '["4-0", 0, "../x"]', '["4-0", 0, 7]', "7", '["4-0"]'):
+    for line in (
+        '["4-0", 0, ".."]',
+        f'["4-0", 0, "{tmp_path}"]',
+        '["4-0", 0, "../x"]',
+        '["4-0", 0, 7]',
+        "7",
+        '["4-0"]',
+    ):
         (tmp_path / "runs" / "journal.jsonl").write_text(line)
         assert Journal(tmp_path / "runs", "journal").begun(Cell("4-0", 0)) is None
 

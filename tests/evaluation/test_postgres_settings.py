@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
 import yaml
 
 from certigraph.adapters.context import Context
+from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.keeping import cut_off, usual_checkpoints
 from certigraph.evaluation.run import run
 from certigraph.state.endings import Fault
@@ -35,6 +37,18 @@ def test_without_the_extra_one_line_says_what_to_install(tmp_path: Path, monkeyp
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(Fault, match=r"need psycopg, missing here: pip install 'certigraph\[postgres\]'"):
         run("sdp", "blocksworld", "3-0", context=Context(checkpoints="postgres"), out=tmp_path)
+
+
+@pytest.mark.parametrize("begin", [run, evaluate])
+def test_a_server_that_is_not_there_is_told_before_anything_is_begun(
+    begin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    pytest.importorskip("psycopg")
+    monkeypatch.setenv("CERTIGRAPH_POSTGRES", "postgresql://ann:secret-word@127.0.0.1:1/x")
+    with pytest.raises(Fault, match="does not answer") as refused:
+        begin("sdp", "blocksworld", out=tmp_path / "runs")
+    assert "secret-word" not in str(refused.value)
+    assert not (tmp_path / "runs").exists()
 
 
 def test_the_server_for_users_is_reached_from_this_machine_alone_and_has_no_password_of_its_own():
