@@ -72,7 +72,7 @@ class Library:
         try:
             told = json_value(file_bytes(place / DESCRIPTION))
             return Game(name, place / STORY, told["objective"], tuple(told["metadata"]["walkthrough"]))
-        except (OSError, ValueError, LookupError, TypeError) as error:
+        except (Fault, OSError, ValueError, LookupError, TypeError) as error:
             raise Fault("data", f"{place} is damaged ({error!r}): delete it, and the game is made anew") from error
 
     def _make(self, place: Path, kind: str, level: int, seed: int) -> None:
