@@ -27,7 +27,8 @@ demo: $(VENV)/demo.done
 
 test: $(VENV)/dev.done
 	$(BIN)/pytest -n auto --dist worksteal
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -n auto --dist loadfile -m "slow and not alone"
+	$(BIN)/pytest -m alone
 
 check: $(VENV)/dev.done
 	$(BIN)/ruff check .

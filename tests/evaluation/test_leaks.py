@@ -25,6 +25,7 @@ def blocks_after(graph: AnyGraph, out: Path, rounds: int) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("name", ["sdp", "step", "tdp", "reflexion"])
 def test_a_run_leaves_nothing_in_memory(name: str, tmp_path: Path):
     graph = build_graph(name)

@@ -88,6 +88,7 @@ def test_a_soak_that_was_interrupted_early_has_figures_too():
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_hundreds_of_runs_at_once_lose_nothing_and_leak_nothing(tmp_path: Path):
     said: list[str] = []
     done = soak(Plan(episodes=450, at_once=50, delay=0.4), tmp_path / "soak", said=said.append)
@@ -116,6 +117,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_ctrl_c_tells_what_was_measured_so_far(tmp_path: Path):
     script, rows = tmp_path / "soaking.py", tmp_path / "soak" / "runs.jsonl"
     script.write_text(INTERRUPTED, encoding="utf-8")
