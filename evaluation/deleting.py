@@ -42,7 +42,8 @@ def must_be_run(folder: Path | str) -> Path:
     path = Path(folder)
     refuse_links(path, path / TRAJECTORY)
     if not (path / TRAJECTORY).is_file():
-        raise Fault("data", f"{path} holds no run: give a folder with a {TRAJECTORY}, as `certigraph run` printed it")
+        told = f"{path} holds no run: give a folder with a {TRAJECTORY}, as `certigraph run` printed it"
+        raise Fault("data", f"{told}; all runs of an evaluation: certigraph delete {path}/*/")
     return path.resolve()
 
 
@@ -60,7 +61,7 @@ def _beside(folder: Path, context: Context) -> Iterator[str]:
         yield f"{log} is a log of inspect's, with the answers of all its runs"
     if plans := [above for above in folder.parents if (above / "comparison.json").is_file()]:
         yield f"the tables and pages in {plans[0]} count it; the next `certigraph compare` there runs it again"
-    yield "pages that it read are in the web cache; what was exported, judged or drawn from it lies where you put it"
+    yield "pages that it read, if it did, are in the web cache; exports, judgements and drawings lie where you put them"
 
 
 def _journals(folder: Path) -> Iterator[Path]:

@@ -76,7 +76,9 @@ def explained(error: Exception, model: BaseChatModel) -> str:
     said = " ".join(redact(f"{type(error).__name__}: {error}").split())[:SHOWN]
     status, effort = getattr(error, "status_code", None), getattr(model, "reasoning_effort", None)
     told = f"; or it knows no reasoning effort: leave {EFFORT}{effort} away" if effort and status in REFUSALS else ""
-    return f"{redact(asked)} failed: {said}; {_remedy(status)}{told}"
+    # the words of adapters/faults
+    remedy = "--faults, or a FaultyModel, made it so" if str(error).startswith("injected ") else _remedy(status)
+    return f"{redact(asked)} failed: {said}; {remedy}{told}"
 
 
 def _remedy(status: int | None) -> str:

@@ -76,7 +76,8 @@ _TABLE = TypeAdapter(dict[str, Price])
 def _brief(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
-    first = error.errors(include_url=False)[0]
+    # a key that is misspelt says more than the one that is missing for it
+    first = max(error.errors(include_url=False), key=lambda told: told["type"] == "extra_forbidden")
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 

@@ -36,7 +36,8 @@ def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
         typer.echo(f"{evaluation.benchmark}, {evaluation.model}: {endings}")
         for reason in _reasons(evaluation):
             Console(highlight=False, soft_wrap=True).print(f"  {reason}", markup=False)
-        Console(highlight=False, soft_wrap=True).print(f"log: {evaluation.log}", style="dim", markup=False)
+        label = "go on with what failed: certigraph eval --retry" if evaluation.failed else "log:"
+        Console(highlight=False, soft_wrap=True).print(f"{label} {evaluation.log}", style="dim", markup=False)
 
 
 def _cells(evaluation: Evaluation, name: str) -> tuple[str, str]:

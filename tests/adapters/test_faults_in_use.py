@@ -66,6 +66,11 @@ def test_operators_that_ask_get_an_answer_in_three_tries_or_a_fault_of_the_model
     assert fault.value.ending == "error:model"
 
 
+def test_an_endpoint_that_did_nothing_is_not_blamed() -> None:
+    with pytest.raises(Fault, match="injected timeout; --faults, or a FaultyModel, made it so"):
+        asking(lambda runtime: ask(Prompt("s", "u"), Answer, role="planner", runtime=runtime), "timeout=1")
+
+
 def test_an_injected_fault_is_no_reply_to_keep(tmp_path: Path) -> None:
     def call(runtime: Any) -> Any:
         return ask_text(Prompt("s", "u"), role="planner", runtime=runtime)

@@ -69,6 +69,7 @@ def test_scripts_cost_nothing() -> None:
     ("text", "told"),
     [
         ("[qwen]\nread = 1", "qwen.written"),
+        ("[qwen]\nraed = 1\nwritten = 2", "qwen.raed"),
         ("[qwen]\nread = -1\nwritten = 2", "qwen.read"),
         ("[qwen]\nread = nan\nwritten = 2", "qwen.read"),
         ("[qwen]\nread = 1\nwritten = 2\nper = 'token'", "qwen.per"),
