@@ -25,7 +25,7 @@ HERE = pathlib.Path(__file__).parent
 async def slow(state, runtime):
     where = sys.modules["ray"].util.get_node_ip_address() if "ray" in sys.modules else ""
     (HERE / "pids" / str(os.getpid())).write_text(state["task"].id + " " + where)
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0.1)
     return await validate(state, runtime)
 
 async def deadly(state, runtime):

@@ -16,6 +16,9 @@ from certigraph.state.endings import Fault
 VARIABLE = "CERTIGRAPH_POSTGRES"
 EXPORT = f"export {VARIABLE}=postgresql://USER:PASSWORD@HOST/DATABASE"
 
+HOPELESS = ("authentication failed", "does not exist", "no password supplied", "no pg_hba.conf entry")
+"""What a server says that will say the same in a minute."""
+
 UNHEARD = logging.NullHandler()
 """Takes psycopg's own words, which would else go to the terminal: what becomes of a connection is told by us."""
 
@@ -60,6 +63,16 @@ def told(error: Error) -> str:
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         said = said.replace(secret, MASK)
     return said.splitlines()[0]
+
+
+def hopeless(error: Error) -> bool:
+    """Whether a server turned us away for a reason that will be the same in a minute."""
+    return any(text in str(error) for text in HOPELESS)
+
+
+def turned_away(error: Error) -> Fault:
+    """The fault that a hopeless error is."""
+    return Fault("data", f"the checkpoint server turned this machine away ({told(error)}): {EXPORT}")
 
 
 def _parts() -> dict[str, Any]:

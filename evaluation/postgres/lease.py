@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 from psycopg import Error, OperationalError
 
 from certigraph.evaluation.keeping import AWAY
-from certigraph.evaluation.postgres.connecting import EXPORT, SETTINGS, connected, told
+from certigraph.evaluation.postgres.connecting import SETTINGS, connected, hopeless, told, turned_away
 from certigraph.evaluation.postgres.owners import Connection, key_of, last_owner, take
 from certigraph.evaluation.postgres.tables import lay_out, locked
 from certigraph.state.endings import Fault
@@ -25,9 +25,6 @@ PATIENCE = 60.0
 
 GRACE = 2.0
 """Seconds for which a lock is asked for: that of a worker which was just killed is let go of in moments."""
-
-HOPELESS = ("authentication failed", "does not exist", "no password supplied", "no pg_hba.conf entry")
-"""What a server says that will say the same in a minute."""
 
 
 class Lease:
@@ -82,7 +79,7 @@ class Lease:
             except OperationalError as error:
                 await self._drop()
                 deadline = deadline or time.monotonic() + PATIENCE
-                if time.monotonic() > deadline or _hopeless(error):
+                if time.monotonic() > deadline or hopeless(error):
                     raise self._away(error) from None
             except Error as error:
                 raise Fault("data", f"Postgres refused {type(error).__name__}: {told(error)}") from None
@@ -127,10 +124,6 @@ class Lease:
         return Fault("data", f"run {self.thread} {does}: wait for that worker or stop it")
 
     def _away(self, error: Error) -> Fault:
-        if _hopeless(error):
-            return Fault("data", f"the checkpoint server turned this machine away ({told(error)}): {EXPORT}")
+        if hopeless(error):
+            return turned_away(error)
         return Fault("data", f"{AWAY} ({told(error)}): start it, then: certigraph resume FOLDER/{self.thread}")
-
-
-def _hopeless(error: Error) -> bool:
-    return any(text in str(error) for text in HOPELESS)

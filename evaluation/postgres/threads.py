@@ -7,7 +7,8 @@ from typing import Any
 from langgraph.store.base import BaseStore
 from psycopg import OperationalError
 
-from certigraph.evaluation.postgres.connecting import VARIABLE, connected, told
+from certigraph.evaluation.keeping import AWAY
+from certigraph.evaluation.postgres.connecting import VARIABLE, connected, hopeless, told, turned_away
 from certigraph.evaluation.postgres.lease import Lease
 from certigraph.evaluation.postgres.owners import Connection
 from certigraph.evaluation.postgres.saver import PostgresSaver
@@ -40,8 +41,9 @@ async def must_answer() -> None:
     try:
         connection = await connected()
     except OperationalError as error:
-        told_by = f"the checkpoint server does not answer ({told(error)})"
-        raise Fault("data", f"{told_by}: start it, or unset {VARIABLE} for checkpoints in files") from None
+        if hopeless(error):
+            raise turned_away(error) from None
+        raise Fault("data", f"{AWAY} ({told(error)}): start it, or unset {VARIABLE} to use files") from None
     await connection.close()
 
 

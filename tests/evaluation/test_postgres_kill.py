@@ -155,7 +155,7 @@ def test_an_evaluation_comes_to_the_same_table_though_its_server_was_killed(
     used: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "slow_operators.py").write_text(SLOW)
+    (tmp_path / "postgres_operators.py").write_text(SLOW)
     monkeypatch.delenv(VARIABLE)
     undisturbed = measured(tmp_path / "undisturbed")
     monkeypatch.setenv(VARIABLE, used.url)
@@ -182,7 +182,7 @@ async def slow(state, runtime):
 
 
 def measured(out: Path) -> Evaluation:
-    mind, swaps = "simulated:act=0.1,accept=0,reject=0,seed=2", ["validate=slow_operators:slow"]
+    mind, swaps = "simulated:act=0.1,accept=0,reject=0,seed=2", ["validate=postgres_operators:slow"]
     return evaluate("sdp", "blocksworld", model=mind, ids=TASKS, swaps=swaps, out=out, max_samples=4, quiet=True)
 
 

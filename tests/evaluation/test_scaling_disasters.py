@@ -59,7 +59,7 @@ def test_a_killed_driver_takes_its_workers_along_and_a_retry_finishes(
 def test_an_interrupted_driver_leaves_nothing_running_and_says_how_to_go_on(site: Path, tmp_path: Path):
     out = tmp_path / "out"
     evaluating = driver(out, site, stdout=subprocess.PIPE, start_new_session=True)
-    await_ended(out, 2, evaluating)
+    await_ended(out, 1, evaluating)
     os.killpg(evaluating.pid, signal.SIGINT)  # as a terminal does
     said, _ = evaluating.communicate(timeout=60)
     assert "certigraph eval --retry" in said

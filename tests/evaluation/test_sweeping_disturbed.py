@@ -53,9 +53,9 @@ def _generated_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_killed_sweep_comes_to_what_an_undisturbed_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "slow_operators.py").write_text(SLOW)
+    (tmp_path / "sweep_operators.py").write_text(SLOW)
     monkeypatch.syspath_prepend(tmp_path)
-    given, out = file(tmp_path, TEXT.replace("always_pass", "slow_operators:slow")), tmp_path / "killed"
+    given, out = file(tmp_path, TEXT.replace("always_pass", "sweep_operators:slow")), tmp_path / "killed"
     for finished in (2, 7):
         killed(given, out, finished)
     before = ended(out)
