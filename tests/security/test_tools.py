@@ -1,7 +1,10 @@
 """Threat 9, code by tools: no world runs what an agent writes, and the source names what could."""
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -144,3 +147,17 @@ def test_worlds_take_orders_for_text(name: str, tmp_path: Path, monkeypatch: pyt
         finally:
             world.close()
         assert not made.exists()
+
+
+@pytest.mark.slow
+def test_files_of_the_working_folder_are_found_and_take_the_place_of_no_library(tmp_path: Path):
+    for library in ("cmd", "json", "rich", "pydantic", "certigraph"):
+        (tmp_path / f"{library}.py").write_text("raise SystemExit('planted')")
+    (tmp_path / "mine.py").write_text("from certigraph.nodes.validate import always_pass as kind")
+    command = "from certigraph.cli import main; main(['run', 'sdp', 'blocksworld', '--swap', 'validate=mine:kind'])"
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    # -P: Python's own `-c` would put the folder first
+    asked = [sys.executable, "-P", "-c", command]
+    done = subprocess.run(asked, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert "planted" not in done.stdout + done.stderr
+    assert "certified" in done.stdout

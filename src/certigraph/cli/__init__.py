@@ -62,7 +62,7 @@ app.add_typer(rewards_app, name="rewards")
 
 def main(arguments: list[str] | None = None) -> None:
     """The `certigraph` command."""
-    sys.path.insert(0, "")  # operators of your own, as `python -m` would find them
+    sys.path.append("")  # operators of your own; behind all else, so that a file here takes the place of no library
     try:
         sys.exit(app(arguments, standalone_mode=False) or 0)
     except (UnknownName, Fault) as error:
