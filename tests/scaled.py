@@ -1,6 +1,7 @@
 """An evaluation whose workers can be killed: what it asks for, what it comes to, and what none of it may cost."""
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -129,6 +130,7 @@ def _counted(row: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell puts into the background is deaf to it
     try:
         begin(Path(sys.argv[1]), ray="local", workers=2)
     except Interrupted as stopped:

@@ -106,12 +106,14 @@ def test_hundreds_of_runs_at_once_lose_nothing_and_leak_nothing(tmp_path: Path):
     assert {file.name for file in (tmp_path / "soak").iterdir()} == {"runs.jsonl", "soak.json"}
 
 
+# A shell starts what it puts into the background deaf to SIGINT, and so may be whatever started these tests.
 INTERRUPTED = """
-import sys
+import signal, sys
 from pathlib import Path
 from certigraph.evaluation.bench.soak import Plan, print_soak, soak
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     print_soak(soak(Plan(10_000, 10, 0.05), Path(sys.argv[1]), said=lambda line: None), as_json=True)
 """
 
