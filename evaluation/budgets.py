@@ -5,8 +5,9 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
-from certigraph.adapters.context import ROLES, Budget
-from certigraph.adapters.models.chat import chat_model, check_model, model_label
+from certigraph.adapters.benchmarks import load_benchmark, usable
+from certigraph.adapters.context import ROLES, Budget, Context
+from certigraph.adapters.models.chat import chat_model, check_model, model_label, ready
 from certigraph.adapters.models.price_table import unpriced
 from certigraph.adapters.models.prices import price_of
 from certigraph.adapters.protocols import Limits
@@ -48,6 +49,31 @@ def allowance(texts: Sequence[str], limits: Limits, budget: Budget | None = None
     if unknown := sorted(set(amounts) - known):
         raise UnknownName(f"no budget {unknown[0]!r}; known: {', '.join(sorted(known))}")
     return Allowance(_changed(budget or Budget(), amounts), _changed(limits, amounts))
+
+
+def context_from(
+    model: str,
+    roles: Sequence[str] | None,
+    data: str | None,
+    budget: Sequence[str] | None,
+    benchmark: str,
+    cache: str | None = None,
+) -> Context:
+    """The context of a run on a benchmark, from texts.
+
+    Raises:
+        UnknownName: a benchmark, role, model or key is unknown, or a value is out of range.
+        Fault: a key, weights, a server or data are missing.
+    """
+    named = {role: check_model(name) for role, name in roles_in(roles or []).items()}
+    for name in {model, *named.values()}:
+        ready(name)
+    live = load_benchmark(benchmark, data)
+    usable(live)
+    allowed = allowance(budget or [], live.limits)
+    return Context(
+        model=check_model(model), roles=named, data=data, budget=allowed.budget, limits=allowed.limits, cache=cache
+    )
 
 
 def must_be_priced(models: Iterable[str], budget: Budget) -> None:

@@ -38,11 +38,6 @@ async def checkpoints_ready() -> None:
         await _threads().must_answer()
 
 
-def cut_off(ending: str, message: str) -> bool:
-    """Whether a run ended only because the checkpoint server was away: it is to be gone on with, not begun anew."""
-    return ending == "error:data" and message.startswith(AWAY)
-
-
 @asynccontextmanager
 async def opened(graph: AnyGraph, folder: Path, context: Context, *, resuming: bool) -> AsyncIterator[Kept]:
     """Checkpoints and store of the run whose folder this is; its name is the thread.

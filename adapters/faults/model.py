@@ -5,7 +5,7 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
@@ -33,6 +33,9 @@ class FaultyModel(BaseChatModel):
     """Which repetition of the task this is; each is drawn anew."""
     cache: Any = False
     """LangChain's cache of answers stays out: a fault is not the model's answer."""
+
+    spoils: ClassVar[bool] = True
+    """Tells the cache of replies, which does not load this file, to stay out as well."""
 
     _asked: dict[str, Iterator[int]] = PrivateAttr(default_factory=dict)
     _struck: list[str] = PrivateAttr(default_factory=list)

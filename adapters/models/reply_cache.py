@@ -17,7 +17,6 @@ from langchain_core.messages import BaseMessage
 
 from certigraph.adapters.caching import expanded
 from certigraph.adapters.context import Context
-from certigraph.adapters.faults.model import FaultyModel
 from certigraph.adapters.models.chat import model_label
 from certigraph.adapters.models.endpoint import Reply
 from certigraph.adapters.models.schemas import Schema
@@ -61,7 +60,7 @@ def kept(
     A model is known by its name, its parameters and the endpoint that serves it; local ones, served at another address
     every time, by their weights. Scripted models need no cache, and a fault is never kept as a model's answer.
     """
-    if context.cache is None or isinstance(model, (ScriptedChat, FaultyModel)):
+    if context.cache is None or isinstance(model, ScriptedChat) or getattr(type(model), "spoils", False):
         return Kept(None)
     question = {
         "model": [model_label(model), model._identifying_params],

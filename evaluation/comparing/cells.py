@@ -8,12 +8,10 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.comparing.endings import last_footer
 from certigraph.evaluation.comparing.plan import Method, Plan
+from certigraph.evaluation.completing import completed
 from certigraph.evaluation.finding import has_header
-from certigraph.evaluation.keeping import drop_checkpoints
 from certigraph.evaluation.naming import slug
-from certigraph.evaluation.resume import aresume
-from certigraph.evaluation.run import arun
-from certigraph.evaluation.settings import load_local
+from certigraph.evaluation.run import run_name
 from certigraph.state.reading import read_trajectory
 from certigraph.state.trajectory import Footer, Trajectory
 
@@ -70,13 +68,15 @@ def done_cells(plan: Plan, folder: Path) -> Iterator[tuple[Cell, Trajectory]]:
 
 async def carry_out(cell: Cell, context: Context, benchmark: Benchmark) -> Trajectory:
     """Run a cell, or go on with its run from the last checkpoint; returns how far it came."""
-    if folder := begun(cell):
-        result = await aresume(folder, benchmark=benchmark)
-    else:
-        given = context.model_copy(update={"trial": cell.trial})
-        result = await arun(cell.method.build(), benchmark, cell.task, context=given, out=cell.folder)
-    await drop_checkpoints(result.folder, result.ending, load_local(result.folder))
-    return result.trajectory
+    given = context.model_copy(update={"trial": cell.trial})
+    folder = cell.folder / run_of(cell, benchmark)
+    return (await completed(folder, cell.method.build(), benchmark, cell.task, given)).trajectory
+
+
+def run_of(cell: Cell, benchmark: Benchmark) -> str:
+    """The name of the cell's run: of the one that was begun, else of one to begin."""
+    folder = begun(cell)
+    return folder.name if folder else run_name(cell.method.graph, benchmark.task(cell.task))
 
 
 def _last_footer(cell: Cell) -> Footer | None:

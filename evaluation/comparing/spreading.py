@@ -1,7 +1,5 @@
 """Carries the cells of a comparison out on the workers of a Ray cluster, in place of this process."""
 
-import datetime
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -9,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Benchmark
-from certigraph.evaluation.comparing.cells import Cell, begun, carry_out, recorded
+from certigraph.evaluation.comparing.cells import Cell, carry_out, recorded, run_of
 from certigraph.evaluation.comparing.compare import Carry
 from certigraph.evaluation.comparing.plan import Plan
 from certigraph.state.endings import Fault
@@ -48,7 +46,6 @@ def spread(plan: Plan, workers: Workers | None, at_once: int) -> Iterator[tuple[
 async def _on_workers(pool: "Pool", name: str, cell: Cell, context: Context, benchmark: Benchmark) -> Trajectory:
     from certigraph.evaluation.scaling.job import Job
 
-    folder = begun(cell)
     job = Job(
         graph=cell.method.graph,
         operators=cell.method.operators,
@@ -56,7 +53,7 @@ async def _on_workers(pool: "Pool", name: str, cell: Cell, context: Context, ben
         task=cell.task,
         context=context.model_copy(update={"trial": cell.trial}),
         out=str(cell.folder),
-        run=folder.name if folder else f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}",
+        run=run_of(cell, benchmark),
     )
     row = await pool.done(job)
     if trajectory := recorded(cell):

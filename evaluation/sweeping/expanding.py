@@ -4,10 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from certigraph.adapters.benchmarks import load_benchmark, usable
 from certigraph.adapters.context import Context
-from certigraph.adapters.models.chat import check_model, ready
-from certigraph.evaluation.budgets import allowance, roles_in
+from certigraph.evaluation.budgets import context_from
 from certigraph.evaluation.comparing.command import Choice, Order, order
 from certigraph.evaluation.comparing.plan import Method, method_of
 from certigraph.evaluation.settings import graph_module
@@ -56,20 +54,11 @@ def order_of(sweep: Sweep, case: Case, methods: tuple[Method, ...], home: Path) 
 
 
 def _context(sweep: Sweep, case: Case, home: Path) -> Context:
-    roles = roles_in([f"{role}={model}" for role, model in sweep.roles.items()])
-    for name in {sweep.model, *roles.values()}:
-        ready(name)
-    folders = {name: str(home / Path(path).expanduser()) for name, path in _folders(sweep).items()}
-    live = load_benchmark(case.name, folders.get("data"))
-    usable(live)
-    allowed = allowance([f"{key}={value:.12g}" for key, value in sweep.budget.items()], live.limits)
-    own = {"faults": sweep.faults, "checkpoints": sweep.checkpoints, **folders}
-    given = {"model": check_model(sweep.model), "roles": roles, "budget": allowed.budget, "limits": allowed.limits}
-    return Context.model_validate({**given, **own})
-
-
-def _folders(sweep: Sweep) -> Mapping[str, str]:
-    return {name: path for name, path in (("data", sweep.data), ("cache", sweep.cache)) if path}
+    roles = [f"{role}={model}" for role, model in sweep.roles.items()]
+    budget = [f"{key}={value:.12g}" for key, value in sweep.budget.items()]
+    data, cache = (str(home / Path(path).expanduser()) if path else None for path in (sweep.data, sweep.cache))
+    context = context_from(sweep.model, roles, data, budget, case.name, cache)
+    return context.model_copy(update={"faults": sweep.faults, "checkpoints": sweep.checkpoints})
 
 
 def _varied(graph: str, variant: Mapping[str, str]) -> Method:

@@ -13,9 +13,9 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
 from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.faults import faulty_endpoint
 from certigraph.adapters.faults.rates import Faults
 from certigraph.adapters.faults.spoiling import client_error
+from certigraph.adapters.faults.wire import faulty_endpoint
 from certigraph.adapters.models import Meter, Prompt, ScriptedChat, ask, metering, trying
 from certigraph.adapters.models.failures import LONGEST_WAIT, PassingFault, fault_of
 from certigraph.state.endings import Fault, LimitReached

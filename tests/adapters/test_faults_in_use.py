@@ -14,7 +14,7 @@ from patient import GOOD, Patient, faulty
 from pydantic import BaseModel
 
 from certigraph.adapters.context import Context
-from certigraph.adapters.faults import FaultyModel
+from certigraph.adapters.faults.model import FaultyModel
 from certigraph.adapters.faults.rates import FAILING
 from certigraph.adapters.models.ask import Prompt, ask, ask_text
 from certigraph.adapters.models.minds import model_for

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 from patient import faulty, heard
 
 from certigraph.adapters.context import Context
-from certigraph.adapters.faults import Faults
 from certigraph.adapters.faults.again import begun_again
-from certigraph.adapters.faults.rates import MODEL, WORLD
+from certigraph.adapters.faults.rates import MODEL, WORLD, Faults
 from certigraph.state.endings import UnknownName
 
 

@@ -10,9 +10,8 @@ import pytest
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from certigraph.adapters.faults import faulty_endpoint
 from certigraph.adapters.faults.rates import MODEL
-from certigraph.adapters.faults.wire import FaultyEndpoint
+from certigraph.adapters.faults.wire import FaultyEndpoint, faulty_endpoint
 
 pytestmark = pytest.mark.slow  # HTTP
 

@@ -6,8 +6,7 @@ import pytest
 from doubles import Script, World
 
 from certigraph.adapters.context import Context
-from certigraph.adapters.faults import FaultyBenchmark, FaultyEnvironment
-from certigraph.adapters.faults.world import CrashError
+from certigraph.adapters.faults.world import CrashError, FaultyBenchmark, FaultyEnvironment
 from certigraph.evaluation.resume import resume
 from certigraph.evaluation.run import run
 from certigraph.state.records import Action

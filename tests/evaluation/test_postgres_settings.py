@@ -12,7 +12,7 @@ import yaml
 
 from certigraph.adapters.context import Context
 from certigraph.evaluation.evaluate import evaluate
-from certigraph.evaluation.keeping import cut_off, usual_checkpoints
+from certigraph.evaluation.keeping import usual_checkpoints
 from certigraph.evaluation.run import run
 from certigraph.state.endings import Fault
 
@@ -25,12 +25,6 @@ def test_files_are_the_rule_and_a_server_what_the_machine_names(monkeypatch: pyt
         if address is not None:
             monkeypatch.setenv("CERTIGRAPH_POSTGRES", address)
         assert usual_checkpoints() == expected
-
-
-def test_only_a_run_that_its_server_failed_was_cut_off():
-    assert cut_off("error:data", "the checkpoint server is away (gone): start it")
-    assert not cut_off("error:data", "no such file")
-    assert not cut_off("goal", "the checkpoint server is away")
 
 
 def test_without_the_extra_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

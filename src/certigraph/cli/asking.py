@@ -34,10 +34,10 @@ def ask_command(
 ) -> None:
     """Answer a question from the web: each finding with its sources, what stayed uncertified, and the cost."""
     from certigraph.adapters.benchmarks import load_benchmark
-    from certigraph.cli.asked import context_from
     from certigraph.cli.printed import finish
     from certigraph.cli.watched import watching
     from certigraph.evaluation.ask import ask
+    from certigraph.evaluation.budgets import context_from
     from certigraph.evaluation.report.graded import ASK
     from certigraph.evaluation.settings import build_graph, parse_swap
 

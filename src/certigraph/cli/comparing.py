@@ -40,8 +40,8 @@ def compare_command(
     Given two or more logs of `certigraph eval` (LOG.eval) instead of graphs, it compares those and writes nothing.
     """
     equipped("comparisons", *TABLES)
-    from certigraph.cli.asked import context_from
     from certigraph.cli.watched import said_source
+    from certigraph.evaluation.budgets import context_from
     from certigraph.evaluation.comparing.command import Choice, order, order_in, print_logs, worked_off
     from certigraph.evaluation.comparing.plan import methods_from
 
@@ -83,9 +83,9 @@ def ablate_command(
 ) -> None:
     """Run a graph and its variants, an operator exchanged in each, on the same tasks; beside it what a replay says."""
     equipped("comparisons", *TABLES)
-    from certigraph.cli.asked import context_from
     from certigraph.cli.watched import said_source
     from certigraph.evaluation.ablating.variants import variants
+    from certigraph.evaluation.budgets import context_from
     from certigraph.evaluation.comparing.command import Choice, order, order_in, worked_off
 
     if report_only:

@@ -51,7 +51,7 @@ def measure_command(
 ) -> None:
     """Predict the rewards of recorded trajectories, and say how far they are from the true ones (EPIC distance)."""
     equipped("measurements", *TABLES)
-    from certigraph.cli.asked import context_from
+    from certigraph.evaluation.budgets import context_from
     from certigraph.evaluation.rewards.measuring import measure
     from certigraph.evaluation.rewards.predictors import predictors
 

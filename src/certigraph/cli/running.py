@@ -36,9 +36,9 @@ def run_command(
 ) -> None:
     """Run a graph on one task and watch predicates turn certified."""
     from certigraph.adapters.benchmarks import load_benchmark
-    from certigraph.cli.asked import context_from
     from certigraph.cli.printed import finish
     from certigraph.cli.watched import said_source, watching
+    from certigraph.evaluation.budgets import context_from
     from certigraph.evaluation.run import run
     from certigraph.evaluation.settings import build_graph, parse_swap
     from certigraph.evaluation.shipped import SEARCHES, must_take_answers

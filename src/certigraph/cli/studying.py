@@ -47,8 +47,8 @@ def cgdp_command(
 ) -> None:
     """Run CGDP's study; started again, with the same options or with --out alone, it goes on where it stopped."""
     equipped("studies", *TABLES)
-    from certigraph.cli.asked import context_from
     from certigraph.cli.watched import said_source
+    from certigraph.evaluation.budgets import context_from
     from certigraph.evaluation.comparing.command import Choice, order, order_in
     from certigraph.evaluation.studying.command import Asked, methods_of, worked_off
 
