@@ -1,30 +1,30 @@
-"""Deleting a run: its folder, its rows on a Postgres server, its line in journals; and what else may tell of it."""
+"""Deleting a run: its files, its rows on a Postgres server, its line in journals; and what else may tell of it."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from certigraph.adapters.caching import whole_file
 from certigraph.adapters.context import Context
+from certigraph.evaluation.finding import read_run_id
 from certigraph.evaluation.keeping import delete_thread
-from certigraph.evaluation.naming import refuse_links
+from certigraph.evaluation.naming import SETTINGS, TRAJECTORY, is_run_file, refuse_links
 from certigraph.evaluation.recorder import locked
 from certigraph.evaluation.run import blocking
 from certigraph.evaluation.settings import load_local
 from certigraph.state.endings import Fault
 
-TRAJECTORY = "trajectory.jsonl"
-
 
 def delete(folder: Path | str) -> list[str]:
-    """Delete a run. Its rows on a server go first: where that is away, nothing is deleted.
+    """Delete a run: the files that certigraph wrote, and the folder unless it holds others.
+
+    Its rows on a server go first: where that is away, nothing is deleted.
 
     Returns:
-        What is not the run's own and may hold data of it all the same, for people to look at.
+        What is left and may hold data of the run, for people to look at: other files of the folder, shared stores.
 
     Raises:
-        Fault: ("data") the folder is a link or holds no run, the run is being written, or its server is away.
+        Fault: ("data") the path is a link or not the folder of a run, the run is being written, or its server is away.
     """
     folder = must_be_run(folder)
     with locked(folder / TRAJECTORY):
@@ -33,23 +33,45 @@ def delete(folder: Path | str) -> list[str]:
         blocking(delete_thread(folder, context))
         for journal in _journals(folder):
             _strike(journal, folder.name)
-        shutil.rmtree(folder)
-    return beside
+        left = _delete_files(folder)
+    return [*left, *beside]
 
 
 def must_be_run(folder: Path | str) -> Path:
-    """The folder of a run. Raises Fault where it is a link, or holds none: nothing else is deleted by mistake."""
+    """The resolved folder of a run, which is one whose trajectory has a header with the folder's name as run id.
+
+    Raises:
+        Fault: ("data") it is a link or no such folder.
+    """
     path = Path(folder)
     refuse_links(path, path / TRAJECTORY)
-    if not (path / TRAJECTORY).is_file():
-        told = f"{path} holds no run: give a folder with a {TRAJECTORY}, as `certigraph run` printed it"
-        raise Fault("data", f"{told}; all runs of an evaluation: certigraph delete {path}/*/")
-    return path.resolve()
+    where = path.resolve()
+    run_id = read_run_id(where / TRAJECTORY)
+    if run_id is None:
+        told = f"{path} holds no run: give a folder whose {TRAJECTORY} begins with the header of a run"
+        if any(where.glob(f"*/{TRAJECTORY}")):
+            told += f"; all runs in this folder: certigraph delete {path}/*/"
+        raise Fault("data", told)
+    if run_id != where.name:
+        fix = "rename the folder to that, or remove it with the tools of your system"
+        raise Fault("data", f"{path} is not the folder of the run in it, which is named {run_id!r:.100}: {fix}")
+    return where
+
+
+def _delete_files(folder: Path) -> list[str]:
+    """Delete a run's files, the trajectory last, so that a deletion that was cut off can be repeated."""
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == TRAJECTORY):
+        if is_run_file(path):
+            path.unlink()
+    if left := sorted(path.name for path in folder.iterdir()):
+        return [f"{folder} stays, for it holds files that certigraph did not write: {', '.join(left)}"]
+    folder.rmdir()
+    return []
 
 
 def _context(folder: Path) -> Context:
     """The run's own; the usual one where a process died before it was kept, with nothing on a server yet."""
-    return load_local(folder) if (folder / "local.json").is_file() else Context()
+    return load_local(folder) if (folder / SETTINGS).is_file() else Context()
 
 
 def _beside(folder: Path, context: Context) -> Iterator[str]:

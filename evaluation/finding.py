@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from certigraph.state.endings import Fault
+from certigraph.state.json_text import json_value
 from certigraph.state.reading import first_line
 
 
@@ -20,3 +21,17 @@ def trajectory_files(folder: Path) -> Sequence[Path]:
 def has_header(path: Path) -> bool:
     """Whether a trajectory's first line was written whole: a process that died before leaves nothing to go by."""
     return first_line(path).endswith(b"\n")
+
+
+def read_run_id(path: Path) -> str | None:
+    """The run id in the header of a trajectory of any schema; None where the file is missing or has none."""
+    if not path.is_file():
+        return None
+    try:
+        header = json_value(first_line(path))
+    except ValueError:
+        return None
+    if not isinstance(header, dict) or header.get("type") != "header" or "graph" not in header:
+        return None
+    run_id = header.get("run_id")
+    return run_id if isinstance(run_id, str) else None

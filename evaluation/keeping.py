@@ -12,6 +12,7 @@ from langgraph.store.base import BaseStore
 from certigraph.adapters.context import Context
 from certigraph.adapters.extras import library
 from certigraph.evaluation.memory import memory_of
+from certigraph.evaluation.naming import CHECKPOINTS, is_run_file
 from certigraph.evaluation.saver import Saver
 from certigraph.evaluation.settings import AnyGraph
 from certigraph.state.endings import Fault, resumable
@@ -50,7 +51,7 @@ async def opened(graph: AnyGraph, folder: Path, context: Context, *, resuming: b
         async with _threads().kept(graph, folder.name, context.memory, new=not resuming) as (saver, store):
             yield Kept(saver, store)
     else:
-        with memory_of(graph, folder, context.memory) as store, Saver.open(folder / "checkpoints.sqlite") as saver:
+        with memory_of(graph, folder, context.memory) as store, Saver.open(folder / CHECKPOINTS) as saver:
             yield Kept(saver, store)
 
 
@@ -83,5 +84,6 @@ def _threads() -> Any:
 
 
 def _delete_files(folder: Path) -> None:
-    for file in folder.glob("checkpoints.sqlite*"):
-        file.unlink()
+    for file in folder.glob(f"{CHECKPOINTS}*"):
+        if is_run_file(file):
+            file.unlink()

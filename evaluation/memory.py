@@ -10,10 +10,8 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.store.sqlite import SqliteStore
 
-from certigraph.evaluation.naming import own_slug
+from certigraph.evaluation.naming import MEMORY, own_slug
 from certigraph.evaluation.sound import sound
-
-FILE = "memory.sqlite"
 
 
 @contextmanager
@@ -30,7 +28,7 @@ def memory_of(
     if "lessons" not in graph.channels:
         yield None
         return
-    place = folder.parent / f"memory-{own_slug(shared, 60)}.sqlite" if shared else folder / FILE
+    place = folder.parent / f"memory-{own_slug(shared, 60)}.sqlite" if shared else folder / MEMORY
     with sound(place):
         _lay_out(place)
     with SqliteStore.from_conn_string(str(place)) as store:

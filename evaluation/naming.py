@@ -1,9 +1,27 @@
-"""Names of files that are made of other people's texts: they lead nowhere, and no file system finds them too long."""
+"""Names of files: those of a run's folder, and those made of texts from outside, which are short and lead nowhere."""
 
 import hashlib
+import re
 from pathlib import Path
 
 from certigraph.state.endings import Fault
+
+TRAJECTORY = "trajectory.jsonl"
+SETTINGS = "local.json"
+CHECKPOINTS = "checkpoints.sqlite"
+MEMORY = "memory.sqlite"
+REPORT = "report.html"
+
+_SQLITE = r"(-journal|-wal|-shm)?"
+_RUN_FILE = re.compile(
+    rf"{re.escape(TRAJECTORY)}|{re.escape(SETTINGS)}|{re.escape(REPORT)}"
+    rf"|({re.escape(CHECKPOINTS)}|{re.escape(MEMORY)}){_SQLITE}"
+)
+
+
+def is_run_file(path: Path) -> bool:
+    """Whether a path in a run's folder is a file that certigraph writes there; links and folders are not."""
+    return bool(_RUN_FILE.fullmatch(path.name)) and path.is_file() and not path.is_symlink()
 
 
 def slug(text: str, most: int, *, kept: str = "") -> str:

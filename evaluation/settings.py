@@ -18,6 +18,7 @@ from certigraph.adapters.embeddings import encoder
 from certigraph.adapters.matching import method
 from certigraph.adapters.models.chat import model_label
 from certigraph.adapters.rows import MOST_SETTINGS, file_bytes
+from certigraph.evaluation.naming import SETTINGS
 from certigraph.evaluation.shipped import GRAPHS, OPERATORS
 from certigraph.graphs.assembly import operators_of, swapped
 from certigraph.nodes.specs import Spec, operator_from
@@ -127,12 +128,12 @@ def save_local(folder: Path, context: Context) -> None:
     paths = {"data": context.data, "cache": context.cache}
     whole = {name: str(Path(path).resolve()) if path else None for name, path in paths.items()}
     plain = context.model_copy(update=whole).model_dump_json()
-    (folder / "local.json").write_text(plain, encoding="utf-8")
+    (folder / SETTINGS).write_text(plain, encoding="utf-8")
 
 
 def load_local(folder: Path) -> Context:
     """The context that a run was started with."""
-    path = folder / "local.json"
+    path = folder / SETTINGS
     if not path.is_file():
         raise Fault("data", f"{path} is missing: a run is resumed on the machine, and in the folder, it began in")
     try:

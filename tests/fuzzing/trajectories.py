@@ -6,7 +6,7 @@ from fuzzing.target import Target, of_file, of_folder, of_text
 
 from certigraph.evaluation.anatomy.reading import find_runs
 from certigraph.evaluation.comparing.endings import last_footer
-from certigraph.evaluation.finding import has_header
+from certigraph.evaluation.finding import has_header, read_run_id
 from certigraph.state.endings import Fault
 from certigraph.state.reading import parse_line, read_trajectory
 
@@ -34,6 +34,7 @@ TARGETS = (
     Target("trajectory.whole", of_file(read_trajectory, FILE), (Fault,), (RUN, HEADER + EVENT[:40])),
     Target("trajectory.header", of_folder(lambda folder: find_runs([folder]), FILE), (Fault,), (RUN,)),
     Target("trajectory.begun", of_file(has_header, FILE), (), (RUN, HEADER[:40])),
+    Target("trajectory.run_id", of_file(read_run_id, FILE), (), (RUN, HEADER[:40])),
     Target("trajectory.footer", of_file(last_footer, FILE), (), (RUN, RUN + FOOTER[:20])),
     Target("trajectory.state", of_file(_state, FILE), (Fault,), (RUN,)),
 )

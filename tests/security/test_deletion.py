@@ -1,4 +1,4 @@
-"""Threat 13, data that stays: a deleted run leaves no file, and nothing else is deleted."""
+"""Threat 13, data that stays: a deleted run leaves no file of its own, and nothing else is deleted."""
 
 import json
 import subprocess
@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from doubles import Script
 
-from certigraph.adapters.context import Context
+from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.protocols import Limits
 from certigraph.cli.deleting import delete_command
 from certigraph.evaluation.deleting import delete
+from certigraph.evaluation.report.report import write_report
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import run
 from certigraph.state.endings import Fault, UnknownName
@@ -77,14 +78,59 @@ def test_only_the_folder_of_a_run_is_deleted(kind: str, tmp_path: Path):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_what_a_link_inside_leads_to_stays(tmp_path: Path):
-    gone = made(tmp_path / "runs")
-    (tmp_path / "precious").mkdir()
-    (tmp_path / "precious" / "file").write_text("precious")
-    (gone.folder / "link").symlink_to(tmp_path / "precious")
-    delete(gone.folder)
-    assert not gone.folder.exists()
-    assert (tmp_path / "precious" / "file").read_text() == "precious"
+def _header(**changes: object) -> str:
+    return json.dumps({"type": "header", "run_id": "project", "graph": "sdp", **changes}) + "\n"
+
+
+@pytest.mark.parametrize(
+    "first_line",
+    ["[]\n", "", "{", '{"type": "header"}\n', _header(type="event"), _header(run_id="another"), _header(run_id=None)],
+)
+def test_a_project_that_holds_a_file_named_like_a_trajectory_stays(first_line: str, tmp_path: Path):
+    project = tmp_path / "project"
+    for name in (".git/config", "src/main.py", "report.html"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("precious")
+    (project / "trajectory.jsonl").write_text(first_line)
+    before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    with pytest.raises(Fault, match=r"holds no run|is not the folder of the run"):
+        delete_command([project], yes=True)
+    assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
+
+
+def test_the_working_folder_can_be_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = made(tmp_path).folder
+    monkeypatch.chdir(folder)
+    delete(Path())
+    assert not folder.exists()
+
+
+def test_files_of_others_stay_and_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = made(tmp_path / "runs").folder
+    outside = tmp_path / "outside"
+    outside.write_text("precious")
+    (folder / "notes.txt").write_text("precious")
+    (folder / "data").mkdir()
+    (folder / "data" / "checkpoints.sqlite").write_text("precious")
+    (folder / "checkpoints.sqlite-wal.bak").write_text("precious")
+    (folder / "report.html").symlink_to(outside)
+    delete_command([folder], yes=True)
+    told = capsys.readouterr().out
+    left = {"notes.txt", "data", "checkpoints.sqlite-wal.bak", "report.html"}
+    assert {path.name for path in folder.iterdir()} == left
+    assert all(name in told for name in left)
+    assert (folder / "data" / "checkpoints.sqlite").read_text() == outside.read_text() == "precious"
+
+
+def test_every_file_that_a_run_of_any_kind_leaves_is_deleted(tmp_path: Path):
+    step = run("step", "blocksworld", "4-0", context=Context(budget=Budget(calls=4)), out=tmp_path)
+    write_report(step.trajectory, step.folder / "report.html")
+    for companion in ("checkpoints.sqlite-wal", "checkpoints.sqlite-shm", "memory.sqlite-journal"):
+        (step.folder / companion).touch()
+    names = {path.name for path in step.folder.iterdir()}
+    assert names >= {"trajectory.jsonl", "local.json", "checkpoints.sqlite", "memory.sqlite", "report.html"}
+    delete(step.folder)
+    assert not step.folder.exists()
 
 
 def test_a_run_that_is_being_written_stays(tmp_path: Path):

@@ -12,8 +12,7 @@ from doubles import Script
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.exporting.export import _Names, export
-from certigraph.evaluation.memory import FILE as MEMORY
-from certigraph.evaluation.naming import own_slug, slug
+from certigraph.evaluation.naming import MEMORY, own_slug, slug
 from certigraph.evaluation.report.report import write_report
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.resume import resume

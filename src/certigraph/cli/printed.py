@@ -11,6 +11,7 @@ from rich.table import Table
 from certigraph.cli.answered import closing_fields, print_closing
 from certigraph.evaluation.asking import closing_of
 from certigraph.evaluation.live.text import harmless
+from certigraph.evaluation.naming import REPORT
 from certigraph.evaluation.report.graded import is_own
 from certigraph.evaluation.report.report import write_report
 from certigraph.evaluation.report.task_graph import read_task_graph
@@ -20,7 +21,7 @@ from certigraph.state.endings import WORLD_ENDED
 
 def finish(result: Result, *, as_json: bool) -> None:
     """Write the report, print the outcome, and leave with the status that says it."""
-    report = write_report(result.trajectory, result.folder / "report.html")
+    report = write_report(result.trajectory, result.folder / REPORT)
     if as_json:
         typer.echo(json.dumps(_summary(result), ensure_ascii=False))
     else:

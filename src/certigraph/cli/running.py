@@ -72,7 +72,8 @@ def resume_command(
 
 def report_command(folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]) -> None:
     """Write the HTML report of a run anew."""
+    from certigraph.evaluation.naming import REPORT
     from certigraph.evaluation.report.report import write_report
     from certigraph.state.reading import read_trajectory
 
-    typer.echo(write_report(read_trajectory(folder / "trajectory.jsonl"), folder / "report.html"))
+    typer.echo(write_report(read_trajectory(folder / "trajectory.jsonl"), folder / REPORT))
