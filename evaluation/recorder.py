@@ -14,6 +14,7 @@ from certigraph.adapters.models.billing import Bill
 from certigraph.adapters.models.redact import redact
 from certigraph.evaluation.naming import refuse_links
 from certigraph.state.endings import Fault
+from certigraph.state.lines import drop_torn_line
 from certigraph.state.reading import parse_line, read_lines
 from certigraph.state.records import Record
 from certigraph.state.trajectory import Event, Line, Trajectory, assembled
@@ -35,7 +36,7 @@ class Recorder:
         refuse_links(path.parent, *path.parent.iterdir())
         self._file = path.open("a", encoding="utf-8")
         _lock(self._file, path)
-        _drop_torn_line(path)
+        drop_torn_line(path)
         self._listener = listener
         self._lines = list(read_lines(path))
         self._began = time.monotonic()
@@ -109,8 +110,3 @@ def _lock(file: IO[str], path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise Fault("data", f"{path.parent} is being written by another process: wait for it or stop it") from None
-
-
-def _drop_torn_line(path: Path) -> None:
-    if path.is_file() and not (written := path.read_bytes()).endswith(b"\n"):
-        os.truncate(path, written.rfind(b"\n") + 1)

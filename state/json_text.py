@@ -17,11 +17,35 @@ def json_value(text: str | bytes) -> Any:
     try:
         value = json.loads(plain)
     except RecursionError:
-        raise _too_deep() from None
-    # counting is a hundred times as fast as walking, and settles it for most texts
-    if plain.count("[") + plain.count("{") > DEEPEST and _depth(value) > DEEPEST:
-        raise _too_deep()
+        raise TooDeepError() from None
+    _check_depth(value, plain.count("[") + plain.count("{"))
     return value
+
+
+def next_json_value(text: str, start: int) -> tuple[Any, int]:
+    """The value that begins at `start`, and where it ends. Raises as `json_value`, TooDeepError where it is deeper."""
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except RecursionError:
+        raise TooDeepError() from None
+    _check_depth(value, text.count("[", start, end) + text.count("{", start, end))
+    return value, end
+
+
+class TooDeepError(ValueError):
+    """JSON with more levels than are read."""
+
+    def __init__(self) -> None:
+        super().__init__(f"nested deeper than {DEEPEST} levels")
+
+
+_DECODER = json.JSONDecoder()
+
+
+def _check_depth(value: Any, brackets: int) -> None:
+    # counting brackets is a hundred times as fast as walking, and settles it for most texts
+    if brackets > DEEPEST and _depth(value) > DEEPEST:
+        raise TooDeepError()
 
 
 def _depth(value: Any) -> int:
@@ -35,7 +59,3 @@ def _depth(value: Any) -> int:
 def _nested(value: Any) -> list[Any]:
     parts = value.values() if isinstance(value, dict) else value
     return [part for part in parts if isinstance(part, (dict, list))]
-
-
-def _too_deep() -> ValueError:
-    return ValueError(f"nested deeper than {DEEPEST} levels")

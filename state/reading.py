@@ -8,10 +8,13 @@ from pydantic import Field, TypeAdapter
 
 from certigraph.state.endings import Fault
 from certigraph.state.json_text import json_value
+from certigraph.state.lines import read_bounded_lines, read_first_line
 from certigraph.state.trajectory import READABLE, SCHEMA, Line, Trajectory, assembled
 
 LONGEST_LINE = 1 << 26
 """Bytes. A line holds what one node said and was told, which prompts bound far below that."""
+
+_RESTORE = "restore the file or start the run again"
 
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
 
@@ -34,15 +37,14 @@ def read_trajectory(path: Path | str) -> Trajectory:
 
 
 def first_line(path: Path) -> bytes:
-    """The first line of a file, its header's, with its newline; without one where it is torn or longer than any is."""
-    with path.open("rb") as file:
-        return file.readline(LONGEST_LINE)
+    """The first line of a file, its header's, with its newline; nothing where it is longer than any is."""
+    return read_first_line(path, LONGEST_LINE)
 
 
 def read_lines(path: Path) -> Iterator[Line]:
     """The lines of a file in order, without a torn last one. Raises Fault as `read_trajectory` does."""
     with path.open("rb") as file:
-        for number, text in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), 1):
+        for number, text in enumerate(read_bounded_lines(file, str(path), LONGEST_LINE, _RESTORE), 1):
             if not text.strip(b"\n"):
                 continue
             try:
@@ -50,9 +52,11 @@ def read_lines(path: Path) -> Iterator[Line]:
             except Fault as error:
                 raise Fault(error.boundary, f"{path}: {error}") from None
             except ValueError as error:  # no JSON, no UTF-8 (a character cut in two) or no line of ours
-                if not text.endswith(b"\n") and len(text) < LONGEST_LINE:
+                if not text.endswith(b"\n"):
                     return
-                raise _no_line(path, number, text, error) from error
+                shown = text[:80].decode(errors="replace")
+                message = f"{path}:{number}: not a trajectory line ({type(error).__name__}): {shown!r}; {_RESTORE}"
+                raise Fault("data", message) from error
 
 
 def parse_line(text: str | bytes) -> Line:
@@ -61,13 +65,6 @@ def parse_line(text: str | bytes) -> Line:
     if isinstance(plain, dict) and plain.get("type") == "header":
         _check_schema(plain)
     return _LINE.validate_python(plain)
-
-
-def _no_line(path: Path, number: int, text: bytes, error: ValueError) -> Fault:
-    told = f"{path}:{number}: not a trajectory line ({type(error).__name__}): {text[:80].decode(errors='replace')!r}"
-    if len(text) == LONGEST_LINE:
-        told = f"{path}:{number}: a line has more than {LONGEST_LINE:,} bytes"
-    return Fault("data", f"{told}; restore the file or start the run anew")
 
 
 def _check_schema(header: dict[str, Any]) -> None:

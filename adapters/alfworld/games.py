@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from certigraph.adapters.caching import cache_folder, expanded
-from certigraph.adapters.rows import file_bytes
+from certigraph.adapters.rows import MOST_WHOLE, file_bytes
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.json_text import json_value
 
@@ -98,7 +98,9 @@ def _ids(root: Path) -> tuple[str, ...]:
 @lru_cache(maxsize=8)
 def _unpacked(archive: Path, split: str) -> Path:
     """The folder of an archive's games. It appears complete or not at all; who is late uses what is there."""
-    home = cache_folder() / "alfworld" / f"{split}-{hashlib.sha256(archive.read_bytes()).hexdigest()[:16]}"
+    with archive.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    home = cache_folder() / "alfworld" / f"{split}-{digest}"
     if not home.is_dir():
         home.parent.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(dir=home.parent, suffix=".unfinished"))
@@ -122,7 +124,11 @@ def _extract(archive: Path, folder: Path) -> None:
 
 
 def _games(packed: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    return (member for member in packed if Path(member.name).name == GAME)
+    for member in packed:
+        if Path(member.name).name == GAME:
+            if member.size > MOST_WHOLE:
+                raise Fault("data", f"{member.name} has more than {MOST_WHOLE:,} bytes, unpacked; {_LAYOUT}")
+            yield member
 
 
 _LAYOUT = f"it should hold valid_unseen.games.tar.xz, or {UNPACKED}/valid_unseen/TASK/TRIAL/{GAME}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from certigraph.adapters.alfworld.game import Game
 from certigraph.adapters.caching import cache_folder, whole_file
-from certigraph.adapters.rows import read_json
+from certigraph.adapters.rows import file_bytes, read_json
 from certigraph.state.endings import Fault
 
 
@@ -36,7 +36,7 @@ def _read(kept: Path) -> list[str]:
 
 
 def _key(path: Path, before: Sequence[str]) -> str:
-    return hashlib.sha256(path.read_bytes() + json.dumps(list(before)).encode()).hexdigest()[:24]
+    return hashlib.sha256(file_bytes(path) + json.dumps(list(before)).encode()).hexdigest()[:24]
 
 
 def _worked_out(path: Path, before: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from certigraph.adapters.blocksworld.instances import Instance
 from certigraph.adapters.blocksworld.strips import Fact, ordered
+from certigraph.adapters.rows import MOST_SETTINGS, file_text, whole_bytes
 from certigraph.state.endings import Fault
 
 _PROBLEM = "(problem"
@@ -47,7 +48,7 @@ def read_problems(source: Path) -> dict[str, Instance]:
 def _files(source: Path) -> Iterator[tuple[str, str]]:
     root, paths = (source, source.rglob("*.pddl")) if source.is_dir() else (source.parent, iter([source]))
     for path in paths:
-        if _PROBLEM in (text := path.read_text()):
+        if _PROBLEM in (text := file_text(path, MOST_SETTINGS)):
             yield path.relative_to(root).with_suffix("").as_posix(), text
 
 
@@ -55,7 +56,7 @@ def _archive(source: Path) -> Iterator[tuple[str, str]]:
     with tarfile.open(source) as archive:
         for member in archive:
             stream = archive.extractfile(member) if member.name.endswith(".pddl") else None
-            if stream and _PROBLEM in (text := stream.read().decode()):
+            if stream and _PROBLEM in (text := whole_bytes(stream, f"{source}: {member.name}", MOST_SETTINGS).decode()):
                 yield Path(member.name).with_suffix("").as_posix(), text
 
 

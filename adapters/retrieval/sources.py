@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from certigraph.adapters.retrieval.rows import LAYOUTS, question_paragraphs, row_passage
-from certigraph.adapters.rows import Row, parsed
+from certigraph.adapters.rows import Row, parsed, read_list
 from certigraph.state.endings import Fault
+from certigraph.state.lines import read_bounded_lines
 from certigraph.state.passages import Passage
 
 OPENERS: dict[str, Any] = {".jsonl": open, ".json": open, ".gz": gzip.open, ".bz2": bz2.open}
@@ -76,10 +77,14 @@ def _archived(corpus: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _rows_of(name: str, file: IO[bytes]) -> Iterator[Row]:
-    for number, line in enumerate([file.read()] if ".json" in Path(name).suffixes else file, 1):
+    layout = f"each row is {LAYOUTS}"
+    if ".json" in Path(name).suffixes:
+        yield from read_list(file, name, layout)
+        return
+    for number, line in enumerate(read_bounded_lines(file, name), 1):
         if line.strip():
             place = f"{name}:{number}"
-            value = parsed(line, place, f"each row is {LAYOUTS}")
+            value = parsed(line, place, layout)
             if isinstance(value, list):
                 yield from (Row(f"{place}: row {inner}", row) for inner, row in enumerate(value, 1))
             else:

@@ -14,6 +14,7 @@ from certigraph.adapters.rewardprediction.domains import PUBLISHED
 from certigraph.adapters.rewardprediction.rows import Pair, Recording
 from certigraph.adapters.rows import Row, checked, read_json, read_rows
 from certigraph.state.endings import Fault
+from certigraph.state.lines import ends_line
 
 ENDINGS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 
@@ -83,7 +84,7 @@ def _lines(path: Path) -> Iterator[Row]:
     try:
         yield from read_rows(path)
     except Fault as fault:
-        if path.suffix == ".gz" or path.read_bytes().endswith(b"\n"):
+        if path.suffix == ".gz" or not path.is_file() or ends_line(path):
             raise
         fix = f"start `certigraph rewards build {path.parent}` again, which goes on there, or delete that line"
         raise Fault("data", f"{path}: its last line is cut off: {fix}") from fault

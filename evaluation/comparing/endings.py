@@ -24,10 +24,11 @@ def last_footer(path: Path) -> Footer | None:
 
 
 def _last_line(file: int, size: int, tail: int) -> bytes:
-    """The last line, or nothing where it was not written whole; the end of one that is longer than any line is."""
+    """The last line, or nothing where it was not written whole or is longer than any line is."""
     text = os.pread(file, tail, max(size - tail, 0))
     if not text.endswith(b"\n"):
         return b""
-    before, _, line = text[:-1].rpartition(b"\n")
-    whole = before or tail >= size
-    return line if whole or tail >= LONGEST_LINE else _last_line(file, size, 4 * tail)
+    start = text.rfind(b"\n", 0, -1) + 1
+    if start or tail >= size:
+        return text[start:-1]
+    return _last_line(file, size, 4 * tail) if tail < LONGEST_LINE else b""

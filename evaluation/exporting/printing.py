@@ -1,8 +1,9 @@
 """What the command `export` says."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
+
+from certigraph.adapters.rows import read_rows
 
 MOST = 10
 """Files that are named one by one."""
@@ -17,5 +18,5 @@ def exported(files: Sequence[Path]) -> str:
 
 def submitted(path: Path) -> str:
     """How many tasks a submission has, and how many of them no answer."""
-    answers = [json.loads(line)["answer"] for line in path.read_text(encoding="utf-8").splitlines()]
+    answers = [row.value["answer"] for row in read_rows(path)]
     return f"{path.name}: {len(answers)} tasks, {answers.count('')} of them without an answer"

@@ -9,7 +9,10 @@ from typing import NamedTuple
 from certigraph.evaluation.completing import begun, spoilt
 from certigraph.evaluation.run import run_name
 from certigraph.evaluation.scaling.shared import Shared
+from certigraph.state.lines import read_bounded_lines
 from certigraph.state.records import Task
+
+_FIX = "delete the file, and the evaluation's runs begin again"
 
 
 class Cell(NamedTuple):
@@ -66,16 +69,17 @@ class Journal:
         file = self._shared.file(self._name) if self._name else None
         if file is None or not file.is_file():
             return {}
-        noted = (_entry(line) for line in file.read_text(encoding="utf-8", errors="replace").split("\n"))
+        with file.open("rb") as lines:
+            noted = [_entry(line) for line in read_bounded_lines(lines, str(file), fix=_FIX)]
         known = [entry for entry in noted if entry]
         self._begun.update(cell for cell, _ in known)
         return dict(known)
 
 
-def _entry(line: str) -> tuple[Cell, str] | None:
+def _entry(line: bytes) -> tuple[Cell, str] | None:
     """One line of the file; None for one that a crash tore, whose run had done nothing yet, or that is none of ours."""
     try:
-        task, trial, run = json.loads(line)
+        task, trial, run = json.loads(line.decode(errors="replace"))
     except (ValueError, TypeError, RecursionError):
         return None
     ours = isinstance(task, str) and isinstance(trial, int) and isinstance(run, str)

@@ -6,9 +6,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from certigraph.adapters.models.redact import redact
-from certigraph.adapters.rows import file_bytes
 from certigraph.state.endings import Fault
+from certigraph.state.lines import drop_torn_line, read_bounded_lines
 from certigraph.state.records import Record
+
+_FIX = "restore the file, or name another with --out"
 
 
 class Judgement(Record):
@@ -41,10 +43,10 @@ def read_judgements(path: Path) -> list[Judgement]:
     """
     if not path.is_file():
         return []
-    whole, _, torn = file_bytes(path).rpartition(b"\n")
-    if torn:
-        path.write_bytes(whole + b"\n" if whole else b"")
-    return [_judgement(line, f"{path}:{number}") for number, line in enumerate(whole.splitlines(), 1)]
+    drop_torn_line(path)
+    with path.open("rb") as file:
+        lines = enumerate(read_bounded_lines(file, str(path), fix=_FIX), 1)
+        return [_judgement(line, f"{path}:{number}") for number, line in lines]
 
 
 def keep(path: Path, judgements: Iterable[Judgement]) -> None:
@@ -60,4 +62,4 @@ def _judgement(line: bytes, where: str) -> Judgement:
         return Judgement.model_validate_json(line)
     except ValidationError as error:
         told = f"{where}: no judgement ({error.errors()[0]['msg']})"
-        raise Fault("data", f"{told}: restore the file, or name another with --out") from error
+        raise Fault("data", f"{told}: {_FIX}") from error

@@ -14,6 +14,7 @@ from certigraph.adapters.rows import MOST_SETTINGS, checked, file_bytes, read_ro
 from certigraph.evaluation.rewards.attempts import Dropped
 from certigraph.state.endings import Fault
 from certigraph.state.json_text import json_value
+from certigraph.state.lines import drop_torn_line
 from certigraph.state.records import Record
 
 M = TypeVar("M", bound=BaseModel)
@@ -117,7 +118,5 @@ def read_lines(path: Path, model: type[M]) -> list[M]:
     """The lines of a file; one that was cut off is taken away, so that the next one starts a line."""
     if not path.is_file():
         return []
-    whole, newline, rest = file_bytes(path).rpartition(b"\n")
-    if rest:
-        path.write_bytes(whole + newline)
+    drop_torn_line(path)
     return [checked(model, row) for row in read_rows(path)]

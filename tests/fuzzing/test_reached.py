@@ -19,6 +19,7 @@ PARSERS = {
     *("json.loads", "json.load", "tomllib.loads", "ast.literal_eval", "ast.parse", "csv.reader", "csv.DictReader"),
     *("yaml.parse", "yaml.compose", "numpy.load", "tarfile.open", "json_repair.loads", "json_value", "read_rows"),
     *("read_json", "file_bytes", "file_text", "parse", "parse_line", "first_line", "read_lines"),
+    *("read_list", "next_json_value", "read_bounded_lines", "whole_bytes"),
 }
 METHODS = {"model_validate_json", "validate_json"}
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, JsonValue, field_validator, model_validator
 
 from certigraph.adapters.rows import Row, checked, read_rows
-from certigraph.adapters.travelplanner.data.files import open_text
+from certigraph.adapters.travelplanner.data.files import read_text_lines
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record
 
@@ -104,8 +104,8 @@ def read_queries(path: Path) -> list[Query]:
 
 def _csv_rows(path: Path) -> Iterator[Row]:
     csv.field_size_limit(LARGEST_CELL)
-    with open_text(path) as file, _as_published(path):
-        reader = csv.DictReader(file)
+    with _as_published(path):
+        reader = csv.DictReader(read_text_lines(path))
         for idx, cells in enumerate(reader, start=1):
             where = f"{path}:{reader.line_num}"
             row = {column: cell for column, cell in cells.items() if column and not column.startswith("Unnamed")}

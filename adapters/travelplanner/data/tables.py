@@ -8,8 +8,9 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
+from certigraph.adapters.travelplanner.data.files import read_text_lines
 from certigraph.adapters.travelplanner.data.sandbox import Accommodation, Attraction, Flight, Restaurant
 from certigraph.state.endings import Fault
 
@@ -114,23 +115,16 @@ def _rows(
 ) -> Iterator[Row]:
     line = 1
     try:
-        with _open(path) as text:
-            reader = csv.reader(text, strict=True)
-            header = next(reader, [])
-            pick = itemgetter(*_places(header, columns.split("/")))
+        reader = csv.reader(read_text_lines(path), strict=True)
+        header = next(reader, [])
+        pick = itemgetter(*_places(header, columns.split("/")))
+        line = reader.line_num + 1
+        for cells in reader:
+            if _complete(header, cells, keep_gaps=keep_gaps):
+                yield make(pick(cells))
             line = reader.line_num + 1
-            for cells in reader:
-                if _complete(header, cells, keep_gaps=keep_gaps):
-                    yield make(pick(cells))
-                line = reader.line_num + 1
     except (ValueError, csv.Error, gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise Fault("data", f"{path}:{line}: {error}") from error
-
-
-def _open(path: Path) -> IO[str]:
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8", newline="")
-    return path.open(encoding="utf-8", newline="")
 
 
 def _places(header: list[str], columns: list[str]) -> list[int]:
@@ -188,7 +182,7 @@ def _whole(cell: str, *, least: int) -> int:
 
 
 def _towns(path: Path) -> Iterator[Town]:
-    for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for line, text in enumerate((one.rstrip("\r\n") for one in read_text_lines(path)), start=1):
         city, tab, state = text.partition("\t")
         if not (city and tab and state):
             raise Fault("data", f"{path}:{line}: {text!r} is not a city, a tab and a state")
