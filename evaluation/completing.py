@@ -51,10 +51,17 @@ async def completed(
     if not begun(folder):
         chosen = live.task(task)
         result = await arun(
-            graph, live, chosen, context=context, out=folder.parent, name=folder.name, listener=listener
+            graph,
+            live,
+            chosen,
+            context=context,
+            out=folder.parent,
+            name=folder.name,
+            listener=listener,
+            on_error="ignore",
         )
     elif _goes_on(folder):
-        result = await aresume(folder, benchmark=live, chat=context.chat, listener=listener)
+        result = await aresume(folder, benchmark=live, chat=context.chat, listener=listener, on_error="ignore")
     else:
         result = Result(folder)
     await drop_checkpoints(folder, result.ending, load_local(folder))

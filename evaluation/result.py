@@ -1,16 +1,32 @@
 """What a run gives back: SDP's artifact (Table 1), read off certificates, and how the run ended."""
 
+import warnings
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self, get_args
 
 from certigraph.evaluation.report.standing import standing
 from certigraph.evaluation.report.words import with_passed
 from certigraph.state.certified import CertifiedState, Known, Transition, certified_state, certified_states, transitions
-from certigraph.state.endings import GOAL
+from certigraph.state.endings import GOAL, UnknownName, is_error
 from certigraph.state.reading import read_trajectory
 from certigraph.state.records import Certificate, Predicate, Scores, Usage
 from certigraph.state.trajectory import Trajectory
+
+OnError = Literal["warn", "raise", "ignore"]
+"""What `run`, `resume` and `ask` do about a run that ended `error:<boundary>`."""
+
+
+class RunFailed(Exception):
+    """A run ended `error:<boundary>`; `result` is that run, with what it recorded until then."""
+
+    def __init__(self, result: "Result") -> None:
+        self.result = result
+        super().__init__(_failure(result))
+
+
+class RunFailedWarning(UserWarning):
+    """A run that is returned ended `error:<boundary>`: no answer and no score of it is the method's own."""
 
 
 class Result:
@@ -74,6 +90,21 @@ class Result:
         return self.trajectory.ending
 
     @property
+    def failed(self) -> bool:
+        """Whether the model, the world, the data or an operator failed: the ending is `error:<boundary>`."""
+        return is_error(self.ending)
+
+    def raise_for_error(self) -> Self:
+        """This result, unless the run failed.
+
+        Raises:
+            RunFailed: the ending is `error:<boundary>`.
+        """
+        if self.failed:
+            raise RunFailed(self)
+        return self
+
+    @property
     def message(self) -> str:
         """What an ending other than the method's own had to say."""
         return self.trajectory.footer.message if self.trajectory.footer else ""
@@ -87,3 +118,24 @@ class Result:
     def usage(self) -> Usage:
         """Calls, tokens, dollars and seconds of the whole run, resumes included."""
         return self.trajectory.usage
+
+
+def check_on_error(on_error: str) -> None:
+    """Make sure that `on_error` has a known value, before a run begins. Raises UnknownName."""
+    if on_error not in get_args(OnError):
+        raise UnknownName(f"on_error={on_error!r} is unknown; known: {', '.join(get_args(OnError))}")
+
+
+def report_failure(result: Result, on_error: OnError, *, stacklevel: int = 3) -> Result:
+    """The result, after the warning or the exception that `on_error` wants for a run that failed."""
+    if on_error == "raise":
+        result.raise_for_error()
+    elif on_error == "warn" and result.failed:
+        warnings.warn(_failure(result), RunFailedWarning, stacklevel=stacklevel)
+    return result
+
+
+def _failure(result: Result) -> str:
+    again = f"certigraph.resume({str(result.folder)!r})"
+    cause = result.message.rstrip(".") or "no message"
+    return f"the run in {result.folder} ended {result.ending}: {cause}. When that is mended, continue with {again}"

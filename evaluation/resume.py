@@ -1,6 +1,7 @@
 """Going on with a run that stopped."""
 
 from pathlib import Path
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
@@ -9,7 +10,7 @@ from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.protocols import Benchmark, Limits
 from certigraph.evaluation.drive import drive
 from certigraph.evaluation.recorder import Listener, Recorder
-from certigraph.evaluation.result import Result
+from certigraph.evaluation.result import OnError, Result, check_on_error, report_failure
 from certigraph.evaluation.run import blocking
 from certigraph.evaluation.settings import LIVE, load_local, rebuilt_graph
 from certigraph.state.endings import Fault, resumable
@@ -25,6 +26,7 @@ def resume(
     benchmark: Benchmark | None = None,
     chat: BaseChatModel | None = None,
     listener: Listener | None = None,
+    on_error: OnError = "warn",
 ) -> Result:
     """Go on with a run that was killed, interrupted or stopped by its budget, from its last checkpoint.
 
@@ -35,11 +37,16 @@ def resume(
         benchmark: the live benchmark, for a run that was started with one.
         chat: the live chat model, for a run that was started with one.
         listener: called with every trajectory line, those of the first part included.
+        on_error: what happens when the ending is `error:<boundary>`: "warn", "raise" or "ignore", as in `run`.
 
     Raises:
         Fault: the folder holds no run, or its run has reached an ending of its own.
+        RunFailed: the run failed and `on_error` is "raise".
     """
-    return blocking(aresume(folder, budget=budget, limits=limits, benchmark=benchmark, chat=chat, listener=listener))
+    check_on_error(on_error)
+    changes: dict[str, Any] = {"budget": budget, "limits": limits, "benchmark": benchmark, "chat": chat}
+    result = blocking(aresume(folder, **changes, listener=listener, on_error="ignore"))
+    return report_failure(result, on_error)
 
 
 async def aresume(
@@ -50,8 +57,10 @@ async def aresume(
     benchmark: Benchmark | None = None,
     chat: BaseChatModel | None = None,
     listener: Listener | None = None,
+    on_error: OnError = "warn",
 ) -> Result:
     """The same as `resume`, to await."""
+    check_on_error(on_error)
     folder = Path(folder)
     trajectory = read_trajectory(folder / "trajectory.jsonl")
     header, footer = trajectory.header, trajectory.footer
@@ -68,7 +77,7 @@ async def aresume(
             for event in trajectory.events:
                 listener(event)
         await drive(compiled, {"task": header.task}, context, folder, recorder, resuming=True)
-    return Result(folder, recorder.trajectory)
+    return report_failure(Result(folder, recorder.trajectory), on_error)
 
 
 def _with_mind(context: Context, header: Header, chat: BaseChatModel | None) -> Context:

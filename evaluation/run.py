@@ -19,7 +19,7 @@ from certigraph.evaluation.drive import drive
 from certigraph.evaluation.keeping import checkpoints_ready, usual_checkpoints
 from certigraph.evaluation.naming import slug
 from certigraph.evaluation.recorder import Listener, Recorder
-from certigraph.evaluation.result import Result
+from certigraph.evaluation.result import OnError, Result, check_on_error, report_failure
 from certigraph.evaluation.settings import AnyGraph, build_graph, save_local, shareable, versions
 from certigraph.graphs.assembly import operators_of
 from certigraph.state.records import Task
@@ -36,6 +36,7 @@ def run(
     context: Context | None = None,
     out: Path | str = "runs",
     listener: Listener | None = None,
+    on_error: OnError = "warn",
 ) -> Result:
     """Run a graph on a task to its ending and keep the trajectory.
 
@@ -46,12 +47,20 @@ def run(
         context: model, budget, limits and data; all have defaults.
         out: the folder in which the run gets a folder of its own.
         listener: called with every trajectory line as it is written.
+        on_error: what happens when the ending is `error:<boundary>`: "warn" issues a `RunFailedWarning`, "raise"
+            raises `RunFailed`, "ignore" does neither. `result.raise_for_error()` raises later.
 
     Returns:
-        The result, whatever the ending: faults and spent budgets are endings, not exceptions.
+        The result. Every ending is recorded; a spent budget (`limit:<kind>`) is no error.
+
+    Raises:
+        UnknownName: a graph, benchmark, task or model is unknown; no run is begun.
+        RunFailed: the run failed and `on_error` is "raise".
     """
+    check_on_error(on_error)
     blocking(checkpoints_ready())
-    return blocking(arun(graph, benchmark, task, context=context, out=out, listener=listener))
+    begun = arun(graph, benchmark, task, context=context, out=out, listener=listener, on_error="ignore")
+    return report_failure(blocking(begun), on_error)
 
 
 async def arun(
@@ -63,8 +72,10 @@ async def arun(
     out: Path | str = "runs",
     name: str = "",
     listener: Listener | None = None,
+    on_error: OnError = "warn",
 ) -> Result:
     """The same as `run`, to await; `name` is that of the run's folder, which is made up otherwise."""
+    check_on_error(on_error)
     context = context or Context()
     live = load_benchmark(benchmark, context.data) if isinstance(benchmark, str) else benchmark
     known = {"benchmark": live, "limits": context.limits or live.limits}
@@ -91,7 +102,7 @@ async def arun(
     with Recorder(folder / "trajectory.jsonl", listener) as recorder:
         recorder.write(header)
         await drive(compiled, {"task": chosen}, context, folder, recorder)
-    return Result(folder, recorder.trajectory)
+    return report_failure(Result(folder, recorder.trajectory), on_error)
 
 
 def run_name(graph: str, task: Task) -> str:

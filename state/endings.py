@@ -19,6 +19,11 @@ def resumable(ending: str) -> bool:
     return ending == INTERRUPTED or ending.startswith(("limit:", "error:"))
 
 
+def is_error(ending: str) -> bool:
+    """Whether something outside the method failed: the ending is `error:<boundary>`."""
+    return ending.startswith("error:")
+
+
 class UnknownName(KeyError):
     """A graph, benchmark, task, operator or model that does not exist; the message lists those that do."""
 

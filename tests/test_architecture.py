@@ -134,8 +134,11 @@ def test_the_linter_leaves_the_links_out():
         "import certigraph.cli",
         "import certigraph.graphs.sdp",
         "import certigraph.evaluation.run",
+        "from certigraph.adapters.context import Context\n"
         "from certigraph.graphs.sdp import graph\n"
-        "final = graph.invoke({'task': {'benchmark': 'blocksworld', 'id': '3-0'}}); assert final['certificates']",
+        "context = Context(model='scripted:expert')\n"
+        "final = graph.invoke({'task': {'benchmark': 'blocksworld', 'id': '3-0'}}, context=context)\n"
+        "assert final['certificates']",
     ],
 )
 def test_importing_and_a_dry_run_load_nothing_heavy(code: str):

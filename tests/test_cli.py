@@ -208,3 +208,26 @@ def test_the_command_is_installed() -> None:
     code = "from certigraph.cli import main; main(['--help'])"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "resume" in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("graph", "benchmark", "question", "answer"),
+    [
+        ("react", "hotpotqa", "Which county does the birthplace of Jorin Meredal belong to?", "answer: Mera County"),
+        ("sdp", "travelplanner", "Plan a 3-day trip for 2 travellers", "answer: days: 1; current_city: from Selmoness"),
+    ],
+)
+def test_piped_output_has_the_model_the_task_and_the_answer(certigraph, graph, benchmark, question, answer) -> None:
+    said = certigraph("run", graph, benchmark)
+    lines = said.out.splitlines()
+    assert lines[0].startswith(f"{graph} on {benchmark} ")
+    assert lines[0].endswith("model scripted:expert: a script that knows the answer, no language model")
+    assert lines[1].startswith(f"task: {question}")
+    assert any(line.startswith(answer) for line in lines)
+
+
+def test_json_of_a_run_has_the_question_and_whether_a_language_model_answered(certigraph) -> None:
+    told = json.loads(certigraph("run", "react", "hotpotqa", "--model", "simulated:act=0", "--json").out)
+    assert (told["model"], told["language_model"]) == ("simulated:act=0", False)
+    assert told["question"] == "Which county does the birthplace of Jorin Meredal belong to?"
+    assert told["scores"]["answer"] == "Mera County"

@@ -1,7 +1,7 @@
 """A model's name -> a LangChain chat model."""
 
 import os
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -64,6 +64,29 @@ def _address() -> str | None:
 def is_scripted(name: str) -> bool:
     """Whether no language model answers, but a script: the expert's, the simulated agent's, the first or any option."""
     return name.partition(":")[0] in ("scripted", SIMULATED)
+
+
+SCRIPTS = {
+    "scripted:expert": "a script that knows the answer",
+    "scripted:first": "a script that takes the first option",
+    RANDOM: "a script that takes any option",
+    SIMULATED: "a script that knows the answer and errs at set rates",
+}
+"""What answers under the name of a script."""
+
+
+def describe_model(name: str) -> str:
+    """A model's name; of a script also what it is, so that nobody takes it for a language model."""
+    if not is_scripted(name):
+        return name
+    kind = SCRIPTS.get(name) or SCRIPTS.get(name.partition(":")[0], "a script")
+    return f"{name}: {kind}, no language model"
+
+
+def describe_models(model: str, roles: Mapping[str, object] | None = None) -> str:
+    """The model of a run and those of its roles, in one line."""
+    named = (f"{role} {describe_model(str(other))}" for role, other in (roles or {}).items())
+    return "; ".join([f"model {describe_model(model)}", *named])
 
 
 def check_model(name: str) -> str:

@@ -74,7 +74,8 @@ class Soaking:
 
     async def _run(self, graph: AnyGraph, task: str) -> Result:
         context = Context(model=MODEL)
-        result = await arun(graph, self._benchmark, self._benchmark.task(task), context=context, out=self._folder)
+        chosen = self._benchmark.task(task)
+        result = await arun(graph, self._benchmark, chosen, context=context, out=self._folder, on_error="ignore")
         await drop_checkpoints(result.folder, result.ending, context)
         return result
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from certigraph.adapters.models.chat import is_scripted
+from certigraph.adapters.models.chat import describe_models, is_scripted
 from certigraph.evaluation.comparing.cells import Cell, finished
 from certigraph.evaluation.comparing.compare import Told
 from certigraph.evaluation.comparing.forecast import seconds_left, seconds_per_call, spoken
@@ -41,7 +41,7 @@ def watching(
 
 
 def opening(plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], at_once: int = 1) -> str:
-    """How many runs and calls there are, in one line."""
+    """Which models answer, and how many runs and calls there are, in one line."""
     cells = len(plan.methods) * len(plan.tasks) * plan.trials
     size = f"{counted(len(plan.methods), 'method')} x {counted(len(plan.tasks), 'task')}"
     size += f" x {plan.trials} trials" if plan.trials > 1 else ""
@@ -49,6 +49,7 @@ def opening(plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], at_once: i
     if not is_scripted(plan.model):
         most = f"at most {counted(plan.budget.calls, 'call')} each"
         told = f"{told}, {most}, at most {counted(len(waiting) * plan.budget.calls, 'call')} to go"
+    told = f"{describe_models(plan.model, plan.roles)}; {told}"
     pace = seconds_per_call(rows)
     return told + (f", {_left(plan, waiting, rows, pace and pace / at_once)}" if rows and waiting else "")
 

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from certigraph.adapters.models.chat import describe_model, is_scripted
 from certigraph.evaluation.inspecting.evaluation import Evaluation
 
 REASONS = 3
@@ -22,6 +23,9 @@ def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(_as_json(done)))
         return
+    for evaluation in done:
+        about = f"{evaluation.graph} on {evaluation.benchmark}, model {describe_model(evaluation.model)}"
+        Console(highlight=False, soft_wrap=True, emoji=False).print(about, markup=False)
     names = dict.fromkeys(name for evaluation in done for name in evaluation.figures if not _told_elsewhere(name))
     table = Table("figure", box=None)
     for evaluation in done:
@@ -66,6 +70,12 @@ def _counted(evaluation: Evaluation) -> str:
 def _as_json(done: Sequence[Evaluation]) -> dict[str, object]:
     first, *others = done
     counts = {"n": first.n, "tasks": first.tasks, "trials": first.trials}
+    about = {
+        "graph": first.graph,
+        "benchmark": first.benchmark,
+        "model": first.model,
+        "language_model": not is_scripted(first.model),
+    }
     told = {**first.figures, **counts, "endings": first.endings, "intervals": first.intervals, "log": first.log}
     beside = {other.benchmark: {**other.figures, "log": other.log} for other in others}
-    return {**told, **({"beside": beside} if beside else {})}
+    return {**about, **told, **({"beside": beside} if beside else {})}

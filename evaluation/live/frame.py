@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
 
+from certigraph.adapters.models.chat import describe_model
 from certigraph.evaluation.live.fold import Watched
 from certigraph.evaluation.live.plan import plan_part
 from certigraph.evaluation.live.rewards import reward_part
@@ -54,7 +55,7 @@ def _title(run: Watched) -> Text:
         return Text("certigraph")
     task = run.header.task
     name = Text(f"{run.header.graph} · {clean(task.benchmark)} {clean(task.id)}", style="bold")
-    return name.append(f" · {clean(str(run.header.context.get('model', '')))}", style="not bold dim")
+    return name.append(f" · {clean(describe_model(str(run.header.context.get('model', ''))))}", style="not bold dim")
 
 
 def _ending(run: Watched) -> Text | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from certigraph.adapters.models.chat import describe_models
 from certigraph.evaluation.live.fold import Watched
 from certigraph.evaluation.live.plain_tasks import task_lines
 from certigraph.evaluation.live.rewards import reward_lines
@@ -12,14 +13,16 @@ from certigraph.evaluation.report.html import clipped, counted
 from certigraph.evaluation.report.words import in_a_line, passed_by, with_passed
 from certigraph.state.lessons import Lesson
 from certigraph.state.records import Certificate, Finding
-from certigraph.state.trajectory import Event, Footer, Line
+from certigraph.state.trajectory import Event, Footer, Header, Line
 
 LONGEST_FINDING = 60
 
 
 def plain_lines(run: Watched, line: Line) -> Iterator[str]:
     """What a line of the trajectory is worth saying about the run that has just taken it, mostly nothing."""
-    if isinstance(line, Footer):
+    if isinstance(line, Header):
+        yield from _opening(line)
+    elif isinstance(line, Footer):
         yield _ending(run, line)
     elif isinstance(line, Event) and run.rating.rated:
         yield from reward_lines(run) if "rewards" in (line.update or {}) else ()
@@ -33,6 +36,13 @@ def plain_lines(run: Watched, line: Line) -> Iterator[str]:
             yield _replanned(run, "plan" in update)
         if run.episodes.acting and run.episodes.all:
             yield from _episode_lines(run.episodes.now, line)
+
+
+def _opening(header: Header) -> Iterator[str]:
+    roles = header.context.get("roles")
+    models = describe_models(str(header.context.get("model")), roles if isinstance(roles, dict) else {})
+    yield f"{header.graph} on {header.task.benchmark} {header.task.id}, {models}"
+    yield f"task: {header.task.goal}"
 
 
 def _certified(run: Watched, certificate: Certificate) -> Iterator[str]:

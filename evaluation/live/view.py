@@ -11,10 +11,11 @@ from certigraph.evaluation.live.fold import Watched
 from certigraph.evaluation.live.frame import frame
 from certigraph.evaluation.live.plain import plain_lines
 from certigraph.evaluation.live.text import clean
-from certigraph.state.trajectory import Footer, Line
+from certigraph.state.trajectory import Footer, Header, Line
 
 FRAMES_PER_SECOND = 8
 LONGEST_LINE = 160
+LONGEST_TASK = 2_000
 
 
 class LiveView:
@@ -50,8 +51,9 @@ class LiveView:
             self.run.take(line)
             self._ended = time.monotonic() if isinstance(line, Footer) else None
         if self._live is None:
+            longest = LONGEST_TASK if isinstance(line, Header) else LONGEST_LINE
             for text in plain_lines(self.run, line):
-                self._console.print(clean(text, LONGEST_LINE), markup=False, highlight=False, soft_wrap=True)
+                self._console.print(clean(text, longest), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
     def _picture(self) -> Live:
         return Live(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from certigraph.adapters.faults.model import FaultyModel as FaultyModel
     from certigraph.adapters.faults.wire import faulty_endpoint as faulty_endpoint
     from certigraph.adapters.faults.world import FaultyEnvironment as FaultyEnvironment
+    from certigraph.adapters.models.minds import ScriptedModelWarning as ScriptedModelWarning
     from certigraph.adapters.protocols import Limits as Limits
     from certigraph.evaluation.ablating.ablate import ablate as ablate
     from certigraph.evaluation.ask import ask as ask
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from certigraph.evaluation.evaluate import evaluate as evaluate
     from certigraph.evaluation.report.report import write_report as write_report
     from certigraph.evaluation.result import Result as Result
+    from certigraph.evaluation.result import RunFailed as RunFailed
+    from certigraph.evaluation.result import RunFailedWarning as RunFailedWarning
     from certigraph.evaluation.resume import aresume as aresume
     from certigraph.evaluation.resume import resume as resume
     from certigraph.evaluation.run import arun as arun
@@ -58,13 +61,14 @@ _PUBLIC = {
     "adapters.faults.model": ("FaultyModel",),
     "adapters.faults.wire": ("faulty_endpoint",),
     "adapters.faults.world": ("FaultyEnvironment",),
+    "adapters.models.minds": ("ScriptedModelWarning",),
     "adapters.protocols": ("Limits",),
     "evaluation.ablating.ablate": ("ablate",),
     "evaluation.ask": ("ask",),
     "evaluation.comparing.command": ("Choice",),
     "evaluation.evaluate": ("evaluate",),
     "evaluation.report.report": ("write_report",),
-    "evaluation.result": ("Result",),
+    "evaluation.result": ("Result", "RunFailed", "RunFailedWarning"),
     "evaluation.resume": ("aresume", "resume"),
     "evaluation.run": ("arun", "run"),
     "evaluation.sweeping.sweep": ("sweep",),

@@ -8,7 +8,7 @@ import pytest
 from small_web import RIGHT, TEXT, SmallWeb
 
 import certigraph
-from certigraph import Context
+from certigraph import Context, RunFailed
 from certigraph.adapters.models.instances import minimal
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.state.endings import UnknownName
@@ -66,7 +66,9 @@ def test_plain_dicts_will_do(tmp_path: Path):
 
 def test_what_is_no_result_is_told_with_the_right_form(tmp_path: Path):
     wrong: Any = Plain(HALL)
-    result = certigraph.ask("How many seats?", search=wrong, pages=wrong, context=knowing(), out=tmp_path)
+    with pytest.raises(RunFailed) as failed:
+        certigraph.ask("How many seats?", search=wrong, pages=wrong, context=knowing(), out=tmp_path)
+    result = failed.value.result
     assert result.ending == "error:environment"
     assert "Hit(title, url, snippet)" in result.message
 

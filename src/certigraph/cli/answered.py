@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic import JsonValue
 from rich.console import Console
 
 from certigraph.evaluation.asking import Closing, Cost
@@ -48,6 +49,16 @@ def closing_lines(closing: Closing) -> Iterator[str]:
     yield f"run: {closing.run}"
     if closing.resume:
         yield f"go on with: {closing.resume}"
+
+
+def delivered_lines(answer: JsonValue) -> Iterator[str]:
+    """What a run handed in, a part a line; nothing where it handed in nothing."""
+    if isinstance(answer, list) and all(isinstance(part, dict) for part in answer):
+        for part in answer:
+            told = "; ".join(f"{name}: {value}" for name, value in part.items())  # type: ignore[union-attr]
+            yield clean(f"answer: {told}", LONGEST)
+    elif not isinstance(answer, dict):  # an object is the world's own record, as of rewards, and nobody's answer
+        yield from (f"answer: {clean(text, LONGEST)}" for text in answer_texts(answer) if text)
 
 
 def _answer(closing: Closing) -> Iterator[str]:

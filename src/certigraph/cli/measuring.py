@@ -54,7 +54,7 @@ def eval_command(
 ) -> None:
     """Run a graph on a benchmark's tasks under inspect_ai and print the official figures with their intervals."""
     equipped("benchmarks", "inspect_ai", *TABLES)
-    from certigraph.cli.watched import said_source
+    from certigraph.cli.watched import announce_models, said_source
     from certigraph.evaluation.evaluate import evaluate, evaluate_retry
     from certigraph.evaluation.inspecting.table import print_evaluations
 
@@ -65,6 +65,7 @@ def eval_command(
     elif graph is None or benchmark is None:
         raise UnknownName("name a graph and a benchmark: certigraph eval sdp blocksworld; or --retry LOG")
     else:
+        announce_models(model, role)
         said_source(benchmark, data)
         done = [
             evaluate(

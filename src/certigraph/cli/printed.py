@@ -8,7 +8,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from certigraph.cli.answered import closing_fields, print_closing
+from certigraph.adapters.models.chat import is_scripted
+from certigraph.cli.answered import closing_fields, delivered_lines, print_closing
 from certigraph.evaluation.asking import closing_of
 from certigraph.evaluation.live.text import harmless
 from certigraph.evaluation.naming import REPORT
@@ -25,15 +26,23 @@ def finish(result: Result, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(_summary(result), ensure_ascii=False))
     else:
-        console = Console(highlight=False, soft_wrap=True)
+        console = Console(highlight=False, soft_wrap=True, emoji=False)
         if result.message:
             console.print(harmless(result.message), markup=False)
-        if result.findings and not is_own(result.trajectory.header):
-            console.print(harmless(f"question: {result.trajectory.header.task.goal}"), markup=False)
-        if is_own(result.trajectory.header) or result.findings:
-            print_closing(closing_of(result))
+        _print_answer(result, console)
         console.print(f"report: {report}", style="dim", markup=False)
     raise typer.Exit(0 if result.terminated or _handed_in(result) else 1)
+
+
+def _print_answer(result: Result, console: Console) -> None:
+    header = result.trajectory.header
+    if is_own(header) or result.findings:
+        if console.is_terminal:  # the picture of a run cuts long questions; its plain lines begin with the whole one
+            console.print(harmless(f"question: {header.task.goal}"), markup=False)
+        print_closing(closing_of(result))
+    elif result.scores:
+        for line in delivered_lines(result.scores.answer):
+            console.print(line, markup=False)
 
 
 def _handed_in(result: Result) -> bool:
@@ -66,8 +75,15 @@ def print_figures(
 
 
 def _summary(result: Result) -> dict[str, Any]:
-    state = result.state
+    state, header = result.state, result.trajectory.header
+    model = str(header.context.get("model"))
     return {
+        "graph": header.graph,
+        "benchmark": header.task.benchmark,
+        "task": header.task.id,
+        "question": header.task.goal,
+        "model": model,
+        "language_model": not is_scripted(model),
         "ending": result.ending,
         "terminated": result.terminated,
         "message": result.message,

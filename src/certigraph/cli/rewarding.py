@@ -51,10 +51,12 @@ def measure_command(
 ) -> None:
     """Predict the rewards of recorded trajectories, and say how far they are from the true ones (EPIC distance)."""
     equipped("measurements", *TABLES)
+    from certigraph.cli.watched import announce_models
     from certigraph.evaluation.budgets import context_from
     from certigraph.evaluation.rewards.measuring import measure
     from certigraph.evaluation.rewards.predictors import predictors
 
+    announce_models(model, role)
     methods = predictors(predictor or (), encoder or ())
     context = context_from(model, role, str(data), budget, "rewardprediction", cache)
     raise typer.Exit(

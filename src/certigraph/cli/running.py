@@ -49,7 +49,7 @@ def run_command(
         must_take_answers(graph, load_benchmark(benchmark, data))
     said_source(benchmark, data)
     with watching(out, context.limits, silent=as_json) as listener:
-        result = run(compiled, benchmark, task, context=context, out=out, listener=listener)
+        result = run(compiled, benchmark, task, context=context, out=out, listener=listener, on_error="ignore")
     finish(result, as_json=as_json)
 
 
@@ -66,7 +66,7 @@ def resume_command(
 
     budget_now, limits = enlarged(folder, budget)
     with watching(folder.parent, limits, silent=as_json) as listener:
-        result = resume(folder, budget=budget_now, limits=limits, listener=listener)
+        result = resume(folder, budget=budget_now, limits=limits, listener=listener, on_error="ignore")
     finish(result, as_json=as_json)
 
 

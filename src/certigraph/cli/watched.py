@@ -1,12 +1,13 @@
 """What is shown while a run goes on, and what is said before it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from rich.console import Console
 
 from certigraph.adapters.benchmarks import data_folder, load_benchmark
+from certigraph.adapters.models.chat import describe_models, is_scripted
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.recorder import Listener
 from certigraph.state.endings import Interrupted
@@ -44,3 +45,11 @@ def said_source(benchmark: str, data: str | None) -> None:
     if data_folder(name, data) is None and not getattr(load_benchmark(benchmark, data), "simulated", False):
         told = f"{name}: generated world (no --data, and no {name}/ under CERTIGRAPH_DATA)"
         Console(stderr=True, highlight=False, soft_wrap=True).print(told, style="dim", markup=False)
+
+
+def announce_models(model: str, roles: Sequence[str] | None) -> None:
+    """Print in one line which models answer where a script is among them, before a long command begins."""
+    named = {role: name for role, _, name in (text.partition("=") for text in roles or ())}
+    if any(map(is_scripted, (model, *named.values()))):
+        console = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+        console.print(describe_models(model, named), style="dim", markup=False)
