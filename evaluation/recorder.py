@@ -15,7 +15,7 @@ from certigraph.adapters.models.redact import redact
 from certigraph.evaluation.naming import refuse_links
 from certigraph.state.endings import Fault
 from certigraph.state.lines import drop_torn_line
-from certigraph.state.reading import parse_line, read_lines
+from certigraph.state.reading import parse_line, read_lines, with_number
 from certigraph.state.records import Record
 from certigraph.state.trajectory import Event, Line, Trajectory, assembled
 
@@ -75,7 +75,7 @@ class Recorder:
         """Append one line."""
         text = line.model_dump_json()
         safe = redact(text)
-        self._file.write(safe + "\n")
+        self._file.write(with_number(safe, len(self._lines) + 1) + "\n")
         self._file.flush()
         self._lines.append(line if safe == text else parse_line(safe))
         if line.type == "footer" or (line.type == "event" and line.update and line.update.get("certificates")):

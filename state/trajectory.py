@@ -13,10 +13,11 @@ from certigraph.state.endings import INTERRUPTED, Fault
 from certigraph.state.folding import Change, folded_state
 from certigraph.state.records import Record, Scores, Task, Usage
 
-SCHEMA = 3
+SCHEMA = 4
 
-READABLE = (2, 3)
-"""Schemas that can be read. Since 3 there are events of graphs inside nodes, with `scope` and `subtask`."""
+READABLE = (2, 3, 4)
+"""Schemas that can be read. Since 3 there are events of graphs inside nodes, with `scope` and `subtask`; since 4 lines
+have numbers."""
 
 
 class Header(Record):

@@ -3,9 +3,8 @@
 import os
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from certigraph.state.reading import LONGEST_LINE
+from certigraph.state.endings import Fault
+from certigraph.state.reading import LONGEST_LINE, parse_line
 from certigraph.state.trajectory import Footer
 
 TAIL = 1 << 16
@@ -18,9 +17,10 @@ def last_footer(path: Path) -> Footer | None:
         size = file.seek(0, os.SEEK_END)
         line = _last_line(file.fileno(), size, TAIL)
     try:
-        return Footer.model_validate_json(line)
-    except ValidationError:
+        last = parse_line(line)
+    except (ValueError, Fault):
         return None
+    return last if isinstance(last, Footer) else None
 
 
 def _last_line(file: int, size: int, tail: int) -> bytes:

@@ -53,7 +53,7 @@ def write_report(trajectory: Trajectory, path: Path) -> Path:
     title = joined(f"{header.graph} · {header.task.benchmark} {header.task.id}")
     with legible(header.run_id):
         page = Template(PAGE).substitute(title=title, style=LOOKS, body=_body(trajectory))
-    path.write_text(page, encoding="utf-8")
+    path.write_text(page, encoding="utf-8", errors="replace")  # half a surrogate pair in a text from outside
     return path
 
 

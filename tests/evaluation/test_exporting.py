@@ -22,7 +22,7 @@ from certigraph.evaluation.run import run
 from certigraph.evaluation.settings import build_graph, parse_swap
 from certigraph.state.certified import certified_states
 from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.reading import read_trajectory
+from certigraph.state.reading import parse_line, read_trajectory, with_number
 from certigraph.state.records import RESTORE, Predicate, Usage
 from certigraph.state.trajectory import Event, Resumed
 
@@ -309,7 +309,9 @@ def test_superseded_work_is_paid_and_not_shown(tmp_path):
     whole = run("sdp", Script(), out=tmp_path)
     header, *rest = file_of(whole).read_text(encoding="utf-8").splitlines()
     ahead = [header, *rest[:6], Resumed(superstep=2).model_dump_json(), *rest[2:]]
-    again = rewritten(whole, lambda text: "\n".join(ahead) + "\n")
+    plain = [parse_line(text).model_dump_json() for text in ahead]
+    numbered = [with_number(text, number) for number, text in enumerate(plain, 1)]
+    again = rewritten(whole, lambda text: "\n".join(numbered) + "\n")
     assert len(again.trajectory.superseded) == 4
     assert len(document(again).steps) == len(document(whole).steps)
     assert document(again).final_metrics.extra["superseded"]["seconds"] > 0

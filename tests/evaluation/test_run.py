@@ -26,7 +26,7 @@ from certigraph.nodes.propose import propose
 from certigraph.nodes.replan import give_up
 from certigraph.nodes.validate import always_pass, capped
 from certigraph.state.endings import Fault
-from certigraph.state.reading import read_trajectory
+from certigraph.state.reading import parse_line, read_trajectory
 from certigraph.state.records import Certificate, Verdict
 from certigraph.state.serializing import serializer
 from certigraph.state.trajectory import Event
@@ -332,6 +332,38 @@ def test_a_torn_line_in_the_middle_is_refused(tmp_path: Path):
         Result(path.parent)
 
 
+@pytest.mark.parametrize(
+    ("kept", "found"),
+    [
+        ([0, 1, 2, 8, 9], r"trajectory\.jsonl:4: lines 4 to 8 are missing"),
+        ([0, 1, 2, 4], r"trajectory\.jsonl:4: line 4 is missing"),
+        ([1, 2, 3], r"trajectory\.jsonl:1: line 1 is missing"),
+        ([0, 1, 2, 2, 3], r"trajectory\.jsonl:4: line 3 follows line 3"),
+        ([0, 2, 1], r"trajectory\.jsonl:2: line 2 is missing"),
+    ],
+)
+def test_missing_and_repeated_lines_are_refused_by_every_reader(kept: list[int], found: str, tmp_path: Path):
+    path = trajectory_file(run("sdp", "blocksworld", "4-0", out=tmp_path))
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[i] for i in kept))
+    for read in (read_trajectory, Result, resume):
+        with pytest.raises(Fault, match=found):
+            read(path.parent)
+
+
+def test_a_trajectory_of_schema_3_is_read_and_can_be_resumed(whole: Result, tmp_path: Path):
+    stopped = interrupted(tmp_path)
+    path = trajectory_file(stopped)
+    old = [{key: value for key, value in json.loads(line).items() if key != "number"} for line in path.open()]
+    old[0]["schema_version"] = 3
+    path.write_text("".join(json.dumps(line) + "\n" for line in old))
+    assert read_trajectory(path).events == stopped.trajectory.events
+    result = resume(stopped.folder, budget=Budget())
+    assert (result.ending, earned(result)) == ("goal", earned(whole))
+    assert json.loads(path.read_text().splitlines()[-1])["number"] == len(path.read_text().splitlines())
+    assert read_trajectory(path) == result.trajectory
+
+
 @pytest.mark.parametrize("lost", [1, 2, 3])
 def test_lines_ahead_of_the_checkpoint_are_superseded_and_stay_paid(lost: int, whole: Result, tmp_path: Path):
     """The newest checkpoints never reached the disk, their lines did."""
@@ -428,7 +460,9 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path):
 def test_a_listener_sees_every_line_as_it_is_on_disk(tmp_path: Path):
     seen: list[Any] = []
     result = run("sdp", Script(verdicts=[0, 2]), out=tmp_path, listener=seen.append)  # type: ignore[arg-type]
-    assert [line.model_dump_json() for line in seen] == trajectory_file(result).read_text().splitlines()
+    written = trajectory_file(result).read_text().splitlines()
+    assert [parse_line(text) for text in written] == seen
+    assert [json.loads(text)["number"] for text in written] == [*range(1, len(seen) + 1)]
     assert [line.type for line in seen] == ["header", *["event"] * len(result.trajectory.events), "footer"]
 
 

@@ -8,10 +8,10 @@ from certigraph.evaluation.anatomy.reading import find_runs
 from certigraph.evaluation.comparing.endings import last_footer
 from certigraph.evaluation.finding import has_header, read_run_id
 from certigraph.state.endings import Fault
-from certigraph.state.reading import parse_line, read_trajectory
+from certigraph.state.reading import parse_line, read_trajectory, with_number
 
 HEADER = (
-    b'{"type": "header", "schema_version": 3, "run_id": "r", "created": "2026-01-01T00:00:00+00:00", "graph": "sdp",'
+    b'{"type": "header", "schema_version": 4, "run_id": "r", "created": "2026-01-01T00:00:00+00:00", "graph": "sdp",'
     b' "operators": {}, "task": {"benchmark": "blocksworld", "id": "4-0"}, "context": {"trial": 0}, "versions": {}}\n'
 )
 EVENT = (
@@ -21,6 +21,7 @@ EVENT = (
 RESUMED = b'{"type": "resumed", "superstep": 1}\n'
 FOOTER = b'{"type": "footer", "ending": "goal", "scores": {"value": 1.0}, "usage": {"node": "all"}}\n'
 RUN = HEADER + EVENT + RESUMED + FOOTER
+NUMBERED = b"".join(with_number(line.decode(), n).encode() + b"\n" for n, line in enumerate(RUN.splitlines(), 1))
 
 FILE = "trajectory.jsonl"
 
@@ -31,7 +32,7 @@ def _state(path: Path) -> object:
 
 TARGETS = (
     Target("trajectory.line", of_text(parse_line), (ValueError, Fault), (HEADER, EVENT, RESUMED, FOOTER)),
-    Target("trajectory.whole", of_file(read_trajectory, FILE), (Fault,), (RUN, HEADER + EVENT[:40])),
+    Target("trajectory.whole", of_file(read_trajectory, FILE), (Fault,), (RUN, NUMBERED, HEADER + EVENT[:40])),
     Target("trajectory.header", of_folder(lambda folder: find_runs([folder]), FILE), (Fault,), (RUN,)),
     Target("trajectory.begun", of_file(has_header, FILE), (), (RUN, HEADER[:40])),
     Target("trajectory.run_id", of_file(read_run_id, FILE), (), (RUN, HEADER[:40])),
