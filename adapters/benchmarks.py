@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.caching import expanded
 from certigraph.adapters.context import Context
-from certigraph.adapters.loops import off_loop
+from certigraph.adapters.loops import off_loop, off_loop_waiting
 from certigraph.adapters.protocols import Benchmark, Limits
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
@@ -87,11 +87,15 @@ def benchmark_of(task: Task, runtime: Runtime[Context]) -> Benchmark:
 async def in_world(call: Callable[P, T], task: Task, runtime: Runtime[Context], *args: P.args, **kwargs: P.kwargs) -> T:
     """Have a task's world do something: in a worker thread, or here where a benchmark says `instant = True`.
 
-    That is for worlds which answer in microseconds, less than the way to a thread and back.
+    That is for worlds which answer in microseconds, less than the way to a thread and back. Worlds that may have to
+    wait for others to end (`queues = True`) get threads of their own.
     """
-    given = context_of(runtime).environment
-    if given is None and getattr(benchmark_of(task, runtime), "instant", False):
-        return call(*args, **kwargs)
+    if context_of(runtime).environment is None:
+        benchmark = benchmark_of(task, runtime)
+        if getattr(benchmark, "instant", False):
+            return call(*args, **kwargs)
+        if getattr(benchmark, "queues", False):
+            return await off_loop_waiting(call, *args, **kwargs)
     return await off_loop(call, *args, **kwargs)
 
 

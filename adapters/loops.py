@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -37,10 +38,37 @@ def invoked() -> bool:
 
 async def off_loop(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Do blocking work without holding up the event loop: in a worker thread where others may be waiting on it."""
-    if asyncio.get_running_loop() is getattr(_OF_THREAD, "loop", None):
-        return call(*args, **kwargs)
-    return await asyncio.to_thread(call, *args, **kwargs)
+    return await _off_loop(None, call, *args, **kwargs)
 
+
+async def off_loop_waiting(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """The same for work that may wait for other work: its threads are its own, so that what it waits for finds one."""
+    return await _off_loop(_WAITING, call, *args, **kwargs)
+
+
+def raise_if_cancelled() -> None:
+    """Raise CancelledError in the worker thread of an `off_loop` that was cancelled: nobody awaits its result."""
+    cancelled = _CANCELLED.get()
+    if cancelled is not None and cancelled.is_set():
+        raise asyncio.CancelledError
+
+
+async def _off_loop(pool: ThreadPoolExecutor | None, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    loop = asyncio.get_running_loop()
+    if loop is getattr(_OF_THREAD, "loop", None):
+        return call(*args, **kwargs)
+    cancelled, context = threading.Event(), copy_context()
+    context.run(_CANCELLED.set, cancelled)
+    try:
+        return await loop.run_in_executor(pool, partial(context.run, call, *args, **kwargs))
+    except asyncio.CancelledError:
+        cancelled.set()
+        raise
+
+
+_CANCELLED: ContextVar[threading.Event | None] = ContextVar("certigraph_cancelled", default=None)
+
+_WAITING = ThreadPoolExecutor(64, thread_name_prefix="certigraph-waiting")
 
 _OF_THREAD = threading.local()
 

@@ -5,7 +5,6 @@ that can be resumed can be rehearsed in; the copies are kept with the live episo
 on the way to what is asked next.
 """
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -37,6 +36,9 @@ class _Copy:
     def __init__(self, episode: Episode) -> None:
         self.episode, self.latest = episode, episode.first
 
+    def close(self) -> None:
+        self.episode.close()
+
     def is_on_the_way(self, past: Sequence[Step], path: Sequence[str]) -> bool:
         log, length = self.episode.log, len(past)
         imagined = [step.action.text for step in log[length:]]
@@ -47,10 +49,6 @@ class _Copy:
         self.episode.replay(past[done:])
         for action in path[max(done - len(past), 0) :]:
             self.latest = self.episode.step(Action(text=action))
-
-
-_COPIES: weakref.WeakKeyDictionary[Episode, list[_Copy]] = weakref.WeakKeyDictionary()
-"""By the live episode, the latest used last; they are closed when it is forgotten."""
 
 
 async def rehearse(path: Sequence[str], task: Task, runtime: Runtime[Context]) -> Rehearsed:
@@ -70,50 +68,39 @@ def rehearsed_in(live: Episode, task: Task, path: Sequence[str], runtime: Runtim
     """The same in a copy of a live episode's world. Blocks."""
     if not live.owned:
         raise Fault("environment", f"a world that the caller handed in cannot be copied; {OTHERWISE}")
-    copy = _copy_for(live, path, benchmark_of(task, runtime), task)
-    try:
-        copy.go_on(live.log, path)
-    except Fault:
-        copies = _COPIES[live]
-        copies.remove(copy)
-        copy.episode.environment.close()
-        raise
+    with live.lock:
+        live.check_open()
+        copy = _copy_for(live, path, benchmark_of(task, runtime), task)
+        try:
+            copy.go_on(live.log, path)
+        except BaseException:
+            live.copies.remove(copy)
+            copy.close()
+            raise
     return Rehearsed(copy.latest, copy.episode.admissible)
 
 
 def _copy_for(live: Episode, path: Sequence[str], benchmark: Benchmark, task: Task) -> _Copy:
     """The copy that is nearest on the way; else a new one, in the world of the longest unused where they are many."""
-    copies = _kept(live)
+    copies = [copy for copy in live.copies if isinstance(copy, _Copy)]
     ready = [copy for copy in copies if copy.is_on_the_way(live.log, path)]
     if ready:
         copy = max(ready, key=lambda copy: len(copy.episode.log))
-        copies.remove(copy)
+        live.copies.remove(copy)
     else:
-        world = copies.pop(0).episode.environment if len(copies) >= MOST_COPIES else benchmark.open(task)
-        copy = _begun(world)
-    copies.append(copy)
+        if len(copies) >= MOST_COPIES:
+            live.copies.remove(copies[0])
+        copy = _begun(copies[0].episode.environment if len(copies) >= MOST_COPIES else benchmark.open(task))
+    live.copies.append(copy)
     return copy
 
 
 def _begun(world: Environment) -> _Copy:
     try:
         return _Copy(Episode(world))
-    except Fault:
+    except BaseException:
         world.close()  # nobody else knows of it, and a simulator would run on
         raise
-
-
-def _kept(live: Episode) -> list[_Copy]:
-    copies = _COPIES.get(live)
-    if copies is None:
-        copies = _COPIES[live] = []
-        weakref.finalize(live, _close, copies)
-    return copies
-
-
-def _close(copies: list[_Copy]) -> None:
-    for copy in copies:
-        copy.episode.environment.close()
 
 
 OTHERWISE = "have the model predict instead: imagine=predicted"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from langchain_core.runnables.graph import Edge, Graph
 
+from certigraph.adapters.processes import child_environment
 from certigraph.state.endings import Fault
 
 STYLE = (
@@ -25,8 +26,9 @@ def draw_png(drawing: Graph, path: Path) -> Path:
     if program is None:
         raise Fault("data", "a PNG needs Graphviz: pip install 'certigraph[draw]', or install your system's graphviz")
     drawn = subprocess.run(
-        [program, "-Tpng", "-o", str(path)], input=dot_source(drawing), text=True, capture_output=True, check=False
-    )
+        [program, "-Tpng", "-o", str(path)],
+        input=dot_source(drawing), text=True, capture_output=True, check=False, env=child_environment(),
+    )  # fmt: skip
     if drawn.returncode:
         raise Fault("data", f"{program} could not draw {path}: {drawn.stderr[:200]}")
     return path

@@ -1,8 +1,7 @@
 """The live worlds of a run: brought to where its log left them, scored, and closed."""
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -10,7 +9,7 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.benchmarks import in_world
 from certigraph.adapters.context import Context
 from certigraph.adapters.episode import Episode
-from certigraph.adapters.episodes import EPISODES, answering_for, close_episode, live_episode
+from certigraph.adapters.episodes import live_episode, new_scope
 from certigraph.state.records import Scores
 
 
@@ -32,14 +31,16 @@ async def live_scores(state: Any, context: Context) -> Scores | None:
 
 @asynccontextmanager
 async def own_worlds() -> AsyncIterator[None]:
-    """Leave the worlds open that are opened inside the block, and close them at its end, however it ends."""
-    keys: set[str] = set()
+    """Leave the worlds open that are opened inside the block, also after their graph ended, and close them at its end.
+
+    The first graph that runs inside is meant: the episodes of graphs in its nodes close with those graphs.
+    """
+    scope = new_scope(shared=True)
     try:
-        with answering_for(keys):
+        with scope.active():
             yield
     finally:
-        if open_still := keys & EPISODES.keys():
-            await asyncio.to_thread(_close, open_still)  # a simulator takes its time
+        await scope.aend()
 
 
 def _live(state: Any, context: Context) -> Episode:
@@ -48,9 +49,3 @@ def _live(state: Any, context: Context) -> Episode:
 
 def _scored(state: Any, context: Context) -> Scores:
     return _live(state, context).score()
-
-
-def _close(keys: Iterable[str]) -> None:
-    for key in keys:
-        with suppress(Exception):  # what is worth keeping is written; a world that cannot be closed takes nothing away
-            close_episode(key)

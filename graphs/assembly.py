@@ -1,7 +1,7 @@
 """Putting operators into slots: the swap by keyword that every graph offers."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from itertools import pairwise
 from typing import Any, Self, cast
@@ -12,13 +12,67 @@ from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defin
 from pydantic import JsonValue
 
 from certigraph.adapters.context import Context
+from certigraph.adapters.episodes import graph_scope
 from certigraph.adapters.protocols import Operator
 from certigraph.nodes.slots import Slot, as_node
 from certigraph.nodes.specs import Spec, spec_of
 
 
+class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
+    """A compiled graph that closes the episodes it opened when a run of it ends.
+
+    Every way to run a graph (invoke, batch, events, the development server, a node of another graph) goes through
+    `stream` or `astream`. A run ends when it is finished, interrupted, failed, cancelled, or when its stream is
+    abandoned; a thread that is continued has its world rebuilt from the log.
+    """
+
+    def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: D102 - as LangGraph's
+        chunks: Any = super().stream(input, config, **kwargs)
+        scope = graph_scope()
+        if scope is None:
+            yield from chunks
+            return
+        try:
+            while True:
+                with scope.active():  # not across the yield, where the caller's own code runs
+                    try:
+                        chunk = next(chunks)
+                    except StopIteration:
+                        return
+                yield chunk
+        finally:
+            chunks.close()
+            scope.end()
+
+    async def astream(self, input: Any, config: Any = None, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: D102
+        chunks: Any = super().astream(input, config, **kwargs)
+        scope = graph_scope()
+        if scope is None:
+            async for chunk in chunks:
+                yield chunk
+            return
+        try:
+            while True:
+                with scope.active():
+                    try:
+                        chunk = await anext(chunks)
+                    except StopAsyncIteration:
+                        return
+                yield chunk
+        finally:
+            await chunks.aclose()
+            await scope.aend()
+
+
 class Assembly(StateGraph[Any, Context, Any, Any]):
-    """A graph builder whose routers answer where they are asked: LangGraph would send each to a thread of its own."""
+    """A graph builder whose routers answer where they are asked: LangGraph would send each to a thread of its own.
+
+    What it compiles closes its episodes (`EpisodicGraph`).
+    """
+
+    def compile(self, *args: Any, **kwargs: Any) -> EpisodicGraph:
+        """As LangGraph's."""
+        return EpisodicGraph(**vars(super().compile(*args, **kwargs)))
 
     def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:
         """As LangGraph's; a `path` that is a plain function is called in place."""

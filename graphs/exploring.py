@@ -9,8 +9,6 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import context_of
 from certigraph.adapters.context import Context
-from certigraph.adapters.episodes import close_episode
-from certigraph.adapters.loops import off_loop
 from certigraph.adapters.models.billing import Bill, billed_to
 from certigraph.adapters.models.meter import current_meter
 from certigraph.adapters.protocols import Operator
@@ -72,7 +70,7 @@ def explore(*, harness: str = "pbai", memory: Operator | str = "structured", gat
 
 
 async def _searched(graph: Any, state: ExploreView, context: Context) -> tuple[Any, str]:
-    """The latest state of a search, and the limit that cut it off; its world is closed whatever happens."""
+    """The latest state of a search, and the limit that cut it off, whose world is closed with it."""
     latest: Any = {}
     try:
         with billed_to(_pay):
@@ -80,9 +78,6 @@ async def _searched(graph: Any, state: ExploreView, context: Context) -> tuple[A
                 latest = values
     except LimitReached as reached:
         return latest, reached.ending
-    finally:
-        if "episode" in latest:
-            await off_loop(close_episode, latest["episode"])
     return latest, ""
 
 

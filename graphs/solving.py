@@ -13,8 +13,7 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import context_of, limits_of
 from certigraph.adapters.context import Context
-from certigraph.adapters.episodes import close_episode
-from certigraph.adapters.loops import invoked, off_loop
+from certigraph.adapters.loops import invoked
 from certigraph.adapters.prompting import listed, quoted
 from certigraph.adapters.protocols import Operator
 from certigraph.graphs.assembly import operators_of, swapped
@@ -92,9 +91,6 @@ async def _latest(graph: Graph, task: Task, state: SolveView, context: Context) 
         if "spent" not in latest or (reached.kind != "steps" and state["share"] == 1):
             raise
         return latest, reached
-    finally:
-        if state["entry"].apart:
-            await off_loop(close_episode, state["entry"].episode)
     return latest, None
 
 

@@ -23,7 +23,9 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
 
     A run that is a part of another goes on in the world of that (`Entry`).
     """
-    task = _whole(Task.model_validate(state["task"]), runtime)
+    task = Task.model_validate(state["task"])
+    if not task.goal:
+        task = await in_world(_whole, task, runtime, task, runtime)
     if entry := context_of(runtime).entry:
         return {"task": task, "episode": entry.episode, **await in_world(_entered, task, runtime, entry, task, runtime)}
     thread = runtime.execution_info.thread_id if runtime.execution_info else None
@@ -58,7 +60,7 @@ async def conclude(state: TrialState, runtime: Runtime[Context]) -> dict[str, An
 
 
 def _whole(task: Task, runtime: Runtime[Context]) -> Task:
-    return task if task.goal else benchmark_of(task, runtime).task(task.id)
+    return benchmark_of(task, runtime).task(task.id)
 
 
 def _opened(key: str, last: str | None, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:

@@ -31,6 +31,8 @@ class ScienceWorldBenchmark:
             "tdp": as "", in TDP's protocol: its hundred test instances unless a split is named, at most 60 steps.
     """
 
+    queues = True
+    """At most so many simulators run at once: a world may wait for one."""
     configurations = ("drafted", "paper", TDP)
     simulated = True
     """The world comes with its package, not with a data folder."""

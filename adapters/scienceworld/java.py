@@ -4,12 +4,11 @@ Its interface is called directly: the package's own `ScienceWorldEnv` lists all 
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from typing_extensions import override
 
-from certigraph.adapters.scienceworld.jvm import launch
+from certigraph.adapters.scienceworld.jvm import end_process, launch
 from certigraph.adapters.scienceworld.simulator import Simulator
 from certigraph.state.endings import Fault
 
@@ -23,8 +22,12 @@ class JavaSimulator(Simulator):
 
     def __init__(self) -> None:
         self.process, self._gateway = launch()
-        self._server = self._gateway.jvm.scienceworld.runtime.pythonapi.PythonInterface()
         self._broken = False
+        try:
+            self._server = self._gateway.jvm.scienceworld.runtime.pythonapi.PythonInterface()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     @override
@@ -79,10 +82,7 @@ class JavaSimulator(Simulator):
     def close(self) -> None:
         self._broken = True
         self._gateway.close(keep_callback_server=True)
-        self.process.kill()
-        self.process.wait()
-        with suppress(OSError):
-            self.process.stdin.close()
+        end_process(self.process)
 
     def _texts(self, method: Callable[[], Any]) -> list[str]:
         """A Java list, joined there: py4j would fetch it one item at a time."""

@@ -1,14 +1,23 @@
 """Starts the JVM in which ScienceWorld's simulator runs, deterministic and small, and opens py4j's way into it.
 
 It is not left to the package's `ScienceWorldEnv`, which takes no JVM options and lets py4j repeat a step whose answer
-got lost.
+got lost; nor to py4j's `launch_gateway`, which hands on every environment variable and leaves a JVM behind whose start
+is interrupted.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from certigraph.adapters.loops import raise_if_cancelled
+from certigraph.adapters.processes import child_environment
 from certigraph.state.endings import Fault
 
 if TYPE_CHECKING:
@@ -17,26 +26,29 @@ if TYPE_CHECKING:
 JVM_FLAGS = ("-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2", "-Xmx512m", "-XX:+UseSerialGC")
 """hashCode=2 makes the simulator deterministic: its sets iterate in the order of identity hashes."""
 
+SERVER = ("py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0")
+"""py4j's server, on a free port of 127.0.0.1; it prints the port and a token, and ends when its input is closed."""
 
-def launch() -> tuple[Any, "JavaGateway"]:
+STARTS_WITHIN = 120.0
+"""Seconds after which a JVM that has not named its port is given up; about one is usual, twenty on a loaded machine."""
+
+
+def launch() -> tuple["subprocess.Popen[bytes]", "JavaGateway"]:
     """The JVM's process and the way into it. Its output goes nowhere, and Ctrl-C in the terminal does not reach it.
 
     Raises:
         Fault: ("environment") the package or Java is missing; says how to install it.
+        CancelledError: the caller was cancelled during the start; the process is ended.
     """
     try:
-        from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+        from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path
         from scienceworld.constants import JAR_PATH
     except ImportError as error:
         fix = "pip install 'certigraph[scienceworld]'"
         raise Fault("environment", f"ScienceWorld needs the package {error.name}: {fix}") from error
     try:
-        port, token, process = launch_gateway(
-            classpath=JAR_PATH, javaopts=list(JVM_FLAGS), java_path=None,
-            die_on_exit=True, create_new_process_group=True, enable_auth=True, return_proc=True,
-            cwd=tempfile.gettempdir(),  # the simulator leaves a table of its object types where it starts
-        )  # fmt: skip
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        process, port, token = _started([*JVM_FLAGS, "-classpath", os.pathsep.join((find_jar_path(), JAR_PATH))])
+    except (OSError, ValueError) as error:
         raise Fault(
             "environment",
             f"ScienceWorld needs Java 17 or newer, `java` on the PATH or under JAVA_HOME ({error}): "
@@ -49,10 +61,61 @@ def launch() -> tuple[Any, "JavaGateway"]:
     return process, gateway
 
 
+def end_process(process: "subprocess.Popen[bytes]") -> None:
+    """Kill a process, wait until it is gone, and close its pipes."""
+    process.kill()
+    process.wait()
+    for pipe in filter(None, (process.stdin, process.stdout)):
+        with suppress(OSError):  # what was not written yet cannot be written now
+            pipe.close()
+
+
 _INSTALL = {
     "linux": "apt install openjdk-17-jre-headless (Debian, Ubuntu), or your system's package of Java 17",
     "darwin": "brew install openjdk@17",
 }
+
+
+def _started(options: Sequence[str]) -> tuple["subprocess.Popen[bytes]", int, str]:
+    """A JVM that answers, the port that it listens on and the token that it wants."""
+    process = subprocess.Popen(
+        [_java(), *options, *SERVER],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        env=child_environment(),
+        cwd=tempfile.gettempdir(),  # the simulator leaves a table of its object types where it starts
+        process_group=0,
+    )  # fmt: skip
+    lines: list[bytes] = []
+    ready = threading.Event()
+    try:
+        threading.Thread(target=_read, args=(process.stdout, lines, ready), daemon=True).start()
+        began = time.monotonic()
+        while not ready.wait(0.05):
+            raise_if_cancelled()
+            if time.monotonic() - began > STARTS_WITHIN:
+                raise ValueError(f"it did not start within {STARTS_WITHIN:g} s")
+        if not all(lines):
+            raise ValueError(f"it ended with exit status {process.wait()}")
+        return process, int(lines[0]), lines[1].decode().strip()
+    except BaseException:
+        end_process(process)
+        raise
+
+
+def _read(output: Any, lines: list[bytes], ready: threading.Event) -> None:
+    """Read the lines with port and token, then discard what follows, so that the JVM never waits for a reader."""
+    try:
+        lines += [output.readline(), output.readline()]
+        ready.set()
+        while output.read(65_536):
+            pass
+    except (OSError, ValueError):  # closed with its process
+        ready.set()
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home, "bin", "java")) if home else "java"
 
 
 def _once(parameters: Any) -> Any:

@@ -16,7 +16,7 @@ _COSTS = {"wait": 11, "wait1": 2, **dict.fromkeys(_FREE, 0)}
 
 def twin(recording: Recording, setting: Setting | None = None) -> ScienceWorld:
     """A world that replays a recording, for tests; limited as the recording is, unless a setting says otherwise."""
-    return ScienceWorld(setting or recording.setting, Pool(lambda: RecordedSimulator(recording), most=0))
+    return ScienceWorld(setting or recording.setting, Pool(lambda: RecordedSimulator(recording), most=0, idle=None))
 
 
 class RecordedSimulator(Simulator):

@@ -3,13 +3,14 @@
 import asyncio
 from typing import Any
 
-import pytest
 from langgraph.types import Overwrite
 from task_graphs import Jobs, Pondering
 
 from certigraph.adapters import episodes
 from certigraph.adapters.context import Context
 from certigraph.graphs import tdp
+from certigraph.graphs.solving import solve
+from certigraph.nodes.decide import execute
 from certigraph.state.records import Observation
 from certigraph.state.run import Evidence
 
@@ -19,14 +20,18 @@ def solved(benchmark: Jobs, **operators: Any) -> dict[str, Any]:
     return asyncio.run(tdp.build(**operators).ainvoke(given, context=Context(benchmark=benchmark, chat=Pondering())))
 
 
-def test_a_copy_that_was_closed_to_make_room_is_made_again_as_it_was(monkeypatch: pytest.MonkeyPatch):
-    roomy, narrow = Jobs(), Jobs()
-    expected = solved(roomy)
-    monkeypatch.setattr(episodes, "MOST_EPISODES", 1)
-    state = solved(narrow)
+def test_a_copy_that_was_closed_is_made_again_as_it_was():
+    async def close_copies_and_execute(state: Any, runtime: Any) -> dict[str, Any]:
+        for key in [key for key in episodes.EPISODES if "/" in key]:
+            episodes.close_episode(key)
+        return await execute(state, runtime)
+
+    undisturbed, disturbed = Jobs(), Jobs()
+    expected = solved(undisturbed)
+    state = solved(disturbed, solve=solve(execute=close_copies_and_execute))
     assert state["outcomes"] == expected["outcomes"]
     assert state["history"] == expected["history"]
-    assert len(narrow.worlds) > len(roomy.worlds), "some were closed while their sub-tasks were at work"
+    assert len(disturbed.worlds) > len(undisturbed.worlds), "some were closed while their sub-tasks were at work"
 
 
 def test_an_episode_that_nobody_opened_yet_is_gone_on_with_by_one_node_at_a_time():
