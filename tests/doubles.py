@@ -30,6 +30,7 @@ class Script:
         fails: what to raise in `open`, `reset`, `step`, `view`, `score` or `close` of the world.
         echo: what the world answers besides the number of the step.
         pause: seconds that a world step takes.
+        score: what the scorer gives, 0 to 1.
     """
 
     name = "script"
@@ -45,10 +46,12 @@ class Script:
         echo: str = "",
         pause: float = 0.0,
         limits: Limits | None = None,
+        score: float = 1.0,
     ) -> None:
         self.plan, self.verdicts, self.replans, self.done_at = plan, verdicts, replans, done_at
         self.fails, self.echo, self.pause = fails or {}, echo, pause
         self.limits = limits or Limits(attempts=3, replans=2, steps=60)
+        self.score = score
         self.worlds: list[World] = []
 
     def tasks(self, split: str = "") -> list[Task]:
@@ -126,7 +129,7 @@ class World:
 
     def score(self) -> Scores:
         self.script.fail("score")
-        return Scores(value=1.0)
+        return Scores(value=self.script.score)
 
     def close(self) -> None:
         self.closed = True

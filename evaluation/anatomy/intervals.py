@@ -5,9 +5,9 @@ from math import isnan, nan
 from typing import Any, NamedTuple
 
 import pandas as pd
-from statsmodels.stats.proportion import proportion_confint
 
-from certigraph.evaluation.statistics.estimates import Estimate, mean_of
+from certigraph.evaluation import statistics
+from certigraph.evaluation.statistics import mean_of
 
 COLUMNS = ["n", "tasks", "value", "low", "high"]
 
@@ -31,13 +31,7 @@ def share_of(rows: pd.DataFrame, hits: "pd.Series[bool]") -> Told:
     Where rows share tasks that is the number that would have the clustered standard error (the design effect), at
     least the number of tasks.
     """
-    if rows.empty:
-        return NOTHING
-    found, tasks = hits.astype(float).tolist(), _tasks(rows)
-    told = mean_of(found, tasks)
-    worth = _worth(told)
-    low, high = proportion_confint(told.mean * worth, worth, method="wilson")
-    return Told(told.n, told.clusters, told.mean, float(low), float(high))
+    return Told(*statistics.share_of(hits.astype(bool).tolist(), _tasks(rows)))
 
 
 def average_of(rows: pd.DataFrame, values: "pd.Series[Any]", top: float | None = None) -> Told:
@@ -76,14 +70,6 @@ def shares(rows: pd.DataFrame, column: str) -> pd.DataFrame:
         for value in values
     ]
     return pd.DataFrame(told, columns=["method", column, *COLUMNS])
-
-
-def _worth(told: Estimate) -> float:
-    """As how many independent rows a share counts: all of them where no two share a task."""
-    spread = told.mean * (1 - told.mean)
-    if told.n == told.clusters or not spread or told.clusters < 2:
-        return told.clusters
-    return min(max(spread / told.stderr**2, told.clusters), told.n) if told.stderr else told.n
 
 
 def _tasks(rows: pd.DataFrame) -> list[str]:

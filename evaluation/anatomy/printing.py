@@ -20,7 +20,7 @@ MAIN: dict[str, tuple[str, dict[str, str]]] = {
     "retried": ("retried", {}),
     "certified by failed runs": ("certified_part", {}),
     "goal certified = solved": ("calibration", {"measure": "agreement"}),
-    "solved if certified": ("calibration", {"measure": "solved if certified"}),
+    "goal precision": ("calibration", {"measure": "solved if certified"}),
     "solved if not": ("calibration", {"measure": "solved if not certified"}),
     "tokens per predicate": ("certified_costs", {"measure": "tokens"}),
 }

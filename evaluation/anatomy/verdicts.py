@@ -9,7 +9,7 @@ from certigraph.state.endings import GOAL, INTERRUPTED
 
 MEANING = {
     "agreement": "certified and solved, or neither",
-    "solved if certified": "precision of a certified goal",
+    "solved if certified": "goal precision: of runs ending goal those that are solved",
     "solved if not certified": "precision of endings without a certified goal, forced answers included",
     "false accepts": "certified, not solved, of all runs",
     "false rejects": "solved, not certified, of all runs",

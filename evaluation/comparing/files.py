@@ -35,11 +35,12 @@ def write_csv(path: Path, lines: list[dict[str, Any]]) -> None:
 
 
 def line_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record as one flat line: cached shares by role, endings by name."""
+    """A record as one flat line: cached shares by role, endings by name, figures of runs that ended `goal`."""
     flat = {key: value for key, value in record.items() if not isinstance(value, dict)}
+    goals = {f"goal_precision_{key}": value for key, value in record.get("goals", {}).items()}
     shares = {f"cached_share_{r}": round(Prompted.model_validate(p).share, 4) for r, p in record["roles"].items()}
     endings = {f"ended_{ending}": count for ending, count in record.get("endings", {}).items()}
-    return {**flat, **shares, **endings}
+    return {**flat, **goals, **shares, **endings}
 
 
 def _beside(found: Mapping[str, Any] | None) -> dict[str, Any]:

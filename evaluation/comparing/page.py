@@ -19,6 +19,7 @@ from certigraph.evaluation.comparing.table import (
     method_table,
     told,
 )
+from certigraph.evaluation.precision import is_denied
 from certigraph.evaluation.report.html import Markup, counted, joined, table, tag
 from certigraph.evaluation.report.page import PAGE, STYLE
 from certigraph.evaluation.report.parts import clock
@@ -42,7 +43,7 @@ MOST_NAMED = 6
 NOTE = (
     "Scores are 0 to 100. Differences are paired over tasks, trials of a task averaged first: the interval is a "
     "bootstrap's, p a paired t-test's, and `detectable` the least difference that so many tasks would show four times "
-    "in five."
+    "in five. Goal precision is the share of the runs ending `goal` that the scorer confirms, with its 95 % interval."
 )
 NEEDS_NOTE = (
     "What a run needs, and how that differs from the first method on the same tasks: paired, in its own unit and in "
@@ -142,7 +143,8 @@ def _runs(plan: Plan, rows: Sequence[Row]) -> Markup:
 def _outcome(row: Row | None) -> str:
     if row is None:
         return "not finished"
-    halves = f"{row.score:.4g} · {row.ending} ·", f"{counted(row.calls, 'call')} · {clock(row.seconds)}"
+    ending = f"{row.ending}, denied by the scorer" if is_denied(row.ending, row.verdict) else row.ending
+    halves = f"{row.score:.4g} · {ending} ·", f"{counted(row.calls, 'call')} · {clock(row.seconds)}"
     return " ".join(half.replace(" ", "\N{NO-BREAK SPACE}") for half in halves)  # on two lines in a narrow column
 
 

@@ -46,7 +46,14 @@ class Row(Cost):
     ending: str
     score: float
     solved: bool
+    scored: bool = True
+    """Whether the world gave a score at all."""
     run: str
+
+    @property
+    def verdict(self) -> bool | None:
+        """Whether the scorer says that the task is solved; None without a score."""
+        return self.solved if self.scored else None
 
 
 def cost_of(rows: Sequence[Row]) -> Cost:
@@ -82,6 +89,7 @@ def row_of(method: str, task: str, trajectory: Trajectory, trial: int = 0) -> Ro
         ending=trajectory.ending,
         score=100 * value,
         solved=value >= 1,
+        scored=bool(footer and footer.scores),
         calls=usage.calls,
         prompt_tokens=usage.input_tokens,
         cached_tokens=usage.cached_tokens,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from certigraph.evaluation.comparing.costs import Need, needs_of
 from certigraph.evaluation.comparing.plan import Outline
 from certigraph.evaluation.comparing.rows import Cost, Row, by_task, cost_of
+from certigraph.evaluation.precision import GoalPrecision, Outcome, goal_precision
 from certigraph.evaluation.statistics import LEAST, holm, mean_of, paired, pass_hat_k, told_apart
 from certigraph.state.records import Record
 
@@ -29,6 +30,8 @@ class Summary(Cost):
     high: float | None
     successes: int
     pass_all: float | None = None
+    goals: GoalPrecision = GoalPrecision()
+    """How many of the runs that ended `goal` the scorer confirms."""
     endings: dict[str, int]
 
 
@@ -136,6 +139,7 @@ def _summary(method: str, rows: Sequence[Row], trials: int) -> Summary:
         high=told.high,
         successes=sum(row.solved for row in rows),
         pass_all=100 * pass_hat_k(solved, trials).mean if trials > 1 and rows else None,
+        goals=goal_precision(Outcome(row.task, row.ending, row.verdict) for row in rows),
         endings=dict(Counter(row.ending for row in rows)),
         **cost_of(rows).model_dump(),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.evaluation.inspecting.intervals import intervals_of, repeated_successes
 from certigraph.evaluation.inspecting.rows import ROW, Row
+from certigraph.evaluation.precision import GoalPrecision, goal_precision, outcome_of
 from certigraph.evaluation.resampling import Interval
 from certigraph.evaluation.scaling.shared import is_url
 from certigraph.evaluation.statistics import Estimate
@@ -59,6 +60,11 @@ class Evaluation(Record):
     def endings(self) -> dict[str, int]:
         """How many runs ended how."""
         return dict(Counter(row.ending for row in self.rows))
+
+    @property
+    def goals(self) -> GoalPrecision:
+        """How many of the runs that ended `goal` the scorer confirms."""
+        return goal_precision(outcome_of(row.id, row.footer) for row in self.rows)
 
     @property
     def failed(self) -> tuple[Row, ...]:

@@ -10,6 +10,8 @@ from rich.table import Table
 
 from certigraph.adapters.models.chat import describe_model, is_scripted
 from certigraph.evaluation.inspecting.evaluation import Evaluation
+from certigraph.evaluation.precision import NONE, GoalPrecision
+from certigraph.evaluation.report.html import counted
 
 REASONS = 3
 """Different messages of failed runs that are shown; `certigraph report RUN` tells of every one."""
@@ -33,6 +35,7 @@ def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
         table.add_column("95 % interval")
     for name in names:
         table.add_row(name, *(cell for evaluation in done for cell in _cells(evaluation, name)))
+    table.add_row("goal precision", *(cell for evaluation in done for cell in _precision(evaluation.goals)))
     table.add_row("n", *(cell for evaluation in done for cell in (str(evaluation.n), _counted(evaluation))))
     Console().print(table)
     for evaluation in done:
@@ -49,6 +52,12 @@ def _cells(evaluation: Evaluation, name: str) -> tuple[str, str]:
         return "", ""
     value, interval = evaluation.figures[name], evaluation.intervals.get(name)
     return f"{value:.1%}", f"{interval[0]:.1%} to {interval[1]:.1%}" if interval else "too few tasks or no spread"
+
+
+def _precision(goals: GoalPrecision) -> tuple[str, str]:
+    if goals.value is None:
+        return NONE, ""
+    return f"{goals.value:.1%}", f"{goals.low:.1%} to {goals.high:.1%} of {counted(goals.n, 'run')} ending goal"
 
 
 def _told_elsewhere(name: str) -> bool:
@@ -76,6 +85,16 @@ def _as_json(done: Sequence[Evaluation]) -> dict[str, object]:
         "model": first.model,
         "language_model": not is_scripted(first.model),
     }
-    told = {**first.figures, **counts, "endings": first.endings, "intervals": first.intervals, "log": first.log}
-    beside = {other.benchmark: {**other.figures, "log": other.log} for other in others}
+    told = {
+        **first.figures,
+        **counts,
+        "goal_precision": first.goals.model_dump(),
+        "endings": first.endings,
+        "intervals": first.intervals,
+        "log": first.log,
+    }
+    beside = {
+        other.benchmark: {**other.figures, "goal_precision": other.goals.model_dump(), "log": other.log}
+        for other in others
+    }
     return {**about, **told, **({"beside": beside} if beside else {})}

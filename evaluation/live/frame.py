@@ -13,10 +13,10 @@ from certigraph.evaluation.live.rewards import reward_part
 from certigraph.evaluation.live.tasks import tasks_part
 from certigraph.evaluation.live.text import clean
 from certigraph.evaluation.live.turns import episode_part
+from certigraph.evaluation.precision import is_denied, is_solved
 from certigraph.evaluation.report.graded import verdict_on
 from certigraph.evaluation.report.parts import compact
 from certigraph.state.endings import GOAL
-from certigraph.state.records import Scores
 
 AROUND = 10
 """Lines of a frame that are neither plan nor turns."""
@@ -62,15 +62,10 @@ def _ending(run: Watched) -> Text | None:
     if run.footer is None:
         return None
     scores = verdict_on(run.header, run.footer)
-    ending = Text(run.footer.ending, style=_style(run.footer.ending, scores))
+    denied = is_denied(run.footer.ending, is_solved(scores))
+    style = "bold yellow" if denied else "bold green" if run.footer.ending == GOAL else "bold red"
+    ending = Text(f"{run.footer.ending}{', denied by the scorer' if denied else ''}", style=style)
     return ending.append(f" · score {scores.value:.3g}" if scores else "", style="default")
-
-
-def _style(ending: str, scores: Scores | None) -> str:
-    """What an agent calls its goal, and scores nothing, is no success."""
-    if ending != GOAL:
-        return "bold red"
-    return "bold yellow" if scores and not scores.value else "bold green"
 
 
 def _figures(run: Watched, steps: int | None, seconds: float) -> Text:

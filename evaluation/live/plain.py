@@ -7,6 +7,7 @@ from certigraph.adapters.models.chat import describe_models
 from certigraph.evaluation.live.fold import Watched
 from certigraph.evaluation.live.plain_tasks import task_lines
 from certigraph.evaluation.live.rewards import reward_lines
+from certigraph.evaluation.precision import is_denied, is_solved
 from certigraph.evaluation.report.episode import Episode, Refused, Taken
 from certigraph.evaluation.report.graded import verdict_on
 from certigraph.evaluation.report.html import clipped, counted
@@ -103,7 +104,8 @@ def _ending(run: Watched, footer: Footer) -> str:
     scores = verdict_on(run.header, footer)
     score = f", score {scores.value:.3g}" if scores else ""
     cost = f"{counted(run.steps, 'step')}, {run.spent['calls']:.0f} calls, {run.tokens:,} tokens"
-    return f"ended {footer.ending}{score}, {_reached(run)}, {cost}"
+    denied = " (denied by the scorer)" if is_denied(footer.ending, is_solved(scores)) else ""
+    return f"ended {footer.ending}{denied}{score}, {_reached(run)}, {cost}"
 
 
 def _reached(run: Watched) -> str:

@@ -5,9 +5,10 @@ from pathlib import Path
 from string import Template
 
 from certigraph.evaluation.naming import refuse_links
+from certigraph.evaluation.precision import is_denied, is_solved
 from certigraph.evaluation.report.episode_style import EPISODE_STYLE
 from certigraph.evaluation.report.finding_style import FINDING_STYLE
-from certigraph.evaluation.report.graded import is_own
+from certigraph.evaluation.report.graded import is_own, verdict_on
 from certigraph.evaluation.report.html import Markup, joined, shortened, tag
 from certigraph.evaluation.report.page import PAGE, STYLE
 from certigraph.evaluation.report.parts import answer_block, figures, node_table, score_chips
@@ -71,7 +72,9 @@ def _body(trajectory: Trajectory) -> Markup:
     answer = [section(named, answer_block(shown))] if shown is not None else []
     columns = tag("div", told.column, tag("aside", *side), class_="columns")
     endings = ANSWERED if answered else FORCED if told.forced else ENDINGS
-    head = _head(trajectory.header, footer, {GOAL: told.goal, **endings})
+    denied = is_denied(trajectory.ending, is_solved(verdict_on(trajectory.header, footer)))
+    goal = ("bad", f"{told.goal[1]}, denied by the scorer") if denied else told.goal
+    head = _head(trajectory.header, footer, {GOAL: goal, **endings})
     return joined(head, figures(trajectory, *told.figures), *answer, *told.wide, columns)
 
 

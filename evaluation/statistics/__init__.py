@@ -1,7 +1,15 @@
 """What scores of methods over tasks and trials are worth: pure functions on scipy and statsmodels."""
 
 from certigraph.evaluation.statistics.changes import Changed, changed
-from certigraph.evaluation.statistics.estimates import CONFIDENCE, Estimate, mean_of, standard_error, wilson
+from certigraph.evaluation.statistics.estimates import (
+    CONFIDENCE,
+    Estimate,
+    Share,
+    mean_of,
+    share_of,
+    standard_error,
+    wilson,
+)
 from certigraph.evaluation.statistics.family import holm
 from certigraph.evaluation.statistics.pairs import (
     LEAST,
@@ -27,6 +35,7 @@ __all__ = [
     "Changed",
     "Estimate",
     "Paired",
+    "Share",
     "changed",
     "detectable",
     "holm",
@@ -36,6 +45,7 @@ __all__ = [
     "paired",
     "paired_p",
     "pass_hat_k",
+    "share_of",
     "standard_error",
     "told_apart",
     "wilson",

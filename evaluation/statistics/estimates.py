@@ -60,6 +60,38 @@ def mean_of(scores: Sequence[float], clusters: Sequence[str] | None = None, *, t
     return Estimate(len(scores), count, middle, stderr, low, high)
 
 
+class Share(NamedTuple):
+    """The share of `n` outcomes in `clusters` clusters that are hits, 0 to 1, and its 95 % interval.
+
+    NaN where there is no outcome.
+    """
+
+    n: int
+    clusters: int
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+
+
+def share_of(hits: Sequence[bool], clusters: Sequence[str]) -> Share:
+    """The share of hits, with Wilson's interval for as many independent outcomes as these are worth.
+
+    Where outcomes share a cluster (a task) that is the number that would have the clustered standard error (the design
+    effect), at least the number of clusters.
+
+    Raises:
+        ValueError: hits and clusters differ in number.
+    """
+    from statsmodels.stats.proportion import proportion_confint
+
+    if not hits:
+        return Share(0, 0)
+    found = mean_of([float(hit) for hit in hits], clusters)
+    effective = _effective_n(found)
+    low, high = proportion_confint(found.mean * effective, effective, alpha=1 - CONFIDENCE, method="wilson")
+    return Share(found.n, found.clusters, found.mean, float(low), float(high))
+
+
 def wilson(successes: int, n: int) -> tuple[float, float]:
     """Wilson's 95 % score interval (1927) of a probability; all of 0 to 1 after no trial.
 
@@ -75,6 +107,14 @@ def wilson(successes: int, n: int) -> tuple[float, float]:
     low, high = proportion_confint(successes, n, alpha=1 - CONFIDENCE, method="wilson")
     # the bounds are exact there, but for rounding
     return float(low) if successes else 0.0, float(high) if successes < n else 1.0
+
+
+def _effective_n(found: Estimate) -> float:
+    """The number of independent outcomes that a share counts as: all of them where no two share a cluster."""
+    spread = found.mean * (1 - found.mean)
+    if found.n == found.clusters or not spread or found.clusters < 2:
+        return found.clusters
+    return min(max(spread / found.stderr**2, found.clusters), found.n) if found.stderr else found.n
 
 
 def _codes(names: Sequence[Hashable], n: int) -> list[int]:

@@ -11,6 +11,7 @@ from certigraph.evaluation.comparing.table import DIFFERENCES, answering, differ
 from certigraph.evaluation.report.html import counted
 from certigraph.evaluation.report.parts import compact
 from certigraph.evaluation.sweeping.findings import Effect, Found, SweepFindings
+from certigraph.state.endings import GOAL
 
 NONE = "-"
 AMOUNTS = ("endings", "calls", "tokens", "usd")
@@ -51,10 +52,12 @@ def endings_of(summaries: Sequence[Summary]) -> Counter[str]:
 
 def amounts(summaries: Sequence[Summary]) -> tuple[str, ...]:
     """Endings, calls, tokens and dollars of a method's runs, as many on every method's line."""
-    told = ", ".join(f"{ending} {count}" for ending, count in endings_of(summaries).items()) or NONE
+    confirmed = sum(summary.goals.confirmed for summary in summaries)
+    notes = {GOAL: f" ({confirmed} confirmed)"}
+    told = ", ".join(f"{ending} {count}{notes.get(ending, '')}" for ending, count in endings_of(summaries).items())
     calls = sum(summary.calls for summary in summaries)
     tokens = sum(summary.prompt_tokens + summary.output_tokens for summary in summaries)
-    return told, f"{calls:,}", compact(tokens), dollars(sum(summary.usd for summary in summaries))
+    return told or NONE, f"{calls:,}", compact(tokens), dollars(sum(summary.usd for summary in summaries))
 
 
 def dollars(amount: float) -> str:

@@ -13,7 +13,8 @@ from certigraph.cli.answered import closing_fields, delivered_lines, print_closi
 from certigraph.evaluation.asking import closing_of
 from certigraph.evaluation.live.text import harmless
 from certigraph.evaluation.naming import REPORT
-from certigraph.evaluation.report.graded import is_own
+from certigraph.evaluation.precision import is_denied, is_solved
+from certigraph.evaluation.report.graded import is_own, verdict_on
 from certigraph.evaluation.report.report import write_report
 from certigraph.evaluation.report.task_graph import read_task_graph
 from certigraph.evaluation.result import Result
@@ -86,6 +87,7 @@ def _summary(result: Result) -> dict[str, Any]:
         "language_model": not is_scripted(model),
         "ending": result.ending,
         "terminated": result.terminated,
+        "goal_denied": is_denied(result.ending, is_solved(verdict_on(header, result.trajectory.footer))),
         "message": result.message,
         "run": str(result.folder),
         "certified": len(result.states[-1].predicates),
@@ -93,5 +95,5 @@ def _summary(result: Result) -> dict[str, Any]:
         **_progress(result),
         "scores": result.scores.model_dump() if result.scores else None,
         "usage": result.usage.model_dump(exclude={"node"}),
-        **(closing_fields(closing_of(result)) if is_own(result.trajectory.header) else {}),
+        **(closing_fields(closing_of(result)) if is_own(header) else {}),
     }

@@ -1,0 +1,105 @@
+"""Goal precision: how many runs ending `goal` the scorer confirms, wherever goal endings are shown."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from doubles import Script
+from rich.console import Console
+from statsmodels.stats.proportion import proportion_confint
+
+from certigraph.adapters.context import Context
+from certigraph.evaluation.comparing.files import line_of
+from certigraph.evaluation.comparing.plan import Outline
+from certigraph.evaluation.comparing.rows import Row
+from certigraph.evaluation.comparing.summary import comparison_of
+from certigraph.evaluation.comparing.table import method_table
+from certigraph.evaluation.inspecting.evaluation import Evaluation
+from certigraph.evaluation.inspecting.rows import Row as EvalRow
+from certigraph.evaluation.inspecting.table import print_evaluations
+from certigraph.evaluation.live.view import LiveView
+from certigraph.evaluation.precision import GoalPrecision, Outcome, goal_precision
+from certigraph.evaluation.report.report import write_report
+from certigraph.evaluation.run import run
+from certigraph.evaluation.sweeping.table import amounts
+from certigraph.state.records import Scores, Usage
+from certigraph.state.trajectory import Footer
+
+
+def outcomes(confirmed: int, denied: int) -> list[Outcome]:
+    return [Outcome(f"t{n}", "goal", n < confirmed) for n in range(confirmed + denied)]
+
+
+def test_the_share_of_goal_runs_that_are_solved_with_wilsons_interval():
+    others = [Outcome("x", "limit:steps", False), Outcome("y", "world_ended", True), Outcome("z", "goal", None)]
+    found = goal_precision([*outcomes(3, 1), *others])
+    assert (found.n, found.confirmed, found.value) == (4, 3, 0.75)
+    assert (found.low, found.high) == pytest.approx(proportion_confint(3, 4, method="wilson"))
+
+
+def test_runs_of_one_task_count_as_one_where_they_agree():
+    repeated = goal_precision([outcome for outcome in outcomes(2, 1) for _ in range(10)])
+    assert (repeated.n, repeated.value) == (30, pytest.approx(2 / 3))
+    assert (repeated.low, repeated.high) == pytest.approx(proportion_confint(2, 3, method="wilson"), abs=0.01)
+
+
+def test_without_a_scored_goal_there_is_no_precision():
+    assert goal_precision([Outcome("x", "goal", None), Outcome("y", "gave_up", False)]) == GoalPrecision()
+    assert str(GoalPrecision()) == "-"
+
+
+def row(task: str, ending: str, score: float, scored: bool = True) -> Row:
+    spent = {"calls": 1, "prompt_tokens": 1, "cached_tokens": 0, "output_tokens": 1, "steps": 1, "seconds": 1.0}
+    solved = {"score": score, "solved": score >= 100, "scored": scored}
+    return Row(method="sdp", task=task, ending=ending, run="r", roles={}, **spent, **solved)
+
+
+def test_comparisons_show_it_beside_the_successes():
+    rows = [row("a", "goal", 100), row("b", "goal", 0), row("c", "limit:steps", 0)]
+    (summary,) = comparison_of(Outline("toy", "m", ("sdp",), ("a", "b", "c")), rows).methods
+    heads, (line,) = method_table([summary])
+    assert dict(zip(heads, line, strict=True))["goal precision"].startswith("1/2, 50 %")
+    assert line_of(summary.model_dump())["goal_precision_value"] == 0.5
+    assert "goal 2 (1 confirmed)" in amounts([summary])[0]
+    (unscored,) = comparison_of(Outline("toy", "m", ("sdp",), ("a",)), [row("a", "goal", 0, scored=False)]).methods
+    assert str(unscored.goals) == "-"
+
+
+def evaluation(*runs: tuple[str, float | None]) -> Evaluation:
+    footers = [
+        Footer(ending=e, scores=None if v is None else Scores(value=v), usage=Usage(node="all")) for e, v in runs
+    ]
+    rows = tuple(EvalRow(id=str(n), footer=footer) for n, footer in enumerate(footers))
+    return Evaluation(
+        graph="sdp", benchmark="toy", model="m", swaps={}, figures={}, intervals={}, rows=rows, log="x.eval"
+    )
+
+
+def test_evaluations_print_it_and_have_it_in_their_json(capsys: pytest.CaptureFixture[str]):
+    done = [evaluation(("goal", 1.0), ("goal", 0.5), ("gave_up", 0.0))]
+    print_evaluations(done, as_json=False)
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "goal precision" in line]
+    assert "50.0%" in line
+    assert "2 runs" in line
+    print_evaluations(done, as_json=True)
+    assert json.loads(capsys.readouterr().out)["goal_precision"]["confirmed"] == 1
+    print_evaluations([evaluation(("goal", None))], as_json=False)
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "goal precision" in line]
+    assert line.split()[-1] == "-"
+
+
+@pytest.mark.parametrize("score", [0.0, 1.0])
+def test_a_run_whose_goal_the_scorer_denies_is_marked(score: float, tmp_path: Path):
+    console = Console(file=io.StringIO(), width=120)
+    world = Script(plan=1, verdicts=[1], score=score)
+    with LiveView(console) as view:
+        result = run("sdp", world, "only", context=Context(), out=tmp_path, listener=view)
+    assert result.ending == "goal"
+    page = write_report(result.trajectory, tmp_path / "report.html").read_text(encoding="utf-8")
+    frame = Console(record=True, force_terminal=True, width=110, height=30, file=io.StringIO())
+    with LiveView(frame) as view:
+        for line in [result.trajectory.header, *result.trajectory.events, result.trajectory.footer]:
+            view(line)
+    for shown in (page, console.file.getvalue(), frame.export_text()):
+        assert ("denied by the scorer" in shown) == (score < 1)
