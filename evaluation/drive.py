@@ -1,12 +1,14 @@
 """Driving one run: stream the graph, name its ending, have it scored, and close the worlds that it opened."""
 
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from certigraph.adapters.context import Context
 from certigraph.adapters.faults.again import begun_again
 from certigraph.adapters.models.billing import billed_to
+from certigraph.adapters.models.call_log import logged_by
 from certigraph.adapters.models.redact import redact
 from certigraph.evaluation.keeping import opened
 from certigraph.evaluation.recorder import Recorder
@@ -69,8 +71,8 @@ async def _outcome(
     if resuming:
         given = await _checkpointed(graph, config, given, recorder)
         before = recorder.trajectory
-        # paid for, but not what a method is granted: a run that was killed may make as many calls as one that was not
-        lost = total(e.usage for e in before.superseded).spent().model_copy(update={"calls": before.cut_off})
+        # no checkpoint holds it, and it was paid for: a run that was killed is granted no more than one that was not
+        lost = total(e.usage for e in before.superseded).spent()
         context = begun_again(context, before.resumes).model_copy(update={"lost": lost})
     state, ending, message = await _stream(graph, given, config, context, recorder)
     if state is None:
@@ -92,7 +94,7 @@ async def _stream(graph: AnyGraph, given: Any, config: Any, context: Context, re
             await rebuild((await graph.aget_state(config)).values, context)
         # a step is not begun before a server has the last one; a file has it at once
         durability: Literal["sync", "async"] = "sync" if context.checkpoints else "async"
-        with billed_to(recorder.bill):
+        with billed_to(recorder.bill), logged_by(partial(recorder.begin_call, most=context.budget.calls)):
             states: Any = graph.astream(given, config, context=context, stream_mode="values", durability=durability)
             async for state in states:
                 waits = waits or INTERRUPT in state

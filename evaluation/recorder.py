@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,11 +14,11 @@ from langgraph.types import Overwrite
 from certigraph.adapters.models.billing import Bill
 from certigraph.adapters.models.redact import redact
 from certigraph.evaluation.naming import refuse_links
-from certigraph.state.endings import Fault
+from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.lines import drop_torn_line
 from certigraph.state.reading import parse_line, read_lines, with_number
 from certigraph.state.records import Record
-from certigraph.state.trajectory import Event, Line, Trajectory, assembled
+from certigraph.state.trajectory import CallBegun, Event, Line, Trajectory, assembled, recorded_ids
 
 BOOKS = ("usage", "spent")
 """Channels that an event's own `usage` stands for."""
@@ -28,7 +29,8 @@ Listener = Callable[[Line], None]
 class Recorder:
     """Turns the bills of nodes into trajectory lines, hands them to a listener, and keeps them on disk.
 
-    Every line is flushed; certificates and the footer are forced to the disk.
+    Every line is flushed, so that it outlives the process; certificates and the footer are forced to the disk, so that
+    they outlive a power cut, which may take the lines since then.
     """
 
     def __init__(self, path: Path, listener: Listener | None = None) -> None:
@@ -40,6 +42,9 @@ class Recorder:
         self._listener = listener
         self._lines = list(read_lines(path))
         self._began = time.monotonic()
+        self._calls = sum(map(_calls_added, self._lines))
+        self._ids = max((line.id for line in self._lines if isinstance(line, CallBegun)), default=0)
+        self._writing = threading.RLock()
 
     def __enter__(self) -> Self:
         return self
@@ -71,13 +76,29 @@ class Recorder:
             )
         )
 
+    def begin_call(self, call: CallBegun, most: int) -> int:
+        """Write the line of a call whose request is about to be sent; returns its id. Threads may call it.
+
+        Raises:
+            LimitReached: the run has begun `most` calls, those of parallel parts and those lost in a crash included.
+        """
+        with self._writing:
+            if self._calls >= most:
+                raise LimitReached("calls", most, self._calls)
+            self._ids += 1
+            elapsed = round(time.monotonic() - self._began, 6)
+            self.write(call.model_copy(update={"id": self._ids, "t": elapsed}))
+            return self._ids
+
     def write(self, line: Line) -> None:
         """Append one line."""
         text = line.model_dump_json()
         safe = redact(text)
-        self._file.write(with_number(safe, len(self._lines) + 1) + "\n")
-        self._file.flush()
-        self._lines.append(line if safe == text else parse_line(safe))
+        with self._writing:
+            self._file.write(with_number(safe, len(self._lines) + 1) + "\n")
+            self._file.flush()
+            self._lines.append(line if safe == text else parse_line(safe))
+            self._calls += _calls_added(line)
         if line.type == "footer" or (line.type == "event" and line.update and line.update.get("certificates")):
             self._force()
         if self._listener:
@@ -86,6 +107,17 @@ class Recorder:
     def _force(self) -> None:
         self._file.flush()
         os.fsync(self._file.fileno())
+
+
+def _calls_added(line: Line) -> int:
+    """The calls that a line adds to the run's: one that begins, and those of an event that had no line of their own."""
+    match line:
+        case CallBegun():
+            return 1
+        case Event():
+            return line.usage.calls - len(recorded_ids(line))
+        case _:
+            return 0
 
 
 def _plain(value: Any) -> Any:

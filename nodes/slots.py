@@ -18,7 +18,7 @@ from certigraph.adapters.benchmarks import context_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.loops import wait_for_node
 from certigraph.adapters.models.billing import Bill, Place, billed_to, keeping_failed, send_bill, settled
-from certigraph.adapters.models.meter import Meter, metering
+from certigraph.adapters.models.meter import Meter, Origin, metering
 from certigraph.adapters.models.situation import Situation, situated
 from certigraph.adapters.protocols import Operator
 from certigraph.nodes.home import at_home
@@ -82,8 +82,10 @@ def as_node(slot: Slot, operator: Operator) -> RunnableCallable:
     async def node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update:
         context = context_of(runtime)
         before = Spent() if slot.opens_books else state.get("spent", Spent()) + context.lost
-        meter = Meter(slot.name, context.budget, before)
         step, place = _where(config)
+        # calls inside a node that is no task graph's are the node's own
+        origin = Origin(step, *(place if place.subtask else Place()))
+        meter = Meter(slot.name, context.budget, before, origin)
         failed: list[Bill] = []
         started, update = time.perf_counter(), None
         try:

@@ -48,6 +48,11 @@ def _check_depth(value: Any, brackets: int) -> None:
         raise TooDeepError()
 
 
+def replace_surrogates(text: str) -> str:
+    """The text with U+FFFD for every half of a surrogate pair, which no file, database or request can carry."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _depth(value: Any) -> int:
     """How many lists and objects stand inside one another, as far as it matters."""
     depth, level = 0, _nested([value])

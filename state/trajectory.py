@@ -1,7 +1,8 @@
 """The trajectory of a run: append-only JSONL of a header, one line a node execution, and a footer.
 
 A line that could not be written whole (a crash) is tolerated at the end of the file. After a resume, events that ran
-ahead of the checkpoint are superseded: the reader drops what they did and keeps what they cost.
+ahead of the checkpoint are superseded: the reader drops what they did and keeps what they cost. A model call has a line
+of its own before its request is sent; one that no event records, because the run was killed, counts as superseded too.
 """
 
 from collections.abc import Iterable
@@ -17,7 +18,11 @@ SCHEMA = 4
 
 READABLE = (2, 3, 4)
 """Schemas that can be read. Since 3 there are events of graphs inside nodes, with `scope` and `subtask`; since 4 lines
-have numbers."""
+have numbers, and each model call that begins has a line.
+"""
+
+UNRECORDED = "the run was stopped before the answer was recorded"
+"""Failure of a call that began and that no event records."""
 
 
 class Header(Record):
@@ -32,6 +37,28 @@ class Header(Record):
     task: Task
     context: dict[str, JsonValue]
     versions: dict[str, str]
+
+
+class CallBegun(Record):
+    """A request that is about to be sent to a model endpoint. The event whose `calls` have its `id` records the call.
+
+    Without such an event the call still counts. `input_tokens` and `usd` are then all that is known of it: an estimate
+    of the prompt's length, and what that costs.
+    """
+
+    type: Literal["call_begun"] = "call_begun"
+    id: int = 0
+    """Number of the call in its run, from 1."""
+    t: float = 0.0
+    superstep: int = 0
+    node: str
+    scope: str = ""
+    subtask: str = ""
+    role: str = ""
+    model: str = ""
+    schema_name: str = ""
+    input_tokens: int = 0
+    usd: float = 0.0
 
 
 class Event(Record):
@@ -77,7 +104,7 @@ class Footer(Record):
     usage: Usage
 
 
-Line = Header | Event | Resumed | Footer
+Line = Header | CallBegun | Event | Resumed | Footer
 
 
 class Trajectory(Record):
@@ -86,11 +113,10 @@ class Trajectory(Record):
     header: Header
     events: list[Event]
     superseded: list[Event] = Field(default_factory=list)
+    """Executions that no checkpoint holds, and the calls that began and that no execution recorded."""
     footer: Footer | None = None
     resumes: int = 0
     """How often the run was gone on with."""
-    cut_off: int = 0
-    """Model calls of nodes that a spent budget or a fault cut off: they were granted, unlike what a crash lost."""
 
     @property
     def ending(self) -> str:
@@ -124,26 +150,55 @@ def assembled(lines: Iterable[Line]) -> Trajectory:
     header, footer = None, None
     events: list[Event] = []
     superseded: list[Event] = []
-    cut_off = resumes = 0
+    begun: dict[int, CallBegun] = {}
+    resumes = 0
     for line in lines:
-        if isinstance(line, Header):
-            header = line
-        elif isinstance(line, Event):
-            events.append(line)
-        elif isinstance(line, Footer):
-            footer = line
-        else:
-            dropped = [e for e in events if not line.keeps(e)]
-            if footer:
-                cut_off += sum(e.usage.calls for e in dropped if e.update is None)
-            superseded += dropped
-            resumes += 1
-            events = [e for e in events if line.keeps(e)]
-            footer = None
+        match line:
+            case Header():
+                header = line
+            case CallBegun():
+                begun[line.id] = line
+            case Event():
+                events.append(line)
+                for id_ in recorded_ids(line):
+                    begun.pop(id_, None)
+            case Footer():
+                footer = line
+            case Resumed():
+                superseded += [*(e for e in events if not line.keeps(e)), *_unrecorded(begun.values())]
+                events = [e for e in events if line.keeps(e)]
+                begun, footer = {}, None
+                resumes += 1
     if header is None:
         raise Fault("data", "the trajectory has no header line: its run stopped before it began; start it again")
-    told = {"superseded": superseded, "footer": footer, "resumes": resumes, "cut_off": cut_off}
-    return Trajectory(header=header, events=events, **told)
+    superseded += _unrecorded(begun.values())
+    return Trajectory(header=header, events=events, superseded=superseded, footer=footer, resumes=resumes)
+
+
+def recorded_ids(event: Event) -> list[int]:
+    """The ids of the event's calls that had a line of their own before."""
+    return [id_ for call in event.calls if isinstance(id_ := call.get("id"), int)]
+
+
+def _unrecorded(begun: Iterable[CallBegun]) -> list[Event]:
+    """One event for each call that began and that no event records."""
+    return [
+        Event(
+            t=call.t,
+            superstep=call.superstep,
+            node=call.node,
+            usage=Usage(node=call.node, calls=1, input_tokens=call.input_tokens, usd=call.usd),
+            calls=[
+                {
+                    **call.model_dump(include={"id", "role", "model", "schema_name", "input_tokens", "usd"}),
+                    "failure": UNRECORDED,
+                }
+            ],
+            scope=call.scope,
+            subtask=call.subtask,
+        )
+        for call in begun
+    ]
 
 
 def total(usages: Iterable[Usage], node: str = "all") -> Usage:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from threading import Event
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 from urllib.error import HTTPError, URLError
 
+from certigraph.adapters.bounded_http import MOST_BYTES
 from certigraph.adapters.faults.completions import completion, error, spoiled_body
 from certigraph.adapters.faults.rates import ANSWERING, SLOW, Faults
 from certigraph.adapters.faults.spoiling import INJECTED, spoiled_text
@@ -82,9 +83,9 @@ class Handler(BaseHTTPRequestHandler):
         try:
             request = urllib.request.Request(address, body, kept)
             with urllib.request.urlopen(request, timeout=UPSTREAM_TIMEOUT) as response:
-                return response.status, response.read()
+                return _bounded(response.status, response)
         except HTTPError as refused:
-            return refused.code, refused.read()
+            return _bounded(refused.code, refused)
         except (URLError, TimeoutError) as failed:
             return 502, error(f"the endpoint behind failed: {failed}")
 
@@ -99,3 +100,10 @@ class Handler(BaseHTTPRequestHandler):
             for at in range(0, len(data), max(size, 1)):
                 self.server.closing.wait(pause)
                 self.wfile.write(data[at : at + size])
+
+
+def _bounded(status: int, response: IO[bytes]) -> tuple[int, bytes]:
+    body = response.read(MOST_BYTES + 1)
+    if len(body) > MOST_BYTES:
+        return 502, error(f"the endpoint behind answered with more than {MOST_BYTES:,} bytes")
+    return status, body

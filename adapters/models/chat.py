@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from langchain_core.language_models import BaseChatModel
 
 from certigraph.adapters.models.chance import RANDOM, by_chance
+from certigraph.adapters.models.parameters import takes_temperature
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.models.simulated import SIMULATED, errors_named, name_of, simulated
 from certigraph.adapters.protocols import Responder
@@ -20,9 +21,6 @@ FORMS = (
 
 EFFORT = "?effort="
 """Stands between an endpoint's model and its reasoning effort: `openai:gpt-oss-20b?effort=medium`."""
-
-ONE_REQUEST = {"Connection": "close"}
-"""Headers of every request. A kept connection belongs to one event loop, and a cached model outlives many."""
 
 TIMEOUT = 120.0
 """Seconds that one request to an endpoint may take."""
@@ -134,19 +132,14 @@ def _endpoint(name: str, base_url: str | None, key: str | None) -> BaseChatModel
         raise Fault(
             "model", f"openai:{name} needs a key: export OPENAI_API_KEY=..., or CERTIGRAPH_BASE_URL=http://host/v1"
         )
-    from langchain_openai import ChatOpenAI
-    from pydantic import SecretStr
+    from certigraph.adapters.models.endpoint_chat import endpoint_chat
 
     plain, _, effort = name.partition(EFFORT)
-    return ChatOpenAI(
+    return endpoint_chat(
+        key=key or "none",
+        timeout=TIMEOUT,
         model=plain,
         reasoning_effort=effort or None,
         base_url=base_url,
-        api_key=SecretStr(key or "none"),
-        temperature=0,
-        timeout=TIMEOUT,
-        max_retries=0,  # requests are repeated, and counted, where they are made
-        default_headers=ONE_REQUEST,
-        # a streamed answer may come without its token counts
-        disable_streaming=True,
+        temperature=0 if takes_temperature(plain) else None,
     )

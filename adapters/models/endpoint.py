@@ -1,21 +1,29 @@
 """One request to a chat model: JSON schema mode where the endpoint has it, and what went wrong in plain words."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from time import perf_counter
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from certigraph.adapters.models.failures import REFUSALS, fault_of, is_endpoint_error
+from certigraph.adapters.models.failures import explained, fault_of, is_endpoint_error
+from certigraph.adapters.models.parameters import (
+    REFUSALS,
+    RESPONSE_FORMAT,
+    UNNAMED,
+    ParameterRefused,
+    find_refused,
+    names_something,
+    remember_refused,
+    set_parameters,
+    without_parameters,
+)
 from certigraph.adapters.models.schemas import Schema
-from certigraph.adapters.models.token_counts import NO_USAGE, usage_of
-
-_SCHEMALESS: WeakValueDictionary[int, BaseChatModel] = WeakValueDictionary()
-"""Models whose endpoint refused JSON schema mode, by id."""
+from certigraph.adapters.models.token_counts import credible, usage_of
+from certigraph.state.json_text import replace_surrogates
 
 
 class Reply(NamedTuple):
@@ -36,29 +44,50 @@ async def send(
     name: str,
     schema: Schema | None,
     settings: Mapping[str, float],
+    without: Collection[str] = (),
 ) -> Reply:
     """Send one request, with the schema that the answer must fit, or None for prose; `settings` go to the endpoint.
 
+    `without` are the parameters that it is not to have; a schema that cannot be sent as one is written into the prompt.
+
     Raises:
+        ParameterRefused: the endpoint does not take one of the parameters.
         Fault: the endpoint cannot be reached, refuses the request or failed itself.
     """
     started = perf_counter()
+    asked = _with_schema(messages, schema) if schema and RESPONSE_FORMAT in without else messages
+    given: dict[str, Any] = {**settings}
+    if schema:
+        form = {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": False}}
+        given[RESPONSE_FORMAT] = form
+    given = {parameter: value for parameter, value in given.items() if parameter not in without}
     try:
-        if schema is None:
-            message = await model.ainvoke(messages, **settings)  # type: ignore[arg-type]
-        else:
-            message = await _settled(model, messages, name, schema, settings)
+        message = await single_requests(without_parameters(model, without)).ainvoke(asked, **given)
     except Exception as error:
         if (completion := getattr(error, "completion", None)) is not None:
             return _cut_off(completion, messages, perf_counter() - started)
+        if refused := _refused(error, model, given, without):
+            raise refused from None
         if not is_endpoint_error(error, model):
             raise
         # not chained: the original may hold the key
         raise fault_of(error, model) from None
+    if without:
+        remember_refused(model, without)
     finish = message.response_metadata.get("finish_reason")
     cut = finish if finish in ("length", "content_filter") else ""
+    text = replace_surrogates(message.text)
     told = getattr(message, "usage_metadata", None)  # a message of a role that LangChain does not know has none
-    return Reply(message.text, usage_of(told, messages, message.text), perf_counter() - started, cut)
+    return Reply(text, usage_of(told, messages, text), perf_counter() - started, cut)
+
+
+def single_requests(model: BaseChatModel) -> BaseChatModel:
+    """The model, or a copy whose client does not repeat requests by itself, which no budget would count."""
+    client: Any = getattr(model, "root_async_client", None)
+    if not getattr(client, "max_retries", 0) or not hasattr(client, "with_options"):
+        return model
+    once = client.with_options(max_retries=0)
+    return model.model_copy(update={"root_async_client": once, "async_client": once.chat.completions})
 
 
 def written(schema: Schema) -> str:
@@ -66,35 +95,22 @@ def written(schema: Schema) -> str:
     return f"Answer with one JSON value that fits this JSON schema, and with nothing else:\n{json.dumps(schema)}"
 
 
-async def _settled(
-    model: BaseChatModel, messages: list[BaseMessage], name: str, schema: Schema, settings: Mapping[str, Any]
-) -> AIMessage:
-    """The answer, at the model's own temperature where it refuses to be given one, as models that reason do."""
-    try:
-        return await _invoke(model, messages, name, schema, settings)
-    except Exception as error:
-        if "temperature" not in settings or getattr(error, "status_code", None) not in REFUSALS:
-            raise
-        own = {name: value for name, value in settings.items() if name != "temperature"}
-        return await _invoke(model, messages, name, schema, own)
-
-
-async def _invoke(
-    model: BaseChatModel, messages: list[BaseMessage], name: str, schema: Schema, settings: Mapping[str, Any]
-) -> AIMessage:
-    if id(model) in _SCHEMALESS:
-        return await model.ainvoke(_with_schema(messages, schema), **settings)
-    form = {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": False}}
-    try:
-        return await model.ainvoke(messages, response_format=form, **settings)
-    except Exception as error:
-        # a TypeError of a model whose client has no such argument
-        no_argument = isinstance(error, TypeError) and not is_endpoint_error(error, model)
-        if getattr(error, "status_code", None) not in REFUSALS and not no_argument:
-            raise
-        message = await model.ainvoke(_with_schema(messages, schema), **settings)
-        _SCHEMALESS[id(model)] = model
-        return message
+def _refused(
+    error: Exception, model: BaseChatModel, given: Mapping[str, Any], without: Collection[str]
+) -> ParameterRefused | None:
+    """The parameter that an error is about, if the request could do without it."""
+    status = getattr(error, "status_code", None)
+    if status not in REFUSALS:
+        # a client that has no such argument
+        no_argument = isinstance(error, TypeError) and not is_endpoint_error(error, model) and RESPONSE_FORMAT in given
+        return ParameterRefused(RESPONSE_FORMAT, f"{type(error).__name__}: {error}") if no_argument else None
+    sent = {*given, *set_parameters(model)} - {*without}
+    named = find_refused(error, sent)
+    if named:
+        remember_refused(model, {named})
+    elif not names_something(error):
+        named = next((parameter for parameter in UNNAMED if parameter in given), "")
+    return ParameterRefused(named, f"it refuses {named}: {explained(error, model)}") if named else None
 
 
 def _with_schema(messages: list[BaseMessage], schema: Schema) -> list[BaseMessage]:
@@ -107,9 +123,9 @@ def _with_schema(messages: list[BaseMessage], schema: Schema) -> list[BaseMessag
 def _cut_off(completion: Any, messages: list[BaseMessage], seconds: float) -> Reply:
     """The OpenAI client raises for an answer cut short; it was billed all the same."""
     choice, used = completion.choices[0], completion.usage
-    text, told = str(choice.message.content or ""), NO_USAGE
-    if used is not None:
-        told = UsageMetadata(
-            input_tokens=used.prompt_tokens, output_tokens=used.completion_tokens, total_tokens=used.total_tokens
-        )
+    text = replace_surrogates(str(choice.message.content or ""))
+    told = None
+    if credible(used):
+        read, wrote = used.prompt_tokens, used.completion_tokens
+        told = UsageMetadata(input_tokens=read, output_tokens=wrote, total_tokens=read + wrote)
     return Reply(text, usage_of(told, messages, text), seconds, choice.finish_reason)

@@ -3,25 +3,24 @@
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 
 from langchain_core.language_models import BaseChatModel
 
+from certigraph.adapters.bounded_http import UnboundedAnswer
 from certigraph.adapters.models.chat import EFFORT, model_label
+from certigraph.adapters.models.parameters import REFUSALS
 from certigraph.adapters.models.redact import redact
 from certigraph.state.endings import Fault
+from certigraph.state.json_text import replace_surrogates
 
 SHOWN = 500
 """Characters of an endpoint's or a model's words that an error message repeats."""
 
 LONGEST_WAIT = 60.0
 """Seconds that an endpoint may ask to wait, at most."""
-
-REFUSALS = (400, 422)
-"""Status of a request whose form the endpoint does not take."""
-
 
 UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
 """What the client of an endpoint raises over a body that is no completion."""
@@ -49,8 +48,17 @@ class PassingFault(Fault):
 def fault_of(error: Exception, model: BaseChatModel) -> Fault:
     """The fault that an error of an endpoint is to a run; a passing one where the same request may yet succeed."""
     status, told = getattr(error, "status_code", None), explained(error, model)
+    if any(isinstance(cause, UnboundedAnswer) for cause in _causes(error)):
+        return Fault("model", told)
     passing = status is None or status in (408, 409, 429) or status >= 500
     return PassingFault(told, _asked_to_wait(error)) if passing else Fault("model", told)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and what it was raised from: OpenAI's client hides what broke a connection."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _asked_to_wait(error: Exception) -> float:
@@ -73,7 +81,10 @@ def explained(error: Exception, model: BaseChatModel) -> str:
     """What failed, in the endpoint's own words without keys, and what to do about it."""
     where = getattr(model, "openai_api_base", None)
     asked = f"{model_label(model)} at {where}" if where else model_label(model)
-    said = " ".join(redact(f"{type(error).__name__}: {error}").split())[:SHOWN]
+    unbounded = next((cause for cause in _causes(error) if isinstance(cause, UnboundedAnswer)), None)
+    if unbounded:
+        return f"{redact(asked)} failed: {unbounded}; check the endpoint, or what stands between here and it"
+    said = " ".join(redact(replace_surrogates(f"{type(error).__name__}: {error}")).split())[:SHOWN]
     status, effort = getattr(error, "status_code", None), getattr(model, "reasoning_effort", None)
     told = f"; or it knows no reasoning effort: leave {EFFORT}{effort} away" if effort and status in REFUSALS else ""
     # the words of adapters/faults
@@ -81,7 +92,7 @@ def explained(error: Exception, model: BaseChatModel) -> str:
     return f"{redact(asked)} failed: {said}; {remedy}{told}"
 
 
-def _remedy(status: int | None) -> str:
+def _remedy(status: int | None) -> str:  # noqa: PLR0911 - one line each
     match status:
         case None:
             return "check CERTIGRAPH_BASE_URL and that the endpoint runs"
@@ -89,6 +100,8 @@ def _remedy(status: int | None) -> str:
             return "check OPENAI_API_KEY"
         case 404:
             return "check the model's name and CERTIGRAPH_BASE_URL, which usually ends in /v1"
+        case 301 | 302 | 303 | 307 | 308:
+            return "redirects are not followed: set CERTIGRAPH_BASE_URL to the address that the endpoint has now"
         case 429:
             return "the endpoint limits the rate or the quota is spent: resume later"
         case status if status >= 500:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from langchain_openai import ChatOpenAI
-from pydantic import SecretStr
 
 from certigraph.adapters.caching import expanded
-from certigraph.adapters.models.chat import ONE_REQUEST
+from certigraph.adapters.models.endpoint_chat import endpoint_chat
 from certigraph.adapters.models.weights import NAMED, named_weights
 from certigraph.state.endings import Fault
 
@@ -98,15 +97,12 @@ def _parameters(params: Any, path: Path) -> Any:
 
 @lru_cache(maxsize=8)
 def _chat(base_url: str, path: Path) -> ChatOpenAI:
-    return ChatOpenAI(
+    return endpoint_chat(
+        key="none",
+        timeout=TIMEOUT,
         model=path.stem,
         metadata={"weights": f"{path.name}, {path.stat().st_size} bytes"},
         base_url=base_url,
-        api_key=SecretStr("none"),
         temperature=0,
         max_completion_tokens=ANSWER_TOKENS,
-        timeout=TIMEOUT,
-        max_retries=0,
-        default_headers=ONE_REQUEST,
-        disable_streaming=True,
     )

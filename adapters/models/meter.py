@@ -6,17 +6,26 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import NamedTuple
+
+from langchain_core.messages.ai import UsageMetadata
 
 from certigraph.adapters.context import Budget
+from certigraph.adapters.models.call_log import begin_call
 from certigraph.adapters.models.price_table import Price, unpriced
 from certigraph.adapters.models.prices import FREE
-from certigraph.state.endings import Fault, LimitKind, LimitReached
+from certigraph.adapters.models.redact import redact
+from certigraph.state.endings import Fault, LimitKind, LimitReached, Stopped
+from certigraph.state.json_text import replace_surrogates
 from certigraph.state.records import Record, Spent, Usage
+from certigraph.state.trajectory import CallBegun
 
 
 class Call(Record):
     """One try at one question: what it cost, and why its answer was refused if it was."""
 
+    id: int = 0
+    """Number of the call in its run; 0 where no request was sent, or no run is recorded."""
     role: str
     model: str
     schema_name: str
@@ -30,6 +39,27 @@ class Call(Record):
     """Whether the reply was kept from an earlier run, so that it cost nothing."""
 
 
+class Origin(NamedTuple):
+    """Where the calls of a meter are made: superstep, and the inner graph as in the events of a trajectory."""
+
+    superstep: int = 0
+    scope: str = ""
+    subtask: str = ""
+
+
+@dataclass
+class OpenCall:
+    """A call under way, as it is to be recorded."""
+
+    call: Call
+    settled: bool = False
+    """Whether `call` says what came of it."""
+
+    def settle(self, call: Call) -> None:
+        """Say what came of it."""
+        self.call, self.settled = call.model_copy(update={"id": self.call.id}), True
+
+
 @dataclass
 class Meter:
     """Counts what one execution of a node spends, on top of what the run spent `before`."""
@@ -37,6 +67,7 @@ class Meter:
     node: str
     budget: Budget
     before: Spent = Spent()  # noqa: RUF009 - a frozen record may be shared
+    origin: Origin = Origin()  # noqa: RUF009 - so may this
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -59,21 +90,38 @@ class Meter:
         self._room("seconds", budget.seconds, spent.seconds)
 
     @contextmanager
-    def calling(self, model: str, price: Price | None) -> Iterator[None]:
-        """Check the budget for one call and hold its place, so that parallel calls do not overrun it.
+    def calling(
+        self, call: Call, price: Price | None, *, prompt_tokens: int = 0, logged: bool = True
+    ) -> Iterator[OpenCall]:
+        """Check the budget for one call and charge that call when the block ends, however it ends.
+
+        While it is under way it holds its place, so that parallel calls do not overrun the budget. `logged`: whether it
+        is a request that has to be on record before it is sent, with an estimate of its `prompt_tokens`.
 
         Raises:
             LimitReached: the budget has no room.
             Fault: ("model") dollars are limited and the model has no known price.
         """
         if price is None and self.budget.priced:
-            raise Fault("model", unpriced(model, self.budget.usd))
+            raise Fault("model", unpriced(call.model, self.budget.usd))
         self.check(calls=1, price=price or FREE)
+        opened = OpenCall(self._begun(call, price or FREE, prompt_tokens) if logged else call)
         self._waiting += 1
         try:
-            yield
+            yield opened
+        except BaseException as lost:
+            if not opened.settled:
+                opened.settle(opened.call.model_copy(update={"failure": _failure(lost)}))
+            raise
         finally:
             self._waiting -= 1
+            self.charge(opened.call)
+
+    def _begun(self, call: Call, price: Price, prompt_tokens: int) -> Call:
+        cost = price.of(UsageMetadata(input_tokens=prompt_tokens, output_tokens=0, total_tokens=prompt_tokens))
+        about = {"role": call.role, "model": call.model, "schema_name": call.schema_name}
+        line = CallBegun(node=self.node, input_tokens=prompt_tokens, usd=cost, **about, **self.origin._asdict())
+        return call.model_copy(update={"id": begin_call(line)})
 
     @asynccontextmanager
     async def within_seconds(self) -> AsyncIterator[None]:
@@ -123,6 +171,12 @@ class Meter:
     def _room(self, kind: LimitKind, limit: float, spent: float, need: float = 0) -> None:
         if spent + need > limit:
             raise LimitReached(kind, limit, spent)
+
+
+def _failure(lost: BaseException) -> str:
+    if isinstance(lost, asyncio.CancelledError):
+        return str(lost) or "cancelled"
+    return str(lost) if isinstance(lost, Stopped) else redact(replace_surrogates(f"{type(lost).__name__}: {lost}"))
 
 
 _METER: ContextVar[Meter | None] = ContextVar("certigraph_meter", default=None)

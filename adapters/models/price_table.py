@@ -92,4 +92,4 @@ def unpriced(model: str, dollars: float) -> str:
 
 def cached_tokens(usage: UsageMetadata) -> int:
     """Input tokens that the endpoint read from its prefix cache."""
-    return usage.get("input_token_details", {}).get("cache_read") or 0
+    return (usage.get("input_token_details") or {}).get("cache_read") or 0

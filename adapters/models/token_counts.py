@@ -1,6 +1,7 @@
 """What a call is billed: the endpoint's own count of tokens where it can be believed, else one made here."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
@@ -22,7 +23,26 @@ def usage_of(told: UsageMetadata | None, asked: Sequence[BaseMessage], text: str
     return UsageMetadata(input_tokens=read, output_tokens=wrote, total_tokens=read + wrote)
 
 
+def credible(used: Any) -> bool:
+    """Whether what an OpenAI-compatible endpoint sends as `usage`, a mapping or an object, has usable counts."""
+    read, wrote = _part(used, "prompt_tokens"), _part(used, "completion_tokens")
+    read_details, wrote_details = _part(used, "prompt_tokens_details"), _part(used, "completion_tokens_details")
+    details = [
+        *(_part(read_details, name) for name in ("cached_tokens", "audio_tokens", "cache_write_tokens")),
+        *(_part(wrote_details, name) for name in ("reasoning_tokens", "audio_tokens")),
+        _part(used, "total_tokens"),
+    ]
+    return _is_count(read) and _is_count(wrote) and all(count is None or _is_count(count) for count in details)
+
+
+def _part(whole: Any, name: str) -> Any:
+    return whole.get(name) if isinstance(whole, dict) else getattr(whole, name, None)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MOST_TOKENS
+
+
 def _believable(told: UsageMetadata) -> bool:
-    read, wrote, cached = told["input_tokens"], told["output_tokens"], cached_tokens(told)
-    whole = all(type(count) is int and 0 <= count <= MOST_TOKENS for count in (read, wrote, cached))
-    return whole and cached <= read
+    read, wrote, cached = told.get("input_tokens"), told.get("output_tokens"), cached_tokens(told)
+    return _is_count(read) and _is_count(wrote) and _is_count(cached) and cached <= (read or 0)

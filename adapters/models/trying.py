@@ -6,6 +6,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages.utils import count_tokens_approximately
 from pydantic import ValidationError
 
 from certigraph.adapters.context import Context
@@ -14,13 +15,15 @@ from certigraph.adapters.models.endpoint import Reply, send, written
 from certigraph.adapters.models.failures import SHOWN, PassingFault
 from certigraph.adapters.models.meter import Call, current_meter
 from certigraph.adapters.models.minds import model_for
+from certigraph.adapters.models.parameters import ParameterRefused, refused_by
 from certigraph.adapters.models.parsing import ParseError
 from certigraph.adapters.models.price_table import Price, cached_tokens
 from certigraph.adapters.models.prices import price_of, usd
 from certigraph.adapters.models.redact import redact
 from certigraph.adapters.models.reply_cache import Kept, kept
 from certigraph.adapters.models.schemas import Schema
-from certigraph.state.endings import Fault, Stopped
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.state.endings import Fault
 
 A = TypeVar("A")
 
@@ -76,34 +79,45 @@ async def answered(question: list[BaseMessage], form: Form[A], role: str, contex
 
 
 async def _patiently(model: BaseChatModel, messages: list[BaseMessage], form: Form[A], role: str, place: Kept) -> A:
-    """One try; a request that its endpoint failed in passing is repeated, each time as a call of the budget."""
-    for pause in PAUSES:
+    """One try; a request that was refused or failed in passing is made again, each time as a call of the budget."""
+    without, pauses = refused_by(model), iter(PAUSES)
+    while True:
         try:
-            return await _try(model, messages, form, role, place)
+            return await _try(model, messages, form, role, place, without)
+        except ParameterRefused as refused:
+            without |= {refused.parameter}
         except PassingFault as passing:
+            if (pause := next(pauses, None)) is None:
+                raise
             async with current_meter().within_seconds():
                 await asyncio.sleep(passing.wait or pause)
-    return await _try(model, messages, form, role, place)
 
 
-async def _try(model: BaseChatModel, messages: list[BaseMessage], form: Form[A], role: str, place: Kept) -> A:
+async def _try(
+    model: BaseChatModel,
+    messages: list[BaseMessage],
+    form: Form[A],
+    role: str,
+    place: Kept,
+    without: frozenset[str],
+) -> A:
     meter, price = current_meter(), price_of(model)
     call = Call(role=role, model=model_label(model), schema_name=form.name)
-    with meter.calling(model_label(model), price):
+    # a script answers in this process: nothing is sent that a kill could leave unrecorded
+    logged = not isinstance(model, ScriptedChat)
+    prompt_tokens = count_tokens_approximately(messages) if logged else 0
+    with meter.calling(call, price, prompt_tokens=prompt_tokens, logged=logged) as opened:
+        async with meter.within_seconds():
+            found = await place.find()
+            reply = found or await send(model, messages, form.name, form.schema, form.settings, without)
+        opened.settle(_billed(call, price, reply))
+        reply = reply._replace(text=redact(reply.text))  # what a model says goes into state, stores and caches
         try:
-            async with meter.within_seconds():
-                reply = await place.find() or await send(model, messages, form.name, form.schema, form.settings)
-        except (Stopped, asyncio.CancelledError) as lost:
-            meter.charge(call.model_copy(update={"failure": str(lost) or "cancelled"}))
-            raise
-    reply = reply._replace(text=redact(reply.text))  # what a model says goes into state, stores and caches
-    try:
-        answer = _read(form, reply)
-    except (ParseError, ValidationError) as error:
-        unusable = _UnusableError(reply.text, _brief(error))
-        meter.charge(_billed(call, price, reply, str(unusable)))
-        raise unusable from error
-    meter.charge(_billed(call, price, reply))
+            answer = _read(form, reply)
+        except (ParseError, ValidationError) as error:
+            unusable = _UnusableError(reply.text, _brief(error))
+            opened.settle(_billed(call, price, reply, str(unusable)))
+            raise unusable from error
     await place.keep(reply)
     return answer
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from certigraph.adapters.bounded_http import PACKED, UnboundedAnswer, bound_answer
 from certigraph.state.endings import Fault
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ BUSY = (429, 503)
 TRIES = 4
 LONGEST_WAIT = 20.0
 """Seconds between two tries, whatever the server asks for."""
+
+MOST_BYTES = 16_000_000
+"""Unpacked bytes of one answer: of a thousand passages, or of a batch that was stored."""
 
 NDJSON = "application/x-ndjson"
 
@@ -70,14 +74,19 @@ class Server:
         import httpx
 
         try:
-            return self._client.request(
+            with self._client.stream(
                 method,
                 self.shown + path,
                 content=body.encode() or None,
-                headers={"Content-Type": kind} if body else {},
+                headers={**PACKED, **({"Content-Type": kind} if body else {})},
                 auth=self._auth,
                 timeout=self._timeout,
-            )
+            ) as reply:
+                bound_answer(reply, MOST_BYTES)
+                reply.read()
+                return reply
+        except UnboundedAnswer as error:
+            raise Fault("environment", f"the search server at {self.shown}: {error}: check {VARIABLE}") from None
         except httpx.HTTPError as error:
             failed = f"no answer from the search server at {self.shown} ({type(error).__name__})"
             raise Fault("environment", f"{failed}: start it, or set {VARIABLE} to its address") from None

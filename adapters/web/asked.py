@@ -4,16 +4,19 @@ import os
 import time
 from collections.abc import Iterator
 
+from langchain_core.messages import HumanMessage
+from langchain_core.messages.utils import count_tokens_approximately
+
 from certigraph.adapters.models.chat import TIMEOUT, chat_model
 from certigraph.adapters.models.meter import Call, current_meter
 from certigraph.adapters.models.price_table import Price, cached_tokens
 from certigraph.adapters.models.prices import price_of, usd
+from certigraph.adapters.models.token_counts import usage_of
 from certigraph.adapters.web.completions import Completion
 from certigraph.adapters.web.provider import HttpProvider
 from certigraph.adapters.web.requests import Sleep
 from certigraph.adapters.web.results import Found
 from certigraph.adapters.web.service import Service
-from certigraph.state.endings import Fault
 
 ENDPOINT = "CERTIGRAPH_BASE_URL"
 PROMPT = """Search the web for: {query}
@@ -47,23 +50,30 @@ class Asked(HttpProvider):
         super().__init__(service, headers, timeout=TIMEOUT, sleep=sleep)
 
     def _found(self, words: str, k: int) -> Iterator[Found]:
-        messages = [{"role": "user", "content": PROMPT.format(query=words, k=k)}]
-        return self._completion({"model": self._model, "messages": messages, "web_search_options": {}}).found()
+        prompt = PROMPT.format(query=words, k=k)
+        messages = [{"role": "user", "content": prompt}]
+        body: dict[str, object] = {"model": self._model, "messages": messages, "web_search_options": {}}
+        return self._completion(body, prompt).found()
 
-    def _completion(self, body: dict[str, object]) -> Completion:
-        meter, started = current_meter(), time.perf_counter()
+    def _completion(self, body: dict[str, object], prompt: str) -> Completion:
+        """The answer; every request is a call of the budget, one that the service was too busy for as well."""
         call = Call(role="search", model=self._model, schema_name="citations")
-        with meter.calling(self._model, self._price()):
-            try:
-                completion = self._requests.post(Completion, body, self._headers)
-            except Fault as lost:
-                meter.charge(call.model_copy(update={"failure": str(lost), "seconds": time.perf_counter() - started}))
-                raise
-        meter.charge(call.model_copy(update=self._bill(completion) | {"seconds": time.perf_counter() - started}))
-        return completion
+        tried = 1
+        while True:
+            started = time.perf_counter()
+            with current_meter().calling(call, self._price(), prompt_tokens=_tokens(prompt)) as opened:
+                reply = self._requests.request("POST", json=body, headers=self._headers)
+                taken = {"seconds": time.perf_counter() - started}
+                if not self._requests.waits(reply, tried):
+                    completion = self._requests.read(reply, Completion)
+                    opened.settle(call.model_copy(update=self._bill(completion, prompt) | taken))
+                    return completion
+                opened.settle(call.model_copy(update=taken | {"failure": f"status {reply.status}"}))
+            self._requests.wait(reply, tried)
+            tried += 1
 
-    def _bill(self, completion: Completion) -> dict[str, float]:
-        used = completion.used()
+    def _bill(self, completion: Completion, prompt: str) -> dict[str, float]:
+        used = usage_of(completion.used(), [HumanMessage(prompt)], completion.text)
         return {
             "input_tokens": used["input_tokens"],
             "output_tokens": used["output_tokens"],
@@ -73,3 +83,7 @@ class Asked(HttpProvider):
 
     def _price(self) -> Price | None:
         return price_of(chat_model(self._label))
+
+
+def _tokens(prompt: str) -> int:
+    return count_tokens_approximately([HumanMessage(prompt)])

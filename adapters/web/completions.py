@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 from pydantic import Field
 
+from certigraph.adapters.models.token_counts import credible
 from certigraph.adapters.web.requests import Form
 from certigraph.adapters.web.results import Found
 
@@ -42,21 +44,11 @@ class _Choice(Form):
     message: _Message
 
 
-class _Details(Form):
-    cached_tokens: int | None = None
-
-
-class _Used(Form):
-    prompt_tokens: int = Field(default=0, ge=0)
-    completion_tokens: int = Field(default=0, ge=0)
-    prompt_tokens_details: _Details | None = None
-
-
 class Completion(Form):
     """What is read of an answer."""
 
     choices: list[_Choice] = Field(min_length=1)
-    usage: _Used | None = None
+    usage: Any = None
 
     def found(self) -> Iterator[Found]:
         """The pages that the answer cites, each with the sentence it is cited for."""
@@ -66,16 +58,21 @@ class Completion(Form):
                 said = sentence(message.content or "", max(0, cited.start_index), max(0, cited.end_index))
                 yield Found(cited.title, _CAMPAIGN.sub("", cited.url or ""), said)
 
-    def used(self) -> UsageMetadata:
-        """The tokens that are billed; none where the endpoint tells none."""
-        used = self.usage or _Used()
-        read, written = used.prompt_tokens, used.completion_tokens
-        details = used.prompt_tokens_details or _Details()
+    @property
+    def text(self) -> str:
+        """The answer's text."""
+        return self.choices[0].message.content or ""
+
+    def used(self) -> UsageMetadata | None:
+        """The tokens that are billed; None where the endpoint sends no counts that can be used."""
+        used = self.usage
+        if not isinstance(used, dict) or not credible(used):
+            return None
+        read, written = used["prompt_tokens"], used["completion_tokens"]
+        cached = (used.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+        details = InputTokenDetails(cache_read=cached)
         return UsageMetadata(
-            input_tokens=read,
-            output_tokens=written,
-            total_tokens=read + written,
-            input_token_details=InputTokenDetails(cache_read=details.cached_tokens or 0),
+            input_tokens=read, output_tokens=written, total_tokens=read + written, input_token_details=details
         )
 
 

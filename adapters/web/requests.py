@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from certigraph.adapters.bounded_http import PACKED, UnboundedAnswer, bound_answer
 from certigraph.adapters.web.advice import advice, is_spent
 from certigraph.adapters.web.service import Service
 from certigraph.state.endings import Fault
@@ -22,7 +23,7 @@ LONGEST_WAIT = 20.0
 """Seconds between two tries, whatever the service asks for."""
 
 MOST_BYTES = 5_000_000
-ALWAYS = {"Accept": "application/json", "Connection": "close", "User-Agent": "certigraph"}
+ALWAYS = {**PACKED, "Accept": "application/json", "Connection": "close", "User-Agent": "certigraph"}
 
 Sleep = Callable[[float], None]
 T = TypeVar("T", bound="Form")
@@ -63,7 +64,7 @@ class Requests:
 
     def get(self, form: type[T], params: Mapping[str, str], headers: Mapping[str, str] | None = None) -> T:
         """The answer to a query in the address. Raises Fault like `post`."""
-        return self._read(self._answer("GET", self._url.copy_merge_params(params), headers=headers), form)
+        return self.read(self._answer("GET", self._url.copy_merge_params(params), headers=headers), form)
 
     def post(self, form: type[T], body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> T:
         """The answer to a JSON body.
@@ -72,25 +73,19 @@ class Requests:
             Fault: ("environment") no answer in time, a refusal, still busy at the last try, too long, or of another
                 form. Nothing that the service wrote is repeated: it may be the key.
         """
-        return self._read(self._answer("POST", self._url, json=body, headers=headers), form)
+        return self.read(self._answer("POST", self._url, json=body, headers=headers), form)
 
-    def _answer(self, method: str, url: "httpx.URL", **sent: Any) -> Reply:
-        for tried in range(1, TRIES + 1):
-            reply = self._sent(method, url, **sent)
-            if not _is_busy(reply) or tried == TRIES:
-                break
-            self._sleep(min(_asked_wait(reply, 2.0 ** (tried - 1)), LONGEST_WAIT))
-        if 200 <= reply.status < 300:
-            return reply
-        told = advice(self._service, reply.status, reply.content)
-        raise Fault("environment", f"{self._asked} answered with status {reply.status}: {told}")
-
-    def _sent(self, method: str, url: "httpx.URL", **sent: Any) -> Reply:
+    def request(self, method: str, url: "httpx.URL | None" = None, **sent: Any) -> Reply:
+        """One request and its answer, whatever its status. Raises Fault where none comes, or one that is too long."""
         import httpx
 
         try:
-            with self._client.stream(method, url, timeout=self._timeout, **sent) as reply:
-                return Reply(reply.status_code, self._content(reply), reply.headers.get("Retry-After", ""))
+            with self._client.stream(method, url or self._url, timeout=self._timeout, **sent) as reply:
+                bound_answer(reply, MOST_BYTES)
+                return Reply(reply.status_code, reply.read(), reply.headers.get("Retry-After", ""))
+        except UnboundedAnswer:
+            long = f"{self._asked} answered with more than {MOST_BYTES // 1_000_000} MB, or packed as nobody asked for"
+            raise Fault("environment", f"{long}: check {self._service.variable}") from None
         except httpx.TimeoutException:
             failed = f"no answer within {self._timeout:g} s from {self._asked}"
         except httpx.HTTPError as error:
@@ -98,27 +93,32 @@ class Requests:
         # not chained: the original may hold the key
         raise Fault("environment", f"{failed}: {self._service.unreached()}") from None
 
-    def _content(self, reply: "httpx.Response") -> bytes:
-        import httpx
+    def waits(self, reply: Reply, tried: int) -> bool:
+        """Whether the service was too busy in this try and is to be asked again."""
+        return _is_busy(reply) and tried < TRIES
 
-        content, until = bytearray(), time.monotonic() + self._timeout
-        for part in reply.iter_bytes():
-            content += part
-            if len(content) > MOST_BYTES:
-                long = f"{self._asked} answered with more than {MOST_BYTES // 1_000_000} MB"
-                raise Fault("environment", f"{long}: check {self._service.variable}")
-            # the client's own limit is one on each part, which a slow service never reaches
-            if time.monotonic() > until:
-                raise httpx.ReadTimeout("the whole answer took too long")
-        return bytes(content)
+    def wait(self, reply: Reply, tried: int) -> None:
+        """Wait before the next try, as long as the service wants within bounds."""
+        self._sleep(min(_asked_wait(reply, 2.0 ** (tried - 1)), LONGEST_WAIT))
 
-    def _read(self, reply: Reply, form: type[T]) -> T:
+    def read(self, reply: Reply, form: type[T]) -> T:
+        """The answer in its form. Raises Fault where it is a refusal or of another form."""
+        if not 200 <= reply.status < 300:
+            told = advice(self._service, reply.status, reply.content)
+            raise Fault("environment", f"{self._asked} answered with status {reply.status}: {told}")
         try:
             return form.model_validate_json(reply.content)
         except ValidationError as error:
             wrong = "no JSON" if error.errors()[0]["type"] == "json_invalid" else "JSON of another form than expected"
             told = f"{self._asked} answered with {wrong} (status {reply.status}, {len(reply.content)} bytes)"
             raise Fault("environment", f"{told}: {self._service.misread()}") from None
+
+    def _answer(self, method: str, url: "httpx.URL", **sent: Any) -> Reply:
+        tried = 1
+        while self.waits(reply := self.request(method, url, **sent), tried):
+            self.wait(reply, tried)
+            tried += 1
+        return reply
 
 
 def _client(auth: "httpx.Auth | None") -> "httpx.Client":

@@ -34,7 +34,7 @@ class Watched:
             self.spent = {name: max(spent, getattr(line.usage, name)) for name, spent in self.spent.items()}
         elif isinstance(line, Resumed):
             self._rewind()
-        else:
+        elif isinstance(line, Event):
             self._charge(line)
             self._apply(line)
 
@@ -83,6 +83,8 @@ class Watched:
             self._apply(event)
         for event in kept.superseded:
             self.tasks.charge(event)
+        # calls that a kill left without an event are known only now
+        self.spent = {name: max(spent, getattr(kept.usage, name)) for name, spent in self.spent.items()}
         self.footer = None
 
     def _charge(self, event: Event) -> None:

@@ -16,8 +16,8 @@ from pydantic import BaseModel, SecretStr
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.models.ask import Prompt, ask, ask_text
-from certigraph.adapters.models.chat import ONE_REQUEST
 from certigraph.adapters.models.endpoint import Reply
+from certigraph.adapters.models.endpoint_chat import ONE_REQUEST
 from certigraph.adapters.models.meter import Call, Meter, metering
 from certigraph.adapters.models.reply_cache import FILE, Kept
 from certigraph.adapters.models.scripted import ScriptedChat

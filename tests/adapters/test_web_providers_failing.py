@@ -137,7 +137,7 @@ def test_another_shape_is_told_with_its_status_and_size(failing, name, body):
 
 def test_a_long_answer_is_left_before_its_end(failing, monkeypatch):
     text, asked = failing("serper", Told(b" " * (requests.MOST_BYTES + 1)))
-    assert "answered with more than 5 MB: check SERPER_URL" in text and asked == 1
+    assert "answered with more than 5 MB" in text and "check SERPER_URL" in text and asked == 1
 
 
 def test_a_small_answer_that_unpacks_to_a_long_one_is_left_too(failing):

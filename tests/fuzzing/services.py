@@ -44,7 +44,7 @@ def _searched(make: Callable[..., HttpProvider]) -> Read:
     """A provider whose service answers with these bytes."""
 
     def searched(data: bytes) -> object:
-        with patch.object(Requests, "_sent", lambda *a, **k: Reply(200, data, "")):
+        with patch.object(Requests, "request", lambda *a, **k: Reply(200, data, "")):
             return _provider(make).search("open gym", 5)
 
     return searched
@@ -55,7 +55,7 @@ def _refused(data: bytes) -> object:
     status, again, content = [*data.split(b"\x1e", 2), b"", b""][:3]
     code = int(status) if status.isdigit() and len(status) < 4 else 500
     reply = Reply(code, content, again.decode("latin-1"))
-    with patch.object(Requests, "_sent", lambda *a, **k: reply):
+    with patch.object(Requests, "request", lambda *a, **k: reply):
         return _provider(Serper).search("open gym", 5), advice(SEARXNG, code, content)
 
 

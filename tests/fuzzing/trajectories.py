@@ -18,9 +18,10 @@ EVENT = (
     b'{"type": "event", "t": 0.1, "superstep": 1, "node": "propose", "usage": {"node": "propose"},'
     b' "update": {"plan": [{"text": "a"}], "head": 0}}\n'
 )
+BEGUN = b'{"type": "call_begun", "id": 1, "t": 0.1, "superstep": 1, "node": "propose", "input_tokens": 9}\n'
 RESUMED = b'{"type": "resumed", "superstep": 1}\n'
 FOOTER = b'{"type": "footer", "ending": "goal", "scores": {"value": 1.0}, "usage": {"node": "all"}}\n'
-RUN = HEADER + EVENT + RESUMED + FOOTER
+RUN = HEADER + BEGUN + EVENT + RESUMED + FOOTER
 NUMBERED = b"".join(with_number(line.decode(), n).encode() + b"\n" for n, line in enumerate(RUN.splitlines(), 1))
 
 FILE = "trajectory.jsonl"
@@ -31,7 +32,7 @@ def _state(path: Path) -> object:
 
 
 TARGETS = (
-    Target("trajectory.line", of_text(parse_line), (ValueError, Fault), (HEADER, EVENT, RESUMED, FOOTER)),
+    Target("trajectory.line", of_text(parse_line), (ValueError, Fault), (HEADER, BEGUN, EVENT, RESUMED, FOOTER)),
     Target("trajectory.whole", of_file(read_trajectory, FILE), (Fault,), (RUN, NUMBERED, HEADER + EVENT[:40])),
     Target("trajectory.header", of_folder(lambda folder: find_runs([folder]), FILE), (Fault,), (RUN,)),
     Target("trajectory.begun", of_file(has_header, FILE), (), (RUN, HEADER[:40])),

@@ -1,0 +1,115 @@
+"""Answers over HTTP that are bounded while they are read: in bytes, unpacked where they are packed, and in time.
+
+A client bounds neither: it unpacks what comes and keeps all of it, and its time limit is one on each part. The bounds
+replace the stream of a response, where a transport of our own would ignore the proxies of the environment. They serve
+httpx and httpx2.
+"""
+
+import os
+import time
+from collections.abc import AsyncIterator, Iterator
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from certigraph.adapters.web.refused import Refused
+from certigraph.adapters.web.unpacking import ENCODINGS, Inflate
+
+MOST_BYTES = 8_000_000
+"""Unpacked bytes of one answer of a model. The longest answers of today, 128,000 tokens, have about one million."""
+
+PACKED = {"Accept-Encoding": "gzip, deflate"}
+"""Headers of a request whose answer is bounded: these encodings can be unpacked piece by piece."""
+
+
+class UnboundedAnswer(Exception):
+    """An answer that is longer than is read, or packed so that its length cannot be bounded."""
+
+
+def bound_answer(response: Any, most: int) -> None:
+    """Have the body of a response, which is not read yet, come unpacked and end with an error after `most` bytes.
+
+    Reading it raises UnboundedAnswer, or the library's own ReadTimeout and DecodingError.
+    """
+    library = type(response).__module__.partition(".")[0]
+    seconds = response.request.extensions.get("timeout", {}).get("read")
+    body = _Body(import_module(library), response.headers.pop("Content-Encoding", ""), most, seconds)
+    response.stream = _stream_type(library)(response.stream, body)
+
+
+@lru_cache(maxsize=1)
+def openai_clients(proxy: str = "") -> dict[str, Any]:
+    """The HTTP clients of ChatOpenAI, `http_client` and `http_async_client`, with bounded answers and no redirects.
+
+    A redirect would be a second request inside one call. `proxy` is used in place of those of the environment.
+    """
+    from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
+
+    def bound(response: Any) -> None:
+        bound_answer(response, MOST_BYTES)
+
+    async def bound_async(response: Any) -> None:
+        bound_answer(response, MOST_BYTES)
+
+    given: dict[str, Any] = {"follow_redirects": False, "headers": PACKED, "proxy": proxy or None}
+    return {
+        "http_client": DefaultHttpxClient(**given, event_hooks={"response": [bound]}),
+        "http_async_client": DefaultAsyncHttpxClient(**given, event_hooks={"response": [bound_async]}),
+    }
+
+
+def openai_settings() -> dict[str, Any]:
+    """The settings of ChatOpenAI that make it use these clients, through the proxy of OPENAI_PROXY where it is set."""
+    return {**openai_clients(os.environ.get("OPENAI_PROXY", "")), "openai_proxy": ""}
+
+
+class _Body:
+    """Unpacks the parts of a body and counts them."""
+
+    def __init__(self, http: Any, encoding: str, most: int, seconds: float | None) -> None:
+        name = encoding.strip().lower()
+        if name not in ("", "identity", *ENCODINGS):
+            raise UnboundedAnswer(f"the answer is packed as {name[:20]!r}, which was not asked for")
+        self._http = http
+        self._inflate = Inflate() if name in ENCODINGS else None
+        self._most = self._left = most
+        self._seconds, self._until = seconds, time.monotonic() + (seconds or 0)
+
+    def part(self, chunk: bytes) -> bytes:
+        """A part of the body as it is meant."""
+        if self._seconds and time.monotonic() > self._until:
+            raise self._http.ReadTimeout(f"the answer was not complete after {self._seconds:g} seconds")
+        if self._inflate:
+            try:
+                chunk = self._inflate.next(chunk, self._left + 1)
+            except Refused as refused:
+                raise self._http.DecodingError(f"the answer is {refused.reason}") from None
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise UnboundedAnswer(f"the answer has more than {self._most:,} bytes")
+        return chunk
+
+
+@lru_cache(maxsize=2)
+def _stream_type(library: str) -> Any:
+    """The type of stream that a response of this library takes, `httpx` or `httpx2`."""
+    http: Any = import_module(library)
+
+    class BoundedStream(http.SyncByteStream, http.AsyncByteStream):  # type: ignore[misc]
+        def __init__(self, stream: Any, body: _Body) -> None:
+            self._stream, self._body = stream, body
+
+        def __iter__(self) -> Iterator[bytes]:
+            return map(self._body.part, self._stream)
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for chunk in self._stream:
+                yield self._body.part(chunk)
+
+        def close(self) -> None:
+            self._stream.close()
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    return BoundedStream
