@@ -2,14 +2,18 @@
 
 import re
 import shutil
+import subprocess
 import tempfile
-from functools import lru_cache
+from functools import lru_cache, partial
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
+from types import SimpleNamespace
 from typing import NamedTuple
 
 from certigraph.adapters.caching import cache_folder
+from certigraph.adapters.processes import child_environment
 from certigraph.adapters.rows import file_bytes
 from certigraph.adapters.textworld.kinds import KINDS, make_game, needed_textworld
 from certigraph.state.endings import Fault, UnknownName
@@ -91,6 +95,17 @@ class Library:
 
 def _compile(kind: str, level: int, seed: int, folder: Path) -> None:
     textworld = needed_textworld()
+    _limit_compilers()
     options = textworld.GameOptions()
     options.path, options.force_recompile = str(folder / STORY), True
     textworld.generator.compile_game(make_game(kind, level, seed), options)
+
+
+def _limit_compilers() -> None:
+    """Give the compilers of Inform 7, which TextWorld starts, `child_environment`: it has no option for that."""
+    starter = import_module("textworld.generator.inform7.world2inform7")
+    starter.subprocess = SimpleNamespace(  # type: ignore[attr-defined]
+        check_output=partial(subprocess.check_output, env=child_environment()),
+        CalledProcessError=subprocess.CalledProcessError,
+        STDOUT=subprocess.STDOUT,
+    )

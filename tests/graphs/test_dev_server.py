@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from jvms import becomes, jvms, watched
 
 from certigraph.evaluation.settings import GRAPHS
 from certigraph.evaluation.shipped import REWARDS, SEARCHES
@@ -191,3 +192,14 @@ def test_no_node_blocks_the_servers_event_loop(task: dict[str, str], server: htt
     said = log.read_text(encoding="utf-8")[before:]
     assert "BlockingError" not in said
     assert "Traceback" not in said
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
+def test_a_finished_run_leaves_no_jvm_in_the_server(server: httpx.Client):
+    task = {"benchmark": "scienceworld", "id": "find-non-living-thing:0"}
+    with watched() as seen:
+        for _ in range(2):
+            state = finished(server, new_thread(server), assistant_id="sdp", input={"task": task})
+            assert state["observation"]["solved"]
+    assert max(seen) == 1
+    assert becomes(lambda: not jvms()), "the server is a child of this process"

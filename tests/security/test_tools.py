@@ -30,6 +30,7 @@ MODULES = {"subprocess", "pickle", "marshal", "shelve", "dill", "joblib", "cloud
 ALLOWED = {
     "adapters/scienceworld/jvm.py": "starts ScienceWorld's JVM",
     "evaluation/drawing.py": "calls Graphviz, without a shell, on a drawing of a graph",
+    "adapters/textworld/games.py": "has TextWorld start Inform 7's compilers, without a shell, on games made here",
     "graphs/assembly.py": "LangGraph's compile(), which makes a graph of its builder",
     "adapters/reward_lora.py": "torch's eval(), which sets a network to prediction",
     "evaluation/rewardheads/training.py": "torch's eval(), which sets a network to prediction",
