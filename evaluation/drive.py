@@ -9,7 +9,7 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.faults.again import begun_again
 from certigraph.adapters.models.billing import billed_to
 from certigraph.adapters.models.call_log import logged_by
-from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.redact import redact_message
 from certigraph.evaluation.keeping import opened
 from certigraph.evaluation.recorder import Recorder
 from certigraph.evaluation.settings import AnyGraph, graph_module
@@ -55,7 +55,7 @@ async def drive(
         if outcome.ending:
             scores = best_of(outcome.state, await live_scores(outcome.state, context))
             usage = recorder.trajectory.usage
-            message = redact(outcome.message)
+            message = redact_message(outcome.message)
             recorder.write(Footer(ending=outcome.ending, message=message, scores=scores, usage=usage))
 
 
@@ -126,7 +126,7 @@ async def _checkpointed(graph: AnyGraph, config: Any, given: Any, recorder: Reco
     except Stopped:
         raise
     except Exception as error:  # whatever LangGraph makes of rows that are spoilt or that somebody planted
-        told = redact(f"{type(error).__name__}: {error}")
+        told = redact_message(f"{type(error).__name__}: {error}")
         raise Fault("data", f"the checkpoints of run {thread} cannot be read ({told!r:.200}): {ANEW}") from error
     recorder.write(resumed)
     return None if snapshot.values else given

@@ -12,11 +12,11 @@ from typing import IO, Any, Self
 from langgraph.types import Overwrite
 
 from certigraph.adapters.models.billing import Bill
-from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.redact import redacted
 from certigraph.evaluation.naming import refuse_links
 from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.lines import drop_torn_line
-from certigraph.state.reading import parse_line, read_lines, with_number
+from certigraph.state.reading import read_lines, with_number
 from certigraph.state.records import Record
 from certigraph.state.trajectory import CallBegun, Event, Line, Trajectory, assembled, recorded_ids
 
@@ -91,13 +91,12 @@ class Recorder:
             return self._ids
 
     def write(self, line: Line) -> None:
-        """Append one line."""
-        text = line.model_dump_json()
-        safe = redact(text)
+        """Append one line, its texts without secrets; the listener gets it as it is written."""
+        line = redacted(line)
         with self._writing:
-            self._file.write(with_number(safe, len(self._lines) + 1) + "\n")
+            self._file.write(with_number(line.model_dump_json(), len(self._lines) + 1) + "\n")
             self._file.flush()
-            self._lines.append(line if safe == text else parse_line(safe))
+            self._lines.append(line)
             self._calls += _calls_added(line)
         if line.type == "footer" or (line.type == "event" and line.update and line.update.get("certificates")):
             self._force()

@@ -17,6 +17,7 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.embeddings import encoder
 from certigraph.adapters.matching import method
 from certigraph.adapters.models.chat import model_label
+from certigraph.adapters.models.redact import show_address
 from certigraph.adapters.rows import MOST_SETTINGS, file_bytes
 from certigraph.evaluation.naming import SETTINGS
 from certigraph.evaluation.shipped import GRAPHS, OPERATORS
@@ -97,7 +98,7 @@ def shareable(context: Context) -> dict[str, JsonValue]:
     """The context without paths: what a header may hold."""
     plain: dict[str, JsonValue] = context.model_dump(mode="json", exclude={"data", "cache"})
     roles: dict[str, JsonValue] = {role: model_name(model) for role, model in context.roles.items()}
-    data = Path(context.data).name if context.data else ""
+    data = show_address(context.data) if "://" in (context.data or "") else Path(context.data or "").name
     return {**plain, "model": _mind(context), "roles": roles, "data": data}
 
 

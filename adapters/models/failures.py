@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from certigraph.adapters.bounded_http import UnboundedAnswer
 from certigraph.adapters.models.chat import EFFORT, model_label
 from certigraph.adapters.models.parameters import REFUSALS
-from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.redact import redact_message, show_address
 from certigraph.state.endings import Fault
 from certigraph.state.json_text import replace_surrogates
 
@@ -80,16 +80,16 @@ _CLIENT_ERRORS = (("openai", "OpenAIError"), ("httpx", "HTTPError"), ("httpx2", 
 def explained(error: Exception, model: BaseChatModel) -> str:
     """What failed, in the endpoint's own words without keys, and what to do about it."""
     where = getattr(model, "openai_api_base", None)
-    asked = f"{model_label(model)} at {where}" if where else model_label(model)
+    asked = f"{model_label(model)} at {show_address(str(where))}" if where else model_label(model)
     unbounded = next((cause for cause in _causes(error) if isinstance(cause, UnboundedAnswer)), None)
     if unbounded:
-        return f"{redact(asked)} failed: {unbounded}; check the endpoint, or what stands between here and it"
-    said = " ".join(redact(replace_surrogates(f"{type(error).__name__}: {error}")).split())[:SHOWN]
+        return f"{asked} failed: {unbounded}; check the endpoint, or what stands between here and it"
+    said = " ".join(redact_message(replace_surrogates(f"{type(error).__name__}: {error}")).split())[:SHOWN]
     status, effort = getattr(error, "status_code", None), getattr(model, "reasoning_effort", None)
     told = f"; or it knows no reasoning effort: leave {EFFORT}{effort} away" if effort and status in REFUSALS else ""
     # the words of adapters/faults
     remedy = "--faults, or a FaultyModel, made it so" if str(error).startswith("injected ") else _remedy(status)
-    return f"{redact(asked)} failed: {said}; {remedy}{told}"
+    return f"{asked} failed: {said}; {remedy}{told}"
 
 
 def _remedy(status: int | None) -> str:  # noqa: PLR0911 - one line each

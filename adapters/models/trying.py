@@ -19,7 +19,7 @@ from certigraph.adapters.models.parameters import ParameterRefused, refused_by
 from certigraph.adapters.models.parsing import ParseError
 from certigraph.adapters.models.price_table import Price, cached_tokens
 from certigraph.adapters.models.prices import price_of, usd
-from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.redact import redact, redact_message
 from certigraph.adapters.models.reply_cache import Kept, kept
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.scripted import ScriptedChat
@@ -75,7 +75,7 @@ async def answered(question: list[BaseMessage], form: Form[A], role: str, contex
             return await _patiently(model, messages, form, role, place)
         except _UnusableError as error:
             failed = error
-    raise Fault("model", redact(f"{model_label(model)} gave no {form.name} in {TRIES} tries: {failed}"))
+    raise Fault("model", redact_message(f"{model_label(model)} gave no {form.name} in {TRIES} tries: {failed}"))
 
 
 async def _patiently(model: BaseChatModel, messages: list[BaseMessage], form: Form[A], role: str, place: Kept) -> A:

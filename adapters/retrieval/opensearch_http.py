@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.bounded_http import PACKED, UnboundedAnswer, bound_answer
+from certigraph.adapters.models.redact import remember_address, show_address
 from certigraph.state.endings import Fault
 
 if TYPE_CHECKING:
@@ -30,14 +31,15 @@ T = TypeVar("T", bound=BaseModel)
 class Server:
     """A search server at `url`, else at CERTIGRAPH_OPENSEARCH_URL; either may hold a user's name and password.
 
-    `shown` is the address as errors say it, without them. Threads may share a server.
+    `shown` is the address as errors say it: scheme, host and port. Threads may share a server.
     """
 
     def __init__(self, url: str, client: "httpx.Client | None", timeout: float) -> None:
         import httpx
 
-        address = _address(url or os.environ.get(VARIABLE, ""))
-        self.shown = f"{address.scheme}://{address.netloc.decode()}{address.path.rstrip('/')}"
+        address = _address(remember_address(url) or os.environ.get(VARIABLE, ""))
+        self.shown = show_address(str(address))
+        self._base = f"{address.scheme}://{address.netloc.decode()}{address.path.rstrip('/')}"
         self._auth: Any = httpx.USE_CLIENT_DEFAULT
         if address.username or address.password:
             self._auth = httpx.BasicAuth(address.username, address.password)
@@ -76,7 +78,7 @@ class Server:
         try:
             with self._client.stream(
                 method,
-                self.shown + path,
+                self._base + path,
                 content=body.encode() or None,
                 headers={**PACKED, **({"Content-Type": kind} if body else {})},
                 auth=self._auth,

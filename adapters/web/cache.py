@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from certigraph.adapters.caching import cache_folder, expanded
-from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.redact import redacted_value
 from certigraph.adapters.sqlite_cache import CacheFile
 from certigraph.adapters.web.protocol import Hit, Page, Unreadable
 
@@ -49,7 +49,7 @@ class WebCache(NamedTuple):
         key = hashlib.sha256(f"{who}\n{asked}".encode(errors="surrogatepass")).hexdigest()
         file = self._file()
         if (kept := file.use(lambda opened: _find(opened, key, self.since))) is None:
-            answer = redact(form.dump_json(ask(), exclude_defaults=True).decode())
+            answer = form.dump_json(redacted_value(ask()), exclude_defaults=True).decode()
             kept = file.use(lambda opened: _keep(opened, key, answer, self.since))
         try:
             return form.validate_json(kept)

@@ -1,5 +1,6 @@
 """Requests to a search service: its address and key, bounded tries, time and size, and faults that show no secret."""
 
+import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from certigraph.adapters.bounded_http import PACKED, UnboundedAnswer, bound_answer
+from certigraph.adapters.models.redact import show_address
 from certigraph.adapters.web.advice import advice, is_spent
 from certigraph.adapters.web.service import Service
 from certigraph.state.endings import Fault
@@ -56,9 +58,9 @@ class Requests:
         address = service.address()
         self._service, self._timeout, self._sleep = service, timeout, sleep
         self._url = address.copy_with(username="", password="")
-        self._asked = f"{service.name} at {address.scheme}://{address.netloc.decode()}{address.path}"
+        self._asked = f"{service.name} at {show_address(str(address))}"
         user = (address.username, address.password)
-        self.name = self._asked if os.environ.get(service.variable) else service.name
+        self.name = _name(self._url, self._asked) if os.environ.get(service.variable) else service.name
         """Of who answers: a service at another address is another one."""
         self._client = _client(httpx.BasicAuth(*user) if any(user) else None)
 
@@ -119,6 +121,11 @@ class Requests:
             self.wait(reply, tried)
             tried += 1
         return reply
+
+
+def _name(url: "httpx.URL", shown: str) -> str:
+    """The address as it may be shown, and a digest of the rest of it, which may be secret."""
+    return f"{shown} {hashlib.sha256(str(url).encode()).hexdigest()[:8]}"
 
 
 def _client(auth: "httpx.Auth | None") -> "httpx.Client":

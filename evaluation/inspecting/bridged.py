@@ -13,7 +13,7 @@ from tenacity import RetryError
 
 from certigraph.adapters.context import ROLES, Context
 from certigraph.adapters.models.chat import chat_model, is_scripted
-from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.redact import redact_message
 from certigraph.adapters.protocols import Benchmark
 from certigraph.state.endings import Fault, LimitKind, LimitReached
 
@@ -39,7 +39,7 @@ class BridgedChat(ChatOpenAI):
             self._limit = limit
             raise LimitReached(LIMITS.get(limit.type, "calls"), limit.limit, limit.value) from limit
         except RetryError as spent:
-            raise Fault("model", redact(f"every retry failed: {spent.last_attempt.exception()!r}")) from None
+            raise Fault("model", redact_message(f"every retry failed: {spent.last_attempt.exception()!r}")) from None
 
     @property
     def limit(self) -> LimitExceededError | None:

@@ -11,7 +11,7 @@ from openai import APIStatusError
 
 from certigraph.adapters.models.chat import FORMS, check_model, is_scripted
 from certigraph.adapters.models.local import ANSWER_TOKENS, local_endpoint, weights
-from certigraph.adapters.models.redact import redact, redacted
+from certigraph.adapters.models.redact import redact_message, redacted
 from certigraph.state.endings import Fault, UnknownName
 
 Answered = ModelOutput | tuple[ModelOutput | Exception, ModelCall]
@@ -98,7 +98,7 @@ def _redacted(answered: Answered) -> Answered:
 
 
 def _mask_error(error: APIStatusError) -> None:
-    error.message = redact(str(error))
+    error.message = redact_message(str(error))
     error.args, error.body = (error.message,), None
 
 

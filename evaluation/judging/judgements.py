@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.redact import redacted
 from certigraph.state.endings import Fault
 from certigraph.state.lines import drop_torn_line, read_bounded_lines
 from certigraph.state.records import Record
@@ -54,7 +54,7 @@ def keep(path: Path, judgements: Iterable[Judgement]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         for judgement in judgements:
-            file.write(redact(judgement.model_dump_json()) + "\n")
+            file.write(redacted(judgement).model_dump_json() + "\n")
 
 
 def _judgement(line: bytes, where: str) -> Judgement:

@@ -9,7 +9,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row
 from psycopg.types.json import set_json_dumps, set_json_loads
 
-from certigraph.adapters.models.redact import MASK
+from certigraph.adapters.models.redact import MASK, redact_message
 from certigraph.evaluation.postgres.jsonb import dumped, loaded
 from certigraph.state.endings import Fault
 
@@ -62,7 +62,7 @@ def told(error: Error) -> str:
     secrets = {str(value) for key, value in _parts().items() if key in ("user", "password")}
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         said = said.replace(secret, MASK)
-    return said.splitlines()[0]
+    return redact_message(said.splitlines()[0])
 
 
 def hopeless(error: Error) -> bool:

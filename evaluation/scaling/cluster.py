@@ -10,6 +10,7 @@ from typing import Any
 
 from certigraph.adapters.extras import library
 from certigraph.adapters.models.chat import check_model, is_scripted
+from certigraph.adapters.models.redact import redact_message, remember_address, show_address
 from certigraph.evaluation.scaling.pool import Pool
 from certigraph.state.endings import Fault, UnknownName
 
@@ -114,7 +115,7 @@ def own_models(*names: str) -> None:
 
 
 def _connect(ray: Any, address: str, workers: int | None) -> None:
-    _must_answer(address)
+    _must_answer(remember_address(address))
     if address == LOCAL:
         own: dict[str, Any] = {"num_cpus": workers or len(os.sched_getaffinity(0)), **QUIET}
     else:
@@ -122,10 +123,10 @@ def _connect(ray: Any, address: str, workers: int | None) -> None:
     try:
         ray.init(address=address, **own)
     except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
-        told = " ".join(str(error).split())
+        told = redact_message(" ".join(str(error).split()))
         raise Fault(
             "environment",
-            f"no Ray cluster at {address!r} ({told}): is it up, and is RAY_AUTH_MODE=token set as there? "
+            f"no Ray cluster at {show_address(address)} ({told}): is it up, and is RAY_AUTH_MODE=token set as there? "
             "Start one with `ray start --head`, or write --ray local",
         ) from error
 
@@ -138,8 +139,9 @@ def _must_answer(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=REACHED).close()
     except (OSError, ValueError) as error:
-        told = f"nothing answers at {address} ({error}): is it HOST:PORT of `ray start --head --port PORT`?"
-        raise Fault("environment", f"{told} Or write --ray local") from error
+        told = f"nothing answers at {show_address(address)} ({error})"
+        fix = "is it HOST:PORT of `ray start --head --port PORT`? Or write --ray local"
+        raise Fault("environment", f"{told}: {fix}") from error
 
 
 _ACTIVE: ContextVar[Pool | None] = ContextVar("certigraph_pool", default=None)

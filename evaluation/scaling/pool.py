@@ -4,7 +4,7 @@ import asyncio
 import sys
 from typing import Any
 
-from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.redact import redact_message
 from certigraph.evaluation.inspecting.rows import Row
 from certigraph.evaluation.scaling.job import Job
 from certigraph.evaluation.scaling.worker import Worker
@@ -123,7 +123,7 @@ class _Hired:
             await self._actor.ready.remote()
         except self._ray.exceptions.RayError as error:
             self.stop()
-            return redact(str(error).strip().rpartition("\n")[2])
+            return redact_message(str(error).strip().rpartition("\n")[2])
         return ""
 
     async def done(self, job: Job) -> Row | None:
@@ -132,7 +132,7 @@ class _Hired:
         try:
             row: Row = await asked
         except self._ray.exceptions.RayTaskError as error:
-            return job.failed("error:operator", redact(str(error.cause)))
+            return job.failed("error:operator", redact_message(str(error.cause)))
         except self._ray.exceptions.RayError:
             self.stop()
             return None

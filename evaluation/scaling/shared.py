@@ -7,6 +7,7 @@ from typing import Any
 
 from certigraph.adapters.caching import cache_folder
 from certigraph.adapters.extras import library
+from certigraph.adapters.models.redact import remember_address, show_address
 
 TRAJECTORY = "trajectory.jsonl"
 
@@ -33,7 +34,8 @@ class Shared:
         self._files: Any = None
         self.here = Path(out)
         if is_url(out):
-            self._files, self._at = library("fsspec.core", f"{out} needs", "ray").url_to_fs(out)
+            remember_address(out)
+            self._files, self._at = library("fsspec.core", f"{show_address(out)} needs", "ray").url_to_fs(out)
             self.here = cache_folder() / "runs" / hashlib.sha256(out.encode()).hexdigest()[:16]
 
     def run(self, name: str) -> Path:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.redact import redact_message
 from certigraph.evaluation.completing import completed
 from certigraph.evaluation.inspecting.rows import Row, row_of
 from certigraph.evaluation.scaling.job import Job
@@ -39,9 +39,9 @@ class Worker:
         try:
             return await _row(job)
         except Stopped as stopped:
-            return job.failed(stopped.ending, redact(str(stopped)))
+            return job.failed(stopped.ending, redact_message(str(stopped)))
         except UnknownName as unknown:
-            return job.failed("error:data", redact(str(unknown)))
+            return job.failed("error:data", redact_message(str(unknown)))
 
 
 async def _row(job: Job) -> Row:

@@ -247,7 +247,9 @@ def test_a_service_at_another_address_is_another_provider(monkeypatch):
     monkeypatch.setenv("CERTIGRAPH_BASE_URL", "http://127.0.0.1:1/v1")
     there = [Serper().name, Asked("m").name]
     assert here == ["serper", "openai:m"]
-    assert there == ["serper at http://127.0.0.1:1/search", "openai:m at http://127.0.0.1:1/v1/chat/completions"]
+    monkeypatch.setenv("CERTIGRAPH_BASE_URL", "http://127.0.0.1:1/v2")
+    assert [name.rpartition(" ")[0] for name in there] == [f"{name} at http://127.0.0.1:1" for name in here]
+    assert Asked("m").name != there[1] and KEY not in "".join(there)
 
 
 @pytest.mark.parametrize("name", ["bing", "openai:", "local:", "serper:x"])

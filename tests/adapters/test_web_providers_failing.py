@@ -227,6 +227,6 @@ def test_a_proxy_that_is_none_is_told_without_its_address(monkeypatch, proxy):
 def test_a_token_in_the_address_is_sent_and_not_shown(monkeypatch):
     with search_stub(Told(status=404)) as server:
         monkeypatch.setenv("SERPER_URL", f"{server.url}/v1?token={KEY}")
-        with pytest.raises(Fault, match=r"serper at http://127\.0\.0\.1:[0-9]*/v1 answered") as fault:
+        with pytest.raises(Fault, match=r"serper at http://127\.0\.0\.1:[0-9]* answered") as fault:
             Serper().search("gyms", 3)
     assert server.requests[0].query == {"token": KEY} and KEY not in str(fault.value)

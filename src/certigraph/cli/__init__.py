@@ -80,7 +80,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _stop(message: str, status: int) -> None:
+    from certigraph.adapters.models.redact import redact_message
     from certigraph.evaluation.live.text import harmless
 
-    Console(stderr=True, highlight=False, soft_wrap=True).print(harmless(f"certigraph: {message}"), markup=False)
+    shown = harmless(f"certigraph: {redact_message(message)}")
+    Console(stderr=True, highlight=False, soft_wrap=True).print(shown, markup=False)
     sys.exit(status)
