@@ -98,7 +98,8 @@ def shareable(context: Context) -> dict[str, JsonValue]:
     """The context without paths: what a header may hold."""
     plain: dict[str, JsonValue] = context.model_dump(mode="json", exclude={"data", "cache"})
     roles: dict[str, JsonValue] = {role: model_name(model) for role, model in context.roles.items()}
-    data = show_address(context.data) if "://" in (context.data or "") else Path(context.data or "").name
+    given = context.data or ""
+    data = show_address(given) if "://" in given else Path(given).name
     return {**plain, "model": _mind(context), "roles": roles, "data": data}
 
 

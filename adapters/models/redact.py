@@ -76,10 +76,13 @@ IDENTITY = frozenset(
         *("operators", "versions", "context"),
     )
 )
-"""Fields of records by which runs, nodes and types are known: never masked."""
+"""Fields of records, in JSON too, by which runs, nodes and types are known: never masked."""
 
 MESSAGES = frozenset(("message", "failure"))
 """Fields of records that hold the message of an error."""
+
+DATA = frozenset(("constants", "args", "data", "answer", "request", "response"))
+"""Fields of records that hold JSON from outside, in which keys are texts and IDENTITY means nothing."""
 
 _LOOKS_SECRET = (
     # a run without hyphens: `sk-telecom-opens-a-hall` is part of an address; JSON ends a line by a letter
@@ -145,56 +148,52 @@ def redact_message(text: str) -> str:
 
 
 def redacted(record: R) -> R:
-    """The record with its text values masked, those in IDENTITY left alone; itself where there is nothing to mask.
+    """The record with its texts masked; itself where there is nothing to mask.
 
-    Keys of dictionaries are texts of others, and masked like values; names of fields are not.
+    Kept as they are: names of fields, fields of IDENTITY, and keys of dictionaries; those in DATA are masked.
     """
-    known, plain = _known_now(), record.model_dump_json()
-    lowered = plain.lower()
+    known, lowered = _known_now(), record.model_dump_json().lower()
     signs = (*known.signs, *known.message_signs, *(sign for sign, _, _ in _LOOKS_SECRET))
     return _masked_record(record) if any(sign in lowered for sign in signs) else record
 
 
 def redacted_value(value: Any) -> Any:
-    """A value of JSON, or of records, with its texts masked; the value itself where there is nothing to mask."""
-    return _masked(value, redact)
+    """A value from outside, of JSON or of records, with its texts and keys masked; itself where nothing is."""
+    return _masked(value, redact, data=True)
 
 
 def _masked_record(record: R) -> R:
     changed = {}
     for name in (*type(record).model_fields, *(record.model_extra or ())):
         value = getattr(record, name)
-        if name in IDENTITY:
-            continue
-        mask = redact_message if name in MESSAGES else redact
-        safe = _masked_calls(value) if name == "calls" else _masked(value, mask)
+        safe = _masked_field(name, value)
         if safe is not value:
             changed[name] = safe
     return record.model_copy(update=changed) if changed else record
 
 
-def _masked_calls(calls: Any) -> Any:
-    """Calls of models as a trajectory has them, of which only the failures are texts."""
-    if not isinstance(calls, list):
-        return calls
-    return [
-        {**call, "failure": redact_message(call["failure"])} if isinstance(call, dict) and call.get("failure") else call
-        for call in calls
-    ]
+def _masked_field(name: str, value: Any) -> Any:
+    if name in IDENTITY and not isinstance(value, BaseModel):
+        return value
+    return _masked(value, redact_message if name in MESSAGES else redact, data=name in DATA)
 
 
-def _masked(value: Any, mask: Callable[[str], str]) -> Any:
+def _masked(value: Any, mask: Callable[[str], str], *, data: bool) -> Any:
+    """The value with its texts masked. `data`: it is from outside as a whole, keys of dictionaries too."""
     if isinstance(value, str):
         safe = mask(value)
         return value if safe == value else safe
     if isinstance(value, BaseModel):
         return _masked_record(value)
     if isinstance(value, dict):
-        pairs = [(_masked(key, mask), _masked(part, mask)) for key, part in value.items()]
+        if data:
+            pairs = [(_masked(key, mask, data=True), _masked(part, mask, data=True)) for key, part in value.items()]
+        else:
+            pairs = [(key, _masked_field(key, part)) for key, part in value.items()]
         same = all(new is key and one is part for (new, one), (key, part) in zip(pairs, value.items(), strict=True))
         return value if same else dict(_unlike(pairs))
     if isinstance(value, (list, tuple)):
-        parts = [_masked(part, mask) for part in value]
+        parts = [_masked(part, mask, data=data) for part in value]
         if all(new is part for new, part in zip(parts, value, strict=True)):
             return value
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)

@@ -22,7 +22,7 @@ from certigraph.adapters.protocols import Limits
 from certigraph.adapters.web.cache import HITS, web_cache
 from certigraph.evaluation.finding import trajectory_files
 from certigraph.evaluation.judging.judgements import read_judgements
-from certigraph.evaluation.memory import FILE as MEMORY
+from certigraph.evaluation.naming import MEMORY
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.resume import resume
 from certigraph.evaluation.run import run
