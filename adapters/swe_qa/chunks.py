@@ -34,9 +34,13 @@ class RepositoryLibrary:
         path, _, span = id.rpartition(":")
         first, _, last = span.partition("-")
         last = last or first
-        if self._repository.path_of(path) != path or not (first.isdecimal() and last.isdecimal()):
+        if self._repository.path_of(path) != path or not (_is_line(first) and _is_line(last)):
             raise UnknownName(f"no passage {id!r} in {self._repository.root}; ids are PATH:FIRST-LAST or PATH:LINE")
         return self._repository.passage(Lines(path, int(first), int(last)))
+
+
+def _is_line(text: str) -> bool:
+    return text.isdecimal() and len(text) < 10  # Python refuses to read numbers of thousands of digits
 
 
 def _pieces(repository: Repository) -> Iterator[Passage]:

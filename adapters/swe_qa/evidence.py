@@ -10,7 +10,8 @@ from certigraph.adapters.swe_qa.questions import Asked
 from certigraph.adapters.swe_qa.repository import Lines, Repository
 
 CITED = re.compile(
-    r"(?P<path>[\w./-]+\.\w+)`?(?:[\s:,(]*\blines?\b\s*(?P<first>\d+)(?:\s*(?:-|to)\s*(?P<last>\d+))?)?", re.IGNORECASE
+    r"(?P<path>[\w./-]+\.\w+)`?(?:[\s:,(]*\blines?\b\s*(?P<first>\d{1,9})(?:\s*(?:-|to)\s*(?P<last>\d{1,9}))?)?",
+    re.IGNORECASE,
 )
 """A path with a suffix, and the lines where they are named, as in `flask/app.py: line 10-20`."""
 

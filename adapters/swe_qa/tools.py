@@ -17,7 +17,7 @@ MOST = 40
 MOST_READ = 80
 """Lines that one reading may show."""
 
-_SPAN = re.compile(r"(?P<path>.*?)(?::(?P<first>\d+)(?:-(?P<last>\d+))?)?")
+_SPAN = re.compile(r"(?P<path>.*?)(?::(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?)?")
 
 
 def find(repository: Repository, pattern: str) -> list[str]:
