@@ -12,7 +12,7 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.caching import expanded
 from certigraph.adapters.context import Context
 from certigraph.adapters.loops import off_loop, off_loop_waiting
-from certigraph.adapters.protocols import Benchmark, Limits
+from certigraph.adapters.protocols import Benchmark, EffectiveLimits
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
 
@@ -99,9 +99,9 @@ async def in_world(call: Callable[P, T], task: Task, runtime: Runtime[Context], 
     return await off_loop(call, *args, **kwargs)
 
 
-def limits_of(task: Task, runtime: Runtime[Context]) -> Limits:
+def limits_of(task: Task, runtime: Runtime[Context]) -> EffectiveLimits:
     """The limits in force: the context's, else the benchmark's own."""
-    return context_of(runtime).limits or benchmark_of(task, runtime).limits
+    return (context_of(runtime).limits or benchmark_of(task, runtime).limits).effective()
 
 
 def context_of(runtime: Runtime[Context] | None) -> Context:

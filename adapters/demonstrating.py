@@ -19,14 +19,12 @@ from certigraph.adapters.answering import (
     remembered,
     unchanged,
 )
-from certigraph.adapters.protocols import Limits, Responder
+from certigraph.adapters.protocols import LEAST_NODES, LEAST_PLAN, Limits, Responder
 from certigraph.adapters.stretches import Standing, shared_out, standing_of, stretches, to_go
 from certigraph.state.records import Predicate
 
 PIECE: int = Limits.model_fields["substeps"].default
 """Actions of one subtask: what STEP allows by default before it refines a subtask."""
-
-MOST_CONDITIONS, MOST_NODES, MOST_STEPS = 40, int(Limits.model_fields["nodes"].default), 8
 
 
 @lru_cache(maxsize=16)
@@ -40,7 +38,7 @@ def demonstrated(demonstration: Demonstration) -> Responder:
 
 
 def _plan(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    most = form["properties"]["conditions"].get("maxItems", MOST_CONDITIONS)
+    most = form["properties"]["conditions"].get("maxItems", LEAST_PLAN)
     return {"conditions": shared_out(at, most) or ["The goal is reached."]}
 
 
@@ -50,7 +48,7 @@ def _subtask(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
 
 
 def _nodes(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    most = form["properties"]["nodes"].get("maxItems", MOST_NODES)
+    most = form["properties"]["nodes"].get("maxItems", LEAST_NODES)
     return {"nodes": chain({f"stretch-{n}": text for n, text in enumerate(shared_out(at, most), 1)})}
 
 
@@ -80,7 +78,7 @@ def _holds(at: Standing, wanted: Predicate) -> bool:
 
 
 def _steps(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    most = form["properties"]["steps"].get("maxItems", MOST_STEPS)
+    most = form["properties"]["steps"].get("maxItems", LEAST_PLAN)
     return {"steps": list(at.ahead[:most]) or ["Nothing is left to do."]}
 
 

@@ -11,12 +11,12 @@ PAPER_LIMITS: Mapping[str, Limits] = {
     "ask": _RESEARCH,
     "assistantbench": _RESEARCH,
     "blocksworld": Limits(),
-    "hotpotqa": Limits(attempts=3, replans=2, steps=20, passages=10, nodes=4),
-    "hotpotqa:interactive": Limits(attempts=3, replans=2, steps=30, passages=10, nodes=4),
+    "hotpotqa": Limits(attempts=3, replans=2, steps=20, passages=10),
+    "hotpotqa:interactive": Limits(attempts=3, replans=2, steps=30, passages=10),
     "locomo": Limits(replans=2, steps=20),
     "musique": Limits(attempts=3, replans=2, steps=25, passages=10),
     "rewardprediction": Limits(steps=1),
-    "scienceworld": Limits(attempts=30, replans=5, steps=500, options=20),
+    "scienceworld": Limits(attempts=30, replans=5, steps=500, options=20, subtasks=16, failures=8),
     "scienceworld:tdp": Limits(attempts=30, replans=2, steps=60, options=20, repeats=0),
     "swe_qa": Limits(replans=2, steps=30, passages=5),
     "textworld": Limits(steps=50),
@@ -28,4 +28,5 @@ PAPER_LIMITS: Mapping[str, Limits] = {
 """Attempts, replans and steps of SDP (appendix A) by benchmark; BlocksWorld, LoCoMo and SWE-QA, which it did not run,
 have our own. Of the configurations that are named, steps are TDP's (appendix B), which gives no number of replans.
 ALFWorld's and TextWorld's 50 steps are what papers usually allow, recalled and not looked up.
-HotpotQA's sub-tasks are few, for its questions have two hops: more would only be a longer answer to write."""
+Of STEP, ScienceWorld's subtasks and failures are those of its public code; elsewhere they follow the steps, as the
+lengths of plans and task graphs do everywhere: no paper gives them."""

@@ -15,8 +15,15 @@ Responder = Callable[[str, dict[str, Any]], Any]
 """A scripted mind: (prompt, JSON schema) -> a JSON value that fits the schema."""
 
 
+LEAST_PLAN, LEAST_SUBTASKS, LEAST_FAILURES, LEAST_NODES = 40, 16, 8, 8
+"""Limits that follow the number of steps are never less: a run that few steps end is resumed with the same plan."""
+
+
 class Limits(Record):
-    """A method's own limits, per task. Defaults are each benchmark's, from the papers."""
+    """A method's own limits, per task. Defaults are each benchmark's, from the papers.
+
+    A field that is None follows the number of steps, by the formula of its description; `effective` has the numbers.
+    """
 
     attempts: int = Field(3, ge=1, description="tries at one target before replanning")
     replans: int = Field(5, ge=0, description="replans at one predicate before giving up")
@@ -27,14 +34,48 @@ class Limits(Record):
     passages: int = Field(10, ge=1, description="passages that one retrieval returns (k)")
     repeats: int = Field(5, ge=0, description="equal actions in a row that end an episode; 0: no number does")
     substeps: int = Field(8, ge=1, description="actions for one of STEP's subtasks before it is refined")
-    subtasks: int = Field(16, ge=1, description="completed subtasks after which STEP's episode is a loop")
-    failures: int = Field(8, ge=1, description="failed subtasks after which STEP's episode is a loop")
-    nodes: int = Field(8, ge=1, description="sub-tasks of TDP's task graph")
-    revisions: int = Field(8, ge=0, description="Self-Revisions of TDP's task graph")
-    rounds: int = Field(0, ge=0, description="rounds of a search agent; 0: its own number (IRCoT 10, ReAct 7, ...)")
+    plan: int | None = Field(None, ge=1, description="conditions or steps of one plan; unset: max(40, steps)")
+    subtasks: int | None = Field(
+        None, ge=1, description="completed subtasks after which STEP's episode is a loop; unset: max(16, steps)"
+    )
+    failures: int | None = Field(
+        None, ge=1, description="failed subtasks after which STEP's episode is a loop; unset: max(8, steps // 4)"
+    )
+    nodes: int | None = Field(None, ge=1, description="sub-tasks of TDP's task graph; unset: max(8, steps // 8)")
+    revisions: int | None = Field(None, ge=0, description="Self-Revisions of TDP's graph; unset: nodes, at least 8")
+    rounds: int = Field(
+        0, ge=0, description="rounds of a search agent; 0: its own (IRCoT 10, ReAct 7, ...), steps where none answers"
+    )
     context: int = Field(24_000, ge=500, description="characters of earlier rounds in a search agent's prompt")
     excerpt: int = Field(1_000, ge=50, description="characters of one passage in a prompt")
     gold: float = Field(0, ge=0, description="ends STEP's episodes at this many gold lengths, a leak; 0: off")
+
+    def effective(self) -> "EffectiveLimits":
+        """The limits with a number in every field.
+
+        One action may make several conditions true, and a subtask takes at least one action: with as many conditions
+        and subtasks as steps, the steps end a run first. A sub-task of TDP gets eight steps, what STEP allows for one.
+        """
+        nodes = max(LEAST_NODES, self.steps // 8) if self.nodes is None else self.nodes
+        derived = {
+            "plan": max(LEAST_PLAN, self.steps),
+            "subtasks": max(LEAST_SUBTASKS, self.steps),
+            "failures": max(LEAST_FAILURES, self.steps // 4),
+            "nodes": nodes,
+            "revisions": max(LEAST_NODES, nodes),
+        }
+        given = {name: value for name, value in self if value is not None}
+        return EffectiveLimits.model_validate({**derived, **given})
+
+
+class EffectiveLimits(Limits):
+    """Limits as operators read them: those that followed the number of steps are numbers."""
+
+    plan: int
+    subtasks: int
+    failures: int
+    nodes: int
+    revisions: int
 
 
 class Environment(Protocol):

@@ -83,7 +83,8 @@ async def _outcome(
         if ending or snapshot.next:
             return _Outcome(snapshot.values, ending, message)
         state = snapshot.values
-    return _Outcome(state, graph_module(graph.name).ending(state), "")
+    module = graph_module(graph.name)
+    return _Outcome(state, module.ending(state), module.message(state) if hasattr(module, "message") else "")
 
 
 async def _stream(graph: AnyGraph, given: Any, config: Any, context: Context, recorder: Recorder) -> _Outcome:

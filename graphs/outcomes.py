@@ -49,7 +49,7 @@ def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: 
 
 def _status(latest: Mapping[str, Any], ending: str, reached: LimitReached | None) -> Status:
     if reached:
-        return "failed" if reached.kind == "steps" else "pending"
+        return "failed" if reached.of_method else "pending"
     handed_in = latest["observation"].done and latest.get("action") and latest["action"].kind == FINISH
     return "completed" if ending == GOAL or handed_in else "failed"
 
@@ -66,7 +66,8 @@ def _best(latest: Mapping[str, Any], reached: LimitReached | None) -> str:
 def _told(latest: Mapping[str, Any], reached: LimitReached | None) -> Iterator[str]:
     """What may tell the outcome, the best first; some of it may be empty."""
     if reached:
-        yield f"its part of the {reached.kind} was spent" + (AGAIN if reached.kind != "steps" else "")
+        spent = f"its part of the {reached.kind} was spent"
+        yield f"it ended {reached.ending}" if reached.of_method else f"{spent}{AGAIN}"
     action, progress = latest.get("action"), latest.get("progress")
     if action and action.kind in ANSWERS:
         yield f"answer: {action.args.get('answer', '')}"

@@ -25,6 +25,7 @@ from certigraph.nodes.memory import native, with_memory
 from certigraph.nodes.pursue import pursue
 from certigraph.nodes.slots import Slot
 from certigraph.state.acting import ActingState as State
+from certigraph.state.endings import LimitReached
 from certigraph.state.gathering import ending
 from certigraph.state.run import RunInput
 
@@ -60,16 +61,27 @@ def search_loop(
     """
 
     def after_gate(state: State, runtime: Runtime[Context]) -> str:
-        """`stop` the search with an answer, or without one in a world that takes none; else `continue`."""
+        """`stop` the search with an answer, `unanswered` where a gate stops it in a world that takes none.
+
+        Else `continue`: without rounds or steps left in such a world, `decide` ends the run by the limit's name.
+        """
+        answering = gathering_slots.answering(state, runtime)
+        if state["stagnation"].stop:
+            return "stop" if answering else "unanswered"
         most = limits_of(state["task"], runtime).rounds or rounds
         spent = len(state["turns"]) >= most or gathering_slots.steps_spent(state, runtime)
-        if not (spent or state["stagnation"].stop):
-            return "continue"
-        return "stop" if gathering_slots.answering(state, runtime) else "unanswered"
+        return "stop" if spent and answering else "continue"
+
+    def rounds_left(state: State, runtime: Runtime[Context]) -> None:
+        """Raise LimitReached where steps or rounds are spent; a harness's own number is for worlds with answers."""
+        acting_slots.require_steps(state, runtime)
+        most, taken = limits_of(state["task"], runtime).rounds, len(state["turns"])
+        if most and taken >= most:
+            raise LimitReached("rounds", most, taken)
 
     defaults = Operators(reset=reset, gate=no_gate, decide=decide, act=act, memory=native, answer=answer, deliver=act)
     before, after = (acting_slots.RESET, gathering_slots.GATE), (acting_slots.ACT, gathering_slots.MEMORY)
-    slots = (*before, deciding, *after, gathering_slots.ANSWER, gathering_slots.DELIVER)
+    slots = (*before, deciding._replace(skip=rounds_left), *after, gathering_slots.ANSWER, gathering_slots.DELIVER)
     builder = assemble(State, RunInput, slots, defaults, with_memory(swaps))
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "gate")

@@ -31,8 +31,8 @@ SLOTS = (slots.RESET, slots.DECIDE, slots.ACT)
 
 
 def after_act(state: State, runtime: Runtime[Context]) -> str:
-    """`over` when the episode is, else `continue`."""
-    return "over" if slots.over(state, runtime) else "continue"
+    """`over` when the episode is finished, else `continue`: without steps the next node ends the run `limit:steps`."""
+    return "over" if slots.finished(state, runtime) else "continue"
 
 
 class Operators(TypedDict, total=False):

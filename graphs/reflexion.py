@@ -11,8 +11,9 @@ from certigraph.nodes import acting_slots as slots
 from certigraph.nodes.reflect import reflect
 from certigraph.state.lessons import TrialState as State
 from certigraph.state.lessons import trials_ending as ending
+from certigraph.state.lessons import trials_message as message
 
-__all__ = ["State", "build", "ending", "graph"]
+__all__ = ["State", "build", "ending", "graph", "message"]
 
 
 class Operators(TypedDict, total=False):

@@ -28,7 +28,7 @@ from certigraph.nodes.validate import validate
 from certigraph.state.beliefs import stopped
 from certigraph.state.run import RunInput
 from certigraph.state.sdp import SDPState as State
-from certigraph.state.sdp import ending
+from certigraph.state.sdp import ending, extends
 
 __all__ = ["State", "build", "ending", "graph"]
 
@@ -71,8 +71,14 @@ def after_validate(state: State, runtime: Runtime[Context]) -> str:
 
 
 def after_certify(state: State, runtime: Runtime[Context]) -> str:
-    """`goal` when the last predicate of the plan is certified, else `advance`; `forced` as in `after_validate`."""
-    return "goal" if state["head"] >= len(state["plan"]) else gathering.unless_spent("advance", state, runtime)
+    """`goal` when the last predicate of the plan is certified, else `advance`; `forced` as in `after_validate`.
+
+    `extend` where nothing but the goal is left of a plan that was cut, and the world goes on.
+    """
+    if state["head"] >= len(state["plan"]):
+        return "goal"
+    more = extends(state) and not state["observation"].done
+    return gathering.unless_spent("extend" if more else "advance", state, runtime)
 
 
 class Operators(TypedDict, total=False):
@@ -122,7 +128,9 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
         after_validate,
         {"certified": "certify", "retry": "realize", "stuck": "replan", "exhausted": END, "forced": "answer"},
     )
-    builder.add_conditional_edges("certify", after_certify, {"advance": "realize", "goal": END, "forced": "answer"})
+    builder.add_conditional_edges(
+        "certify", after_certify, {"advance": "realize", "goal": END, "extend": "replan", "forced": "answer"}
+    )
     builder.add_conditional_edges("replan", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})
     add_path(builder, "answer", "deliver")
     builder.add_edge("deliver", END)

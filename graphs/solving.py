@@ -88,7 +88,7 @@ async def _latest(graph: Graph, task: Task, state: SolveView, context: Context) 
         async for values in _states(graph, {"task": task}, told, context):
             latest = values
     except LimitReached as reached:
-        if "spent" not in latest or (reached.kind != "steps" and state["share"] == 1):
+        if "spent" not in latest or (not reached.of_method and state["share"] == 1):
             raise
         return latest, reached
     return latest, None

@@ -28,10 +28,11 @@ from certigraph.nodes.planner import planner
 from certigraph.nodes.recall import recall
 from certigraph.nodes.reflect import memorise
 from certigraph.state.lessons import trials_ending as ending
+from certigraph.state.lessons import trials_message as message
 from certigraph.state.run import RunInput
 from certigraph.state.step import StepState as State
 
-__all__ = ["State", "build", "ending", "graph"]
+__all__ = ["State", "build", "ending", "graph", "message"]
 
 StepGraph = CompiledStateGraph[State, Context, RunInput, State]
 

@@ -35,9 +35,9 @@ from certigraph.nodes.gather import gather
 from certigraph.nodes.revise import revise
 from certigraph.state.run import RunInput
 from certigraph.state.tdp import TDPState as State
-from certigraph.state.tdp import ending
+from certigraph.state.tdp import ending, message
 
-__all__ = ["State", "build", "ending", "graph"]
+__all__ = ["State", "build", "ending", "graph", "message"]
 
 TDPGraph = CompiledStateGraph[State, Context, RunInput, State]
 

@@ -14,7 +14,6 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Operator
 from certigraph.graphs.assembly import assemble
-from certigraph.graphs.react import after_act
 from certigraph.nodes import acting_slots as slots
 from certigraph.nodes.act import act, conclude, reset
 from certigraph.nodes.begin import begin
@@ -30,11 +29,20 @@ G = TypeVar("G", bound=CompiledStateGraph[Any, Any, Any, Any])
 LearningGraph = CompiledStateGraph[TrialState, Context, RunInput, TrialState]
 
 
+def after_act(state: TrialState, runtime: Runtime[Context]) -> str:
+    """`over` when the episode is, by its steps too, else `continue`."""
+    return "over" if slots.over(state, runtime) else "continue"
+
+
 def after_learning(state: TrialState, runtime: Runtime[Context]) -> str:
-    """`again` while episodes are left and none reached the goal, else `finished`."""
-    solved = state["trials"][-1].ending == GOAL
+    """`again` while episodes are left and none reached the goal, else `finished`.
+
+    `again` too where a limit of the method's own ended the last one: without another episode `reset` ends the run by
+    that limit's name; resumed with a larger one, it begins an episode more.
+    """
+    last = state["trials"][-1]
     left = state["trial"] < limits_of(state["task"], runtime).trials
-    return "again" if left and not solved else "finished"
+    return "again" if last.ending != GOAL and (left or last.cut) else "finished"
 
 
 def frame_episodes(builder: StateGraph[Any, Context, Any, Any], *, first: str, learn: str) -> None:

@@ -10,6 +10,7 @@ from certigraph.adapters.benchmarks import benchmark_of, context_of, in_world, l
 from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import close_episode, live_episode
 from certigraph.adapters.models.meter import current_meter
+from certigraph.nodes.acting_slots import episode_reached
 from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.gathering import ending
 from certigraph.state.lessons import Trial, TrialState
@@ -49,11 +50,12 @@ async def act(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
 
 
 async def conclude(state: TrialState, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Have the benchmark score the episode that just ended."""
+    """Have the benchmark score the episode that just ended; its ending names the limit that ended it, if one did."""
+    reached = episode_reached(state, runtime)
     trial = Trial(
         number=state["trial"],
         scores=await in_world(_scored, state["task"], runtime, state, runtime),
-        ending=ending(state),
+        ending=reached.ending if reached else ending(state),
         steps=len(state["history"]),
     )
     return {"trials": [trial]}

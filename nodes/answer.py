@@ -7,11 +7,11 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
+from certigraph.adapters.bounds import Cut, longest_answer
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.multihop.reading import page_of
 from certigraph.adapters.prompting import listed, prompt, quoted, unquoted
-from certigraph.nodes.bounded import Cut, longest_answer
 from certigraph.nodes.special import specialised
 from certigraph.nodes.transcript import gathered
 from certigraph.state.chains import carrying, certified_hops

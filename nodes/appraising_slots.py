@@ -35,7 +35,13 @@ def _worth_only(state: AppraisingState, update: Update, runtime: Runtime[Context
 
 
 RESET = acting_slots.RESET._replace(record=_knows_nothing)
-EXTRACT = Slot("extract", frozenset({"factored"}), standing_view, types={"factored": FactoredState})
+EXTRACT = Slot(
+    "extract",
+    frozenset({"factored"}),
+    standing_view,
+    skip=acting_slots.require_steps,
+    types={"factored": FactoredState},
+)
 INTERPRET = Slot("interpret", frozenset({"goal"}), standing_view, types={"goal": FactoredState})
 ROUTE = Slot("route", frozenset({"reward"}), standing_view, _rated)
 PROPOSE = Slot("propose", frozenset({"candidates"}), lookahead_view)

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 from langgraph.runtime import Runtime
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from certigraph.adapters.bounds import Cut, Within, at_most
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.prompting import clipped, listed, prompt, quoted, unquoted
-from certigraph.nodes.bounded import Cut
 from certigraph.state.dag import Node
 
 A = TypeVar("A", bound=BaseModel)
@@ -23,9 +23,6 @@ Some 120 tokens a sub-task at most: eight of them fit into an answer of the embe
 MOST_FLAW = 200
 """Characters of a line on what is wrong."""
 
-MOST_READ = 300
-"""Items of a list that are read, or as many as are allowed: mending takes time with the square of the sub-tasks."""
-
 Id = Annotated[str, Cut(30)]
 
 
@@ -35,7 +32,7 @@ class Subtask(BaseModel):
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
     id: Id
-    task: Annotated[str, Cut(MOST_TEXT)]
+    task: Annotated[str, Within(MOST_TEXT)]
     needs: list[Id]
 
 
@@ -73,12 +70,6 @@ async def asked(
 def one_of(ids: Sequence[str]) -> Any:
     """An id; a model under a grammar writes none but these, others are read too: to be refused by name."""
     return Annotated[Id, Field(json_schema_extra={"enum": [*ids]})] if ids else Id
-
-
-def at_most(most: int, kind: Any, *, least: int = 0) -> Any:
-    """A list; a model under a grammar writes no more items and no fewer, of others up to `MOST_READ` are read."""
-    read = AfterValidator(lambda items: items[: max(most, MOST_READ)])
-    return Annotated[list[kind], Field(json_schema_extra={"minItems": least, "maxItems": most}), read]
 
 
 def subtask_form(ids: Sequence[str], needs: Sequence[str]) -> type[Subtask]:

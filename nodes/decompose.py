@@ -7,9 +7,10 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, create_model
 
 from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.bounds import at_most
 from certigraph.adapters.context import Context
 from certigraph.adapters.prompting import clipped, quoted
-from certigraph.nodes.dag_forms import MOST_FLAW, Subtask, asked, at_most, nodes_of, subtask_form
+from certigraph.nodes.dag_forms import MOST_FLAW, Subtask, asked, nodes_of, subtask_form
 from certigraph.nodes.situation import MOST_VIEW
 from certigraph.nodes.special import specialised
 from certigraph.state.dag import Dag, Node

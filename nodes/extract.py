@@ -11,11 +11,11 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.bounds import Cut
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import Prompt, ask, ask_text
 from certigraph.adapters.prompting import clipped, prompt, quoted
 from certigraph.adapters.protocols import Operator
-from certigraph.nodes.bounded import Cut
 from certigraph.nodes.reorganise import NOTE, TARGET, TRIGGER, FoundFact, checked, fact_of, noted, reorganised
 from certigraph.nodes.specs import factory
 from certigraph.state.beliefs import Belief, Form, jaccard

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, Field
 
-from certigraph.nodes.bounded import Cut
+from certigraph.adapters.bounds import Cut
 from certigraph.state.endings import UnknownName
 from certigraph.state.factored import ENTANGLED, FactoredState, as_mapping, factored
 

@@ -6,11 +6,11 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.bounds import Cut
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.prompting import listed, prompt, quoted
 from certigraph.adapters.protocols import Operator
-from certigraph.nodes.bounded import Cut
 from certigraph.nodes.specs import factory
 from certigraph.nodes.transcript import gathered
 from certigraph.state.beliefs import Stagnation

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
+from certigraph.adapters.bounds import Cut
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.prompting import listed, prompt, quoted
 from certigraph.adapters.protocols import Operator
-from certigraph.nodes.bounded import Cut
 from certigraph.nodes.specs import factory
 from certigraph.state.beliefs import Stagnation
 from certigraph.state.endings import UnknownName

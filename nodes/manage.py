@@ -11,11 +11,11 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.bounds import Cut
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.prompting import prompt, quoted, unquoted
 from certigraph.adapters.protocols import Limits, Operator
-from certigraph.nodes.bounded import Cut
 from certigraph.nodes.harnesses import CORE, KEPT, MEMGPT, PAGE, PRESSURE, RETURNED
 from certigraph.nodes.pursue import tool_used, with_tools
 from certigraph.nodes.specs import factory

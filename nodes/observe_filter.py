@@ -6,11 +6,11 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
 from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.bounds import Cut
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.prompting import clipped, numbered, prompt, quoted
 from certigraph.adapters.protocols import Operator
-from certigraph.nodes.bounded import Cut
 from certigraph.nodes.memory import as_memory
 from certigraph.nodes.specs import factory
 from certigraph.state.gathering import MemoryView

@@ -3,38 +3,40 @@
 Plan-and-Act and the one-shot plan ask the same of a whole task.
 """
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
+from certigraph.adapters.bounds import Within, at_most
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.prompting import listed, numbered, prompt, quoted, shown, unquoted
-from certigraph.nodes.bounded import Cut
 from certigraph.nodes.situation import MOST_VIEW
 from certigraph.nodes.special import specialised
 from certigraph.nodes.transcript import transcript
 from certigraph.state.records import Task
 from certigraph.state.subtask import PlanView, ReplanView, SuperviseView
 
-MOST_STEPS = 8
-
 
 class Plan(BaseModel):
     """The model's answer: steps in the order in which they are to be taken."""
 
-    steps: Annotated[list[Annotated[str, Field(min_length=1), Cut(120)]], Field(min_length=1), Cut(MOST_STEPS)]
+    steps: list[str]
 
 
 @specialised
 async def plan(state: PlanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the steps of a sub-task, from its specification and what it builds on."""
     question = assigned(state) + PLAN.format(
-        view=quoted(state["evidence"].view, MOST_VIEW), most=MOST_STEPS, handing=_handing_in(state["task"], runtime)
+        view=quoted(state["evidence"].view, MOST_VIEW),
+        most=limits_of(state["task"], runtime).plan,
+        handing=_handing_in(state["task"], runtime),
     )
-    return await _outlined(question, runtime)
+    return await _outlined(question, state["task"], runtime)
 
 
 # not @specialised: what benchmarks call replan is SDP's, which reads another state
@@ -45,10 +47,10 @@ async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]
         outline=numbered(state["outline"]),
         view=quoted(state["evidence"].view, MOST_VIEW),
         reason=f"What speaks against the plan: {state['reason']}\n" if state["reason"] else "",
-        most=MOST_STEPS,
+        most=limits_of(state["task"], runtime).plan,
         handing=_handing_in(state["task"], runtime),
     )
-    return await _outlined(question, runtime)
+    return await _outlined(question, state["task"], runtime)
 
 
 def assigned(state: PlanView) -> str:
@@ -71,9 +73,23 @@ def traced(state: ReplanView | SuperviseView, runtime: Runtime[Context]) -> str:
     return quoted(told, limits.context) + notes
 
 
-async def _outlined(question: str, runtime: Runtime[Context]) -> dict[str, Any]:
-    answer = await ask(prompt(runtime, question), Plan, role="planner", runtime=runtime)
-    return {"outline": tuple(map(unquoted, answer.steps))}
+async def _outlined(question: str, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
+    most = limits_of(task, runtime).plan
+    answer = await ask(prompt(runtime, question), steps_form(most), role="planner", runtime=runtime)
+    return {"outline": outline_of(answer.steps, most)}
+
+
+@lru_cache(maxsize=16)
+def steps_form(most: int) -> type[Plan]:
+    """The form of an answer with 1 to `most` steps; of a longer one more are read."""
+    steps = at_most(most, Annotated[str, Field(min_length=1), Within(120)], least=1)
+    return create_model("Plan", __base__=Plan, steps=(Annotated[steps, Field(min_length=1)], ...))
+
+
+def outline_of(steps: Sequence[str], most: int) -> tuple[str, ...]:
+    """At most `most` steps, with a note for whoever follows them where there were more."""
+    kept = tuple(map(unquoted, steps[:most]))
+    return (*kept, CUT.format(most=most)) if len(steps) > most else kept
 
 
 def _handing_in(task: Task, runtime: Runtime[Context]) -> str:
@@ -86,12 +102,14 @@ def _handing_in(task: Task, runtime: Runtime[Context]) -> str:
     return ""
 
 
+CUT = "(the plan was cut after {most} steps; find the rest of the way without it)"
+
 PLAN = """\
 The world now:
 {view}
 
-Plan how to carry out this assignment, no more: 1 to {most} short steps in their order, each one action or a few.
-What is known from before needs no step.{handing}
+Plan how to carry out this assignment, no more: short steps in their order, each one action or a few, as few as will do
+and at most {most}. What is known from before needs no step.{handing}
 """
 
 # What only grows comes before what changes every time, so that prefix caches hit.
@@ -105,6 +123,6 @@ The plan until now:
 The world now:
 {view}
 
-{reason}Write what is left of the plan anew, by what was observed: 1 to {most} short steps in their order, each one
-action or a few. Leave out what is done, and go another way where one did not work.{handing}
+{reason}Write what is left of the plan anew, by what was observed: short steps in their order, each one action or a few,
+as few as will do and at most {most}. Leave out what is done, and go another way where one did not work.{handing}
 """

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, create_model
 
+from certigraph.adapters.bounds import Cut
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import Prompt, ask
 from certigraph.adapters.prompting import quoted
 from certigraph.adapters.protocols import Operator
-from certigraph.nodes.bounded import Cut
 from certigraph.nodes.factor_forms import Name, Sentences, merged, telling, written
 from certigraph.nodes.specs import factory
 from certigraph.state.factored import FactoredState, factored

@@ -7,11 +7,11 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
+from certigraph.adapters.bounds import Cut, longest_answer
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.prompting import prompt, unquoted
 from certigraph.adapters.protocols import Operator
-from certigraph.nodes.bounded import Cut, longest_answer
 from certigraph.nodes.harnesses import PBAI
 from certigraph.nodes.specs import factory
 from certigraph.nodes.transcript import gathered

@@ -9,10 +9,10 @@ from typing import Annotated
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
+from certigraph.adapters.bounds import Cut
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask, ask_text
 from certigraph.adapters.prompting import clipped, prompt, quoted
-from certigraph.nodes.bounded import Cut
 from certigraph.state.beliefs import Belief, Fact
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Task

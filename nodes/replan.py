@@ -1,15 +1,17 @@
-"""Replan (SDP Eq. 4): a new plan tail when tries at the target are used up. The one operator that sees everything."""
+"""Replan (SDP Eq. 4): a new plan tail when tries at the target are used up. The one operator that sees everything.
+
+It also gives the rest of a plan that was longer than `Limits.plan` allows, once all that it had is certified.
+"""
 
 from typing import Any
 
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.context import Context
-from certigraph.adapters.models.ask import ask
-from certigraph.adapters.prompting import numbered, prompt, quoted, tried
-from certigraph.nodes.propose import Conditions, as_plan
+from certigraph.adapters.prompting import numbered, quoted, tried
+from certigraph.nodes.propose import planned
 from certigraph.nodes.special import specialised
-from certigraph.state.sdp import ReplanView
+from certigraph.state.sdp import ReplanView, extends
 
 MOST_ATTEMPTS_SHOWN = 10
 
@@ -17,15 +19,20 @@ MOST_ATTEMPTS_SHOWN = 10
 @specialised
 async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for a new tail. An empty tail means giving up."""
-    instruction = INSTRUCTION.format(
+    situation = SITUATION.format(
         task=state["task"].goal,
         certified=numbered(p.text for p in state["certified"].predicates),
         view=quoted(state["evidence"].view),
-        tried=quoted(tried(state["attempts"][-MOST_ATTEMPTS_SHOWN:])),
-        tail=numbered(p.text for p in state["plan"][state["head"] :]),
     )
-    answer = await ask(prompt(runtime, instruction), Conditions, role="planner", runtime=runtime)
-    return {"plan": as_plan(answer, state["task"])}
+    return {"plan": await planned(situation + _order(state), state["task"], runtime)}
+
+
+def _order(state: ReplanView) -> str:
+    tail = state["plan"][state["head"] :]
+    if extends(state):
+        return EXTEND.format(goal=tail[-1].text)
+    attempts = quoted(tried(state["attempts"][-MOST_ATTEMPTS_SHOWN:]))
+    return ANOTHER_WAY.format(tried=attempts, tail=numbered(p.text for p in tail))
 
 
 async def give_up(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -33,7 +40,7 @@ async def give_up(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any
     return {"plan": []}
 
 
-INSTRUCTION = """\
+SITUATION = """\
 Task: {task}
 
 Certified so far:
@@ -41,7 +48,16 @@ Certified so far:
 
 The world now:
 {view}
+"""
 
+EXTEND = """
+The plan ends here, for it had as many conditions as a plan may have; all of them hold. Write the rest of the plan from
+here to the goal. Make each condition an observable change that a single action can bring about. The last condition is
+the goal itself:
+{goal}
+"""
+
+ANOTHER_WAY = """
 Tried lately:
 {tried}
 

@@ -7,10 +7,10 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, create_model
 
 from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.bounds import Cut, at_most
 from certigraph.adapters.context import Context
 from certigraph.adapters.prompting import clipped, listed, quoted, unquoted
-from certigraph.nodes.bounded import Cut
-from certigraph.nodes.dag_forms import Id, Subtask, asked, at_most, nodes_of, one_of, subtask_form
+from certigraph.nodes.dag_forms import Id, Subtask, asked, nodes_of, one_of, subtask_form
 from certigraph.nodes.situation import MOST_VIEW
 from certigraph.nodes.special import specialised
 from certigraph.state.dag import Dag, Node

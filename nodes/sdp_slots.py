@@ -8,8 +8,9 @@ from langgraph.types import Overwrite
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.nodes.slots import ACTED, OPENED, Slot, Update, forgotten
+from certigraph.state.endings import LimitReached
 from certigraph.state.records import RESTORE, Attempt, Predicate, Verdict
-from certigraph.state.sdp import SDPState, propose_view, realize_view, replan_view, validate_view
+from certigraph.state.sdp import CUT, SDPState, extends, propose_view, realize_view, replan_view, validate_view
 
 
 def _nothing_certified(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -39,15 +40,22 @@ def _certifiable(tail: Sequence[Predicate]) -> int:
 
 
 def _replanned(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
+    """The new tail. Raises LimitReached where a plan that was cut gets no rest."""
+    kept = state["plan"][: state["head"]]
+    if extends(state):
+        if not update["plan"]:
+            most = int(str(state["plan"][state["head"]].args[CUT]))
+            told = f"the plan was cut, {most} of {most} conditions are certified, and replan gave no others"
+            raise LimitReached("plan", most, most, happened=f"{told} (an operator that never does needs a new run)")
+        return {"plan": [*kept, *update["plan"]]}
     if not update["plan"]:
         return {}
-    kept = state["plan"][: state["head"]]
     return {"plan": [*kept, *update["plan"]], "tried": 0, "replans": state["replans"] + 1}
 
 
 def _replans_spent(state: SDPState, runtime: Runtime[Context]) -> Update | None:
     spent = state["replans"] >= limits_of(state["task"], runtime).replans
-    return {} if spent else None
+    return {} if spent and not extends(state) else None
 
 
 RESET = Slot("reset", OPENED, record=_nothing_certified, opens_books=True)

@@ -73,10 +73,9 @@ def _nothing_to_assess(state: StepState, runtime: Runtime[Context]) -> Update | 
 
 def over(state: StepState, runtime: Runtime[Context]) -> bool:
     """Whether the episode is over: as for any agent, or by too many subtasks."""
-    limits = limits_of(state["task"], runtime)
-    status = Counter(subtask.status for subtask in state["subtasks"])
-    looping = status["completed"] > limits.subtasks or status["failed"] > limits.failures
-    return acting_slots.over(state, runtime) or looping or _past_gold(state, limits.gold, runtime)
+    reached = acting_slots.episode_reached(state, runtime)
+    gold = limits_of(state["task"], runtime).gold
+    return acting_slots.finished(state, runtime) or reached is not None or _past_gold(state, gold, runtime)
 
 
 def _past_gold(state: StepState, times: float, runtime: Runtime[Context]) -> bool:

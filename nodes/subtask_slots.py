@@ -62,4 +62,4 @@ EXECUTE = acting_slots.DECIDE._replace(name="execute", view=_execute_view)
 SUPERVISE = Slot(
     "supervise", frozenset({"progress"}), supervise_view, _settled, _world_ended, types={"progress": Progress}
 )
-REPLAN = Slot("replan", OUTLINED, replan_view, _again)
+REPLAN = Slot("replan", OUTLINED, replan_view, _again, acting_slots.require_steps)

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
+from certigraph.adapters.bounds import Cut
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.prompting import numbered, prompt, quoted, unquoted
-from certigraph.nodes.bounded import Cut
 from certigraph.nodes.plan import assigned, traced
 from certigraph.nodes.situation import MOST_VIEW
 from certigraph.nodes.special import specialised

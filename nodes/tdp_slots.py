@@ -18,6 +18,7 @@ from certigraph.state.tdp import (
     decompose_view,
     latest_outcomes,
     revise_view,
+    settled,
     steps_taken,
 )
 
@@ -54,12 +55,15 @@ def _revised(state: TDPState, update: Update, runtime: Runtime[Context]) -> Upda
 
 
 def _unrevisable(state: TDPState, runtime: Runtime[Context]) -> Update | None:
-    """Without revisions left the graph is carried out as it is. Raises LimitReached where there are no steps for it."""
-    limits = limits_of(state["task"], runtime)
-    if state["dag"].pending and _steps_left(state, runtime) <= 0:
-        raise LimitReached("steps", limits.steps, steps_taken(state))
-    left = state["revisions"] < limits.revisions and _steps_left(state, runtime) > 0
-    return None if left else {"dag": state["dag"], "notes": [], "revisions": state["revisions"]}
+    """Without revisions left the graph is carried out as it is.
+
+    Raises LimitReached where the task is not settled and there are no steps left for it.
+    """
+    limits, left = limits_of(state["task"], runtime), _steps_left(state, runtime)
+    if left <= 0 and not settled(state):
+        raise LimitReached("steps", limits.steps, limits.steps - left)
+    revisable = state["revisions"] < limits.revisions and left > 0
+    return None if revisable else {"dag": state["dag"], "notes": [], "revisions": state["revisions"]}
 
 
 def solve_views(state: TDPState, runtime: Runtime[Context]) -> list[SolveView]:

@@ -10,7 +10,11 @@ EXHAUSTED = "exhausted"
 INTERRUPTED = "interrupted"
 """No ending: what is said of a run that has none on record."""
 
-LimitKind = Literal["calls", "tokens", "usd", "seconds", "steps"]
+LimitKind = Literal["calls", "tokens", "usd", "seconds", "steps", "plan", "subtasks", "rounds"]
+"""What a run may use up: its budget, the steps of an episode, and what a method allows itself (`METHODS_OWN`)."""
+
+METHODS_OWN: tuple[LimitKind, ...] = ("plan", "subtasks", "rounds")
+"""Limits that only some methods have: a run that one of them ended says less about the method than about the limit."""
 Boundary = Literal["model", "environment", "data", "operator"]
 
 
@@ -43,14 +47,22 @@ class Stopped(Exception):
 
 
 class LimitReached(Stopped):
-    """A budget is spent. The thread stays resumable with a larger one."""
+    """A budget or another limit is spent. The thread stays resumable with a larger one.
 
-    def __init__(self, kind: LimitKind, limit: float, spent: float) -> None:
+    Args:
+        kind: what is spent, which names the ending.
+        limit: how much there was.
+        spent: how much was used.
+        happened: what happened, in words that name both numbers; that so much of the kind is spent otherwise.
+        option: the field of `Budget` or `Limits` that is to be larger; the kind otherwise.
+    """
+
+    def __init__(self, kind: LimitKind, limit: float, spent: float, *, happened: str = "", option: str = "") -> None:
         self.kind, self.limit, self.spent = kind, limit, spent
         self.ending = f"limit:{kind}"
-        super().__init__(
-            f"{spent:g} of {limit:g} {kind} are spent; resume with more: --budget {kind}={2 * max(limit, spent) or 1:g}"
-        )
+        self.of_method = kind == "steps" or kind in METHODS_OWN
+        more = f"--budget {option or kind}={2 * max(limit, spent) or 1:g}"
+        super().__init__(f"{happened or f'{spent:g} of {limit:g} {kind} are spent'}; resume with more: {more}")
 
 
 class Fault(Stopped):

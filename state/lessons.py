@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from certigraph.state.acting import ActingState, DecideView, Turn, decide_view
 from certigraph.state.channels import Log
-from certigraph.state.endings import GOAL
+from certigraph.state.endings import GAVE_UP, GOAL, METHODS_OWN
 from certigraph.state.records import Record, Scores, Task
 from certigraph.state.run import world_ending
 
@@ -22,6 +22,11 @@ class Trial(Record):
     scores: Scores
     ending: str
     steps: int
+
+    @property
+    def cut(self) -> bool:
+        """Whether a limit of the method's own ended it. That of steps does not count: every episode has so many."""
+        return self.ending in {f"limit:{kind}" for kind in METHODS_OWN}
 
 
 class Lesson(Record):
@@ -41,6 +46,12 @@ class Lesson(Record):
     def rules(self) -> tuple[str, ...]:
         """The insights that forbid: what STEP's Evaluator holds actions against (section 3)."""
         return tuple(insight for insight in self.insights if "NOT" in insight.split())
+
+
+def nothing_learnt(lessons: Sequence[Lesson]) -> bool:
+    """Whether the latest lesson teaches what was known before: the next episode would be the same again."""
+    taught = [(lesson.insights, lesson.strategy, lesson.reflection) for lesson in lessons[-2:]]
+    return not taught or taught[-1] == (taught[0] if len(taught) > 1 else ((), (), ""))
 
 
 class TrialState(ActingState, total=False):
@@ -99,8 +110,25 @@ def best_of(state: Mapping[str, Any], live: Scores | None) -> Scores | None:
 
 
 def trials_ending(state: TrialState) -> str:
-    """Why a run of several episodes ended: with the goal when one of them reached it."""
+    """Why a run of several episodes ended: with the goal when one of them reached it.
+
+    It gave up where the last of its episodes used up the steps that every episode has.
+    """
     trials = state.get("trials", [])
     if any(trial.ending == GOAL for trial in trials):
         return GOAL
-    return trials[-1].ending if trials else world_ending(state)
+    if not trials:
+        return world_ending(state)
+    return GAVE_UP if trials[-1].ending == "limit:steps" else trials[-1].ending
+
+
+def trials_message(state: Mapping[str, Any]) -> str:
+    """What became of the episodes of a run that gave up; empty for any other."""
+    trials = state.get("trials", [])
+    if not trials or trials_ending(state) != GAVE_UP:  # type: ignore[arg-type]
+        return ""
+    last = trials[-1]
+    told = f"none of {len(trials)} episodes reached the goal; the last one ended after {last.steps} steps"
+    if last.ending == "limit:steps":
+        told += f", all that it had: a new run has more with --budget steps={2 * last.steps}"
+    return told

@@ -79,6 +79,28 @@ class ReplanView(TypedDict):
     replans: int
 
 
+CUT = "cut_at"
+"""Argument of a goal whose plan was cut: how many conditions it was cut to."""
+
+
+def plan_of(texts: Sequence[str], goal: Predicate, most: int) -> list[Predicate]:
+    """A plan of at most `most` conditions and the goal, which is marked where conditions may be missing before it.
+
+    That is so of a longer plan, and of one that is as long as a plan may be and does not end with the goal. No
+    condition, no plan.
+    """
+    cut = len(texts) > most or (len(texts) == most and texts[-1] != goal.text)
+    conditions = [Predicate(text=text) for text in texts[:most] if text != goal.text]
+    end = goal.model_copy(update={"args": {**goal.args, CUT: most}}) if cut else goal
+    return [*conditions, end] if texts else []
+
+
+def extends(state: SDPState | ReplanView) -> bool:
+    """Whether what comes next is the rest of a plan that was cut: all its conditions are certified."""
+    plan, head = state["plan"], state["head"]
+    return head < len(plan) and CUT in plan[head].args
+
+
 def propose_view(state: SDPState) -> ProposeView:
     """The part of the state that Propose may read."""
     return {"task": state["task"], "certified": certified_state(state["certificates"])}

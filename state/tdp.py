@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 from certigraph.state.channels import Log
 from certigraph.state.dag import Dag, Node, Status
-from certigraph.state.endings import GOAL
+from certigraph.state.endings import GAVE_UP, GOAL
 from certigraph.state.records import Observation, Record, Spent, Step, Task
 from certigraph.state.run import Entry, Evidence, RunState, world_ending
 
@@ -108,6 +108,18 @@ def steps_taken(state: TDPState) -> int:
 
 def ending(state: TDPState) -> str:
     """`goal` where the node that settles the task is completed, as its Supervisor saw it; else what the world says."""
+    return GOAL if settled(state) else world_ending(state)
+
+
+def message(state: TDPState) -> str:
+    """Which sub-task a run failed at that gave up, and why; empty for any other."""
+    failed = [outcome for outcome in state.get("outcomes", ()) if outcome.status == "failed"]
+    if not failed or ending(state) != GAVE_UP:
+        return ""
+    return f"sub-task {failed[-1].node} failed and no revision replaced it: {failed[-1].result}"
+
+
+def settled(state: TDPState) -> bool:
+    """Whether the node that settles the task is completed."""
     dag = state.get("dag")
-    settled = dag is not None and dag.goal is not None and dag.goal.status == "completed" and not dag.pending
-    return GOAL if settled else world_ending(state)
+    return dag is not None and dag.goal is not None and dag.goal.status == "completed" and not dag.pending

@@ -11,10 +11,9 @@ from typing import Any
 
 from certigraph.adapters.blocksworld.expert import plan
 from certigraph.adapters.blocksworld.reading import conditions_in, considered_in, goal_in, holds, state_in, target_in
-from certigraph.adapters.blocksworld.strips import Move, State, applicable, apply, schema, unmet
+from certigraph.adapters.blocksworld.strips import Move, State, applicable, apply, ontable, schema, supports, unmet
 from certigraph.adapters.blocksworld.wording import describe, fact_text, list_facts, move_text, parse_action
-
-MOST_NODES, MOST_STEPS = 8, 12
+from certigraph.adapters.protocols import LEAST_NODES
 
 Answer = dict[str, Any]
 
@@ -25,7 +24,7 @@ def respond(prompt: str, form: dict[str, Any]) -> Any:
     if not fields:
         return "Nothing to add."
     if "nodes" in fields:
-        return _decomposition(prompt, form["properties"]["nodes"].get("maxItems", MOST_NODES))
+        return _decomposition(prompt, form["properties"]["nodes"].get("maxItems", LEAST_NODES))
     if fields == {"actions"}:
         return {"actions": _proposals(prompt, form["properties"]["actions"])}
     if fields == {"choice"} or "thought" in fields:
@@ -50,9 +49,17 @@ def _verdict(prompt: str) -> Answer:
 
 
 def _decomposition(prompt: str, most: int) -> Answer:
-    """A chain of what the goal wants, in the order in which it comes true, the whole goal last."""
+    """A chain of what the goal wants, in the order in which it comes true, the whole goal last.
+
+    Where a tower stands is said too: whoever builds it knows no other sub-task, and would build on what has to move.
+    """
     state, goal = state_in(prompt), goal_in(prompt)
-    facts = [fact for move in plan(state, goal) for fact in schema(move).adds if fact in goal]
+    moves = plan(state, goal)
+    end = state
+    for move in moves:
+        end = apply(end, move)
+    grounds = {ontable(base) for base in supports(goal).values()} & end
+    facts = [fact for move in moves for fact in schema(move).adds if fact in goal or fact in grounds]
     size = -(-len(facts) // most) or 1
     texts = [list_facts(facts[place : place + size]) for place in range(0, len(facts), size)][:-1]
     chain = enumerate([*texts, list_facts(goal)], 1)
@@ -61,7 +68,7 @@ def _decomposition(prompt: str, most: int) -> Answer:
 
 def _outline(prompt: str) -> Answer:
     moves = plan(state_in(prompt), goal_in(prompt))
-    return {"steps": [move_text(move) for move in moves][:MOST_STEPS] or ["any move: nothing is left to do"]}
+    return {"steps": [move_text(move) for move in moves] or ["any move: nothing is left to do"]}
 
 
 def _progress(prompt: str) -> Answer:

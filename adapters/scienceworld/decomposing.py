@@ -3,11 +3,9 @@
 from typing import Any
 
 from certigraph.adapters.answering import chain
-from certigraph.adapters.protocols import Limits
+from certigraph.adapters.protocols import LEAST_NODES
 from certigraph.adapters.scienceworld.milestones import joined, milestones
 from certigraph.adapters.scienceworld.standing import Standing
-
-MOST_NODES = Limits.model_fields["nodes"].default
 
 FULL = 100
 """The score that ends an episode."""
@@ -15,7 +13,7 @@ FULL = 100
 
 def nodes(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
     """A chain of the milestones ahead; the last one, of score 100, settles the task."""
-    most = form["properties"]["nodes"].get("maxItems", MOST_NODES)
+    most = form["properties"]["nodes"].get("maxItems", LEAST_NODES)
     ahead = joined([m for m in milestones(at.gold) if m.score > at.score], most)
     return {"nodes": chain({f"milestone-{m.number}": m.text() for m in ahead})}
 

@@ -2,20 +2,18 @@
 
 from typing import Any
 
-from certigraph.adapters.protocols import Limits
+from certigraph.adapters.protocols import LEAST_NODES
 from certigraph.adapters.searching.parts import ANSWERING, needs, parts, specification
 from certigraph.adapters.searching.standing import Standing
 
 Answer = dict[str, Any]
-
-MOST_NODES = Limits.model_fields["nodes"].default
 
 HAND_IN = "Hand in the answer."
 
 
 def nodes(here: Standing, prompt: str) -> Answer:
     """A node for each hop, after those that lead to it, and one that answers from all of them."""
-    question, most = here.question, here.form["nodes"].get("maxItems", MOST_NODES)
+    question, most = here.question, here.form["nodes"].get("maxItems", LEAST_NODES)
     hops = parts(question, most - 1)
     searches = [
         {

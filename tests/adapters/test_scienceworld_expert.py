@@ -22,7 +22,7 @@ from certigraph.adapters.scienceworld.recording import Recording, read_recording
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import run
 from certigraph.graphs import sdp
-from certigraph.nodes.plan import Plan
+from certigraph.nodes.plan import steps_form
 from certigraph.nodes.propose import Conditions
 from certigraph.nodes.replan import give_up
 from certigraph.nodes.supervise import Judgement
@@ -125,11 +125,11 @@ def test_joined_milestones_lead_the_same_way():
 def test_a_plan_of_steps_ends_where_the_sub_task_does():
     gold = recordings()["boil"]
     second = milestones(gold)[1]
-    steps = answer(gold, Plan, [], 0, task=sub_task(gold, second.text()))["steps"]
+    steps = answer(gold, steps_form(8), [], 0, task=sub_task(gold, second.text()))["steps"]
     assert steps == list(gold.actions[: min(second.last, 8)])
-    assert answer(gold, Plan, [], 0)["steps"] == list(gold.actions[:8])
+    assert answer(gold, steps_form(8), [], 0)["steps"] == list(gold.actions[:8])
     walk = [told(action) for action in gold.actions]
-    assert answer(gold, Plan, walk, 100)["steps"]
+    assert answer(gold, steps_form(8), walk, 100)["steps"]
 
 
 def test_a_sub_task_is_completed_by_its_score_or_its_actions_and_the_last_one_by_its_score_alone():

@@ -20,7 +20,7 @@ from certigraph.adapters.research.forms import Adequacy, Decomposition, Found, T
 from certigraph.nodes.align import Ruling
 from certigraph.nodes.assess import Completion
 from certigraph.nodes.decide import Thought
-from certigraph.nodes.outline import Steps
+from certigraph.nodes.plan import Plan
 from certigraph.nodes.planner import Next
 from certigraph.nodes.propose import Conditions
 from certigraph.nodes.realize import NextAction
@@ -178,7 +178,7 @@ ANSWERS: dict[type[BaseModel], Callable[[], st.SearchStrategy[dict[str, Any]]]] 
     Decomposition: lambda: st.fixed_dictionaries(
         {"steps": st.lists(st.fixed_dictionaries({"kind": st.just("filter"), "goal": texts}), max_size=5)}
     ),
-    Steps: lambda: st.fixed_dictionaries({"steps": st.lists(texts, min_size=1, max_size=12)}),
+    Plan: lambda: st.fixed_dictionaries({"steps": st.lists(texts, min_size=1, max_size=12)}),
     Next: lambda: st.fixed_dictionaries(
         {"rationale": texts, "subtask": texts, "insights": st.lists(st.integers(), max_size=6)}
     ),

@@ -69,7 +69,7 @@ def test_episodes_are_repeated_up_to_their_number_and_each_is_scored(name: str, 
     result = played(LEARNING[name].build(), tmp_path, steps=4, trials=3)
     trials = result.state["trials"]
     assert [trial.number for trial in trials] == [1, 2, 3]
-    assert [trial.ending for trial in trials] == ["gave_up"] * 3
+    assert [trial.ending for trial in trials] == ["limit:steps"] * 3
     assert [lesson.trial for lesson in result.state["lessons"]] == [1, 2, 3]
     assert result.ending == "gave_up"
 
@@ -87,7 +87,7 @@ def test_an_episode_that_reaches_the_goal_is_the_last(name: str, tmp_path: Path)
 
     result = played(LEARNING[name].build(), tmp_path, late, steps=6, trials=5, repeats=0)
     assert result.ending == "goal"
-    assert [trial.ending for trial in result.state["trials"]] == ["gave_up", "goal"]
+    assert [trial.ending for trial in result.state["trials"]] == ["limit:steps", "goal"]
     assert result.scores.value == 1.0  # type: ignore[union-attr]
 
 

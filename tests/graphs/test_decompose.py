@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from supervising import GOOD, SEEN, TASK, Model, answered, nodes, subtask
 
-from certigraph.nodes.dag_forms import MOST_FLAW, MOST_READ
+from certigraph.adapters.bounds import MOST_READ
+from certigraph.nodes.dag_forms import MOST_FLAW
 from certigraph.nodes.decompose import decompose
 from certigraph.state.dag import Node
 

@@ -18,12 +18,12 @@ from certigraph.evaluation.shipped import GRAPHS
 from certigraph.graphs import hypotheses, ircot, iter_retgen, memgpt, pbai, react
 from certigraph.graphs.exploring import explore
 from certigraph.nodes.aggregate import majority
-from certigraph.nodes.gate import exhaustion_gate
+from certigraph.nodes.gate import exhaustion_gate, no_gate
 from certigraph.nodes.hypothesise import hypothesise
 from certigraph.nodes.manage import remembering
 from certigraph.nodes.memory import lobotomized
 from certigraph.state.beliefs import Belief
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.endings import Fault, LimitReached, UnknownName
 from certigraph.state.hypothesising import Branch
 from certigraph.state.reading import read_trajectory
 from certigraph.state.states import STATES
@@ -85,8 +85,16 @@ def test_steps_spent_force_an_answer_too():
 
 
 def test_a_world_that_takes_no_answer_is_left_without_one():
-    state = sought(pbai.build(), Mind(**ANSWERS), Seeking(answers=False, rounds=2))
-    assert (state["action"].kind, pbai.ending(state)) == ("search", "gave_up")
+    with pytest.raises(LimitReached, match=r"2 of 2 rounds are spent.*--budget rounds=4") as reached:
+        sought(pbai.build(), Mind(**ANSWERS), Seeking(answers=False, rounds=2))
+    assert reached.value.ending == "limit:rounds"
+
+
+def test_in_a_world_that_takes_no_answer_a_harness_has_as_many_rounds_as_steps():
+    world = Seeking(answers=False, steps=25)
+    with pytest.raises(LimitReached, match="25 of 25 steps"):
+        sought(pbai.build(gate=no_gate), Mind(**ANSWERS), world)
+    assert len(world.worlds[0].actions) == 25
 
 
 def test_ircot_searches_for_the_question_then_for_its_sentences_until_one_answers():

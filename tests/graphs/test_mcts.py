@@ -68,12 +68,12 @@ def test_a_model_as_its_world_model_spends_the_budget_and_goes_on_with_a_larger_
     stopped = run(graph, "blocksworld", "4-0", context=context, out=tmp_path)
     assert (stopped.ending, stopped.usage.calls) == ("limit:calls", 3)
     finished = resume(stopped.folder, budget=Budget(calls=9))
-    assert (finished.ending, finished.usage.calls) == ("gave_up", 4)
+    assert (finished.ending, finished.usage.calls) == ("limit:steps", 4)
 
 
 def test_imagined_actions_are_no_steps_of_the_world(tmp_path: Path):
     result = played(searching(backpropagate=backpropagate(simulations=3)), tmp_path, task="6-1", steps=2)
-    assert (result.ending, len(result.state["history"])) == ("gave_up", 2)
+    assert (result.ending, len(result.state["history"])) == ("limit:steps", 2)
     assert len(result.state["visited"]) == 2
 
 
@@ -81,7 +81,7 @@ def test_it_solves_what_a_random_react_does_not(tmp_path: Path):
     context = Context(model="scripted:random", limits=Limits(steps=12))
     deep = searching(backpropagate=backpropagate(simulations=20))
     plain, searched = (run(g, "blocksworld", "4-1", context=context, out=tmp_path) for g in (react.build(), deep))
-    assert (plain.ending, searched.ending) == ("gave_up", "goal")
+    assert (plain.ending, searched.ending) == ("limit:steps", "goal")
 
 
 @pytest.mark.slow

@@ -33,6 +33,7 @@ LABELS = {
     ("validate", "__end__"): "exhausted",
     ("certify", "realize"): "advance",
     ("certify", "__end__"): "goal",
+    ("certify", "replan"): "extend",
     ("replan", "realize"): "planned",
     ("replan", "__end__"): "gave_up",
 } | {(planner, "answer"): "forced" for planner in ("propose", "validate", "certify", "replan")}

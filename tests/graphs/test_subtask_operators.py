@@ -13,7 +13,7 @@ from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Operator
 from certigraph.adapters.travelplanner.benchmark import TravelPlanner
 from certigraph.nodes import subtask_slots
-from certigraph.nodes.plan import MOST_STEPS, plan, replan
+from certigraph.nodes.plan import plan, replan
 from certigraph.nodes.supervise import MOST_RESULT, supervise
 from certigraph.state.acting import Turn
 from certigraph.state.beliefs import Belief
@@ -42,8 +42,10 @@ def asked(operator: Operator, mind: Mind, world: Any = None, **seen: Any) -> dic
 
 
 def test_what_a_model_writes_too_long_is_cut_and_not_asked_for_again():
-    mind = Mind(steps={"steps": ["walk " * 100] * 30})
-    assert [len(step) for step in asked(plan, mind)["outline"]] == [119] * MOST_STEPS
+    mind = Mind(steps={"steps": ["walk " * 100] * 80})
+    *steps, note = asked(plan, mind)["outline"]
+    assert [len(step) for step in steps] == [499] * 60
+    assert "60 steps" in note
     judged = asked(supervise, Mind(status={**JUDGEMENT, "reason": "r" * 900, "result": "x" * 2_000}))["progress"]
     assert (len(judged.reason), len(judged.result)) == (160, MOST_RESULT)
     assert len(mind.asked) == 1

@@ -1,0 +1,240 @@
+"""Limits of a method's own: they follow the number of steps, and a run that one of them ends says so and goes on."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real_data import data_folder
+
+from certigraph import Limits, resume, run
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld
+from certigraph.adapters.blocksworld.responder import respond
+from certigraph.adapters.context import Context
+from certigraph.adapters.limits import PAPER_LIMITS
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.evaluation.result import Result
+from certigraph.evaluation.settings import build_graph, parse_swap
+from certigraph.graphs import sdp, step
+from certigraph.nodes.replan import give_up
+from certigraph.state.endings import LimitReached
+from certigraph.state.records import Predicate
+from certigraph.state.sdp import extends, plan_of
+
+GOAL = Predicate(text="goal", kind="goal")
+
+TOWER = "tower-12"
+"""22 moves."""
+
+
+def limited(graph: Any, out: Path, task: str = TOWER, model: Any = respond, **limits: int) -> Result:
+    """A run of the expert, or of another script, under limits of its own."""
+    context = Context(chat=ScriptedChat(responder=model), limits=Limits(**limits))
+    return run(graph, BlocksWorld(), task, context=context, out=out)
+
+
+def without_strategy(prompt: str, form: dict[str, Any]) -> Any:
+    return respond(prompt, form)
+
+
+# --- the numbers
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (1, {"plan": 40, "subtasks": 16, "failures": 8, "nodes": 8, "revisions": 8}),
+        (60, {"plan": 60, "subtasks": 60, "failures": 15, "nodes": 8, "revisions": 8}),
+        (500, {"plan": 500, "subtasks": 500, "failures": 125, "nodes": 62, "revisions": 62}),
+    ],
+)
+def test_limits_that_are_not_set_follow_the_steps(steps: int, expected: dict[str, int]):
+    effective = Limits(steps=steps).effective()
+    assert {name: getattr(effective, name) for name in expected} == expected
+
+
+def test_limits_that_are_set_stay_as_they_are_also_where_steps_change():
+    given = Limits(plan=3, subtasks=2, failures=1, nodes=5, revisions=0)
+    assert given.model_copy(update={"steps": 900}).effective().model_dump() == given.model_dump() | {"steps": 900}
+    assert Limits(nodes=20).effective().revisions == 20
+    assert Limits.model_validate_json('{"subtasks":16,"failures":8,"nodes":8,"revisions":8}').effective().nodes == 8
+
+
+def test_what_steps_public_code_fixes_for_scienceworld_stays():
+    assert (PAPER_LIMITS["scienceworld"].subtasks, PAPER_LIMITS["scienceworld"].failures) == (16, 8)
+
+
+# --- plans
+
+
+@pytest.mark.parametrize(
+    ("texts", "conditions", "cut"),
+    [
+        (["a", "b", "goal"], ["a", "b"], False),
+        (["a", "b", "c"], ["a", "b", "c"], True),  # as long as it may be and no goal: a grammar may have cut it
+        (["a", "b", "c", "d", "goal"], ["a", "b", "c"], True),
+        (["a"], ["a"], False),
+        (["goal"], [], False),
+    ],
+)
+def test_a_plan_that_reaches_its_limit_is_marked(texts: list[str], conditions: list[str], cut: bool):
+    plan = plan_of(texts, GOAL, 3)
+    assert [p.text for p in plan] == [*conditions, "goal"]
+    assert extends({"plan": plan, "head": len(plan) - 1}) is cut  # type: ignore[typeddict-item]
+    assert plan_of([], GOAL, 3) == []
+
+
+@pytest.mark.parametrize("most", [1, 5, 21])
+def test_a_plan_that_is_cut_is_extended_once_it_is_certified(most: int, tmp_path: Path):
+    whole, cut = limited("sdp", tmp_path), limited("sdp", tmp_path, plan=most)
+    assert (cut.ending, cut.scores.value if cut.scores else 0) == ("goal", 1.0)
+    assert len(cut.state["history"]) == len(whole.state["history"]) == 22
+    texts = [target.text for c in cut.certificates for target in c.targets]
+    assert texts == [target.text for c in whole.certificates for target in c.targets]
+    assert cut.state["replans"] == 0  # no try was used up
+
+
+def test_an_extension_is_no_replan_that_a_limit_could_forbid(tmp_path: Path):
+    assert limited("sdp", tmp_path, plan=5, replans=0, attempts=1).ending == "goal"
+
+
+def test_a_longer_answer_than_the_form_allows_is_no_fault(tmp_path: Path):
+    result = limited("sdp", tmp_path, "tower-30", plan=10)
+    assert (result.ending, len(result.state["history"])) == ("goal", 58)
+
+
+def test_a_cut_plan_without_a_rest_ends_by_its_limit_and_says_so(tmp_path: Path):
+    context = Context(limits=Limits(plan=5))
+    stopped = run(sdp.build(replan=give_up), "blocksworld", TOWER, context=context, out=tmp_path)
+    assert stopped.ending == "limit:plan"
+    assert "5 of 5 conditions" in stopped.message
+    assert "--budget plan=10" in stopped.message
+    assert len(stopped.certificates) == 5
+
+
+def test_a_run_that_ended_by_its_plan_goes_on_with_a_longer_one(tmp_path: Path):
+    def no_rest(prompt: str, form: dict[str, Any]) -> Any:
+        extending = "conditions" in form.get("properties", {}) and "The plan ends here" in prompt
+        return {"conditions": []} if extending else respond(prompt, form)
+
+    stopped = limited("sdp", tmp_path, model=no_rest, plan=5)
+    assert stopped.ending == "limit:plan"
+    chat = ScriptedChat(responder=respond)
+    assert resume(stopped.folder, limits=Limits(plan=50), benchmark=BlocksWorld(), chat=chat).ending == "goal"
+
+
+def test_a_plan_of_tdp_inside_which_a_plan_ends_goes_on_with_another_sub_task(tmp_path: Path):
+    def planning(prompt: str, form: dict[str, Any]) -> Any:
+        answers = {"conditions": {"conditions": ["a", "b"]}, "holds": {"reason": "it does", "holds": 1}}
+        asked = [name for name in answers if name in form.get("properties", {})]
+        return answers[asked[0]] if asked else respond(prompt, form)
+
+    graph = build_graph("tdp", dict([parse_swap("solve=sdp:replan=give_up")]))
+    result = limited(graph, tmp_path, "4-0", model=planning, plan=1)
+    (outcome,) = result.state["outcomes"]
+    assert (outcome.status, "limit:plan" in outcome.result) == ("failed", True)
+    assert (result.ending, "limit:plan" in result.message) == ("gave_up", True)
+
+
+@pytest.mark.parametrize("graph", ["plan_and_solve", "cot"])
+def test_an_outline_is_as_long_as_the_task_and_says_where_it_was_cut(graph: str, tmp_path: Path):
+    whole, cut = limited(graph, tmp_path), limited(graph, tmp_path, plan=5)
+    assert len(whole.state["outline"]) == 22
+    assert len(cut.state["outline"]) == 6
+    assert "5 steps" in cut.state["outline"][-1]
+    assert (whole.ending, cut.ending) == ("goal", "goal")
+
+
+# --- STEP's subtasks
+
+
+def test_step_takes_as_many_subtasks_as_the_task_has_actions(tmp_path: Path):
+    result = limited("step", tmp_path)
+    assert (result.ending, len(result.state["trials"]), len(result.state["subtasks"])) == ("goal", 1, 21)
+
+
+def test_an_episode_that_subtasks_ended_is_not_repeated_if_nothing_was_learnt(tmp_path: Path):
+    stopped = limited("step", tmp_path, subtasks=4)
+    assert stopped.ending == "limit:subtasks"
+    assert "5 completed subtasks of 4" in stopped.message
+    assert "--budget subtasks=10" in stopped.message
+    assert [(t.ending, t.steps) for t in stopped.state["trials"]] == [("limit:subtasks", 5)]
+    again = resume(stopped.folder, benchmark=BlocksWorld(), chat=ScriptedChat(responder=respond))
+    assert (again.ending, again.usage.calls) == ("limit:subtasks", stopped.usage.calls)
+    more = Limits(subtasks=30)
+    went_on = resume(stopped.folder, limits=more, benchmark=BlocksWorld(), chat=ScriptedChat(responder=respond))
+    assert (went_on.ending, [t.ending for t in went_on.state["trials"]]) == ("goal", ["limit:subtasks", "goal"])
+
+
+def test_an_episode_that_taught_something_is_followed_by_others_up_to_their_number(tmp_path: Path):
+    episodes = iter(range(100))
+
+    def learning(prompt: str, form: dict[str, Any]) -> Any:
+        insights = "insights" in form["properties"] and "subtask" not in form["properties"]
+        return {"insights": [f"X{next(episodes)} MAY BE NECESSARY to Y"]} if insights else respond(prompt, form)
+
+    stopped = limited("step", tmp_path, model=learning, subtasks=4, trials=3)
+    assert (stopped.ending, len(stopped.state["trials"])) == ("limit:subtasks", 3)
+
+
+def test_failed_subtasks_name_their_own_limit(tmp_path: Path):
+    def failing(prompt: str, form: dict[str, Any]) -> Any:
+        return {"reason": "no", "completed": False} if "completed" in form["properties"] else respond(prompt, form)
+
+    stopped = limited("step", tmp_path, model=failing, failures=2, substeps=1)
+    assert (stopped.ending, "--budget failures=6" in stopped.message) == ("limit:subtasks", True)
+
+
+def test_whoever_invokes_the_graph_gets_the_limit_as_an_exception():
+    context = Context(limits=Limits(subtasks=4))
+    with pytest.raises(LimitReached, match="subtasks"):
+        step.build().invoke({"task": BlocksWorld().task(TOWER)}, context=context)
+
+
+def test_episodes_that_use_up_their_steps_say_so(tmp_path: Path):
+    result = limited("reflexion", tmp_path, steps=3, trials=2)
+    assert (result.ending, [t.ending for t in result.state["trials"]]) == ("gave_up", ["limit:steps"] * 2)
+    assert "none of 2 episodes" in result.message
+    assert "--budget steps=6" in result.message
+
+
+# --- steps
+
+
+@pytest.mark.parametrize("graph", ["react", "plan_and_solve", "plan_and_act", "cot", "mcts", "sdp"])
+def test_a_run_that_uses_up_its_steps_says_so_and_goes_on_with_more(graph: str, tmp_path: Path):
+    stopped = limited(graph, tmp_path, "4-0", steps=2)
+    assert (stopped.ending, "--budget steps=4" in stopped.message) == ("limit:steps", True)
+    chat = ScriptedChat(responder=respond)
+    went_on = resume(stopped.folder, limits=Limits(steps=60), benchmark=BlocksWorld(), chat=chat)
+    assert (went_on.ending, went_on.scores.value if went_on.scores else 0) == ("goal", 1.0)
+
+
+def test_the_last_sub_task_of_tdp_ends_the_run_by_its_steps(tmp_path: Path):
+    graph = build_graph("tdp", dict([parse_swap("decompose=undivided")]))
+    stopped = limited(graph, tmp_path, steps=21)
+    assert stopped.ending == "limit:steps"
+    assert stopped.message == "21 of 21 steps are spent; resume with more: --budget steps=42"
+
+
+def test_a_tdp_that_gave_up_names_its_sub_task(tmp_path: Path):
+    stopped = limited("tdp", tmp_path, "4-0", steps=2, revisions=0)
+    assert stopped.ending == "gave_up"
+    assert "sub-task n1 failed" in stopped.message
+    assert "all that it was given" in stopped.message
+
+
+# --- PlanBench's hard instances
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("graph", ["sdp", "tdp", "step", "react", "plan_and_solve", "cot", "plan_and_act"])
+def test_every_hard_instance_of_planbench_is_solved_by_the_expert(graph: str, tmp_path: Path):
+    data = data_folder("blocksworld").parent
+    live = load_benchmark("blocksworld", data)
+    longest = [task for task in live.tasks("hard") if len(live.demonstration(task)) >= 38]  # type: ignore[attr-defined]
+    context = Context(model="scripted:expert", data=str(data))
+    results = {task.id: run(graph, live, task, context=context, out=tmp_path) for task in longest}
+    failed = {id_: (r.ending, r.message) for id_, r in results.items() if not r.scores or r.scores.value < 1}
+    assert (len(longest), failed) == (33, {})
+    assert {r.ending for r in results.values()} == {"goal"}
