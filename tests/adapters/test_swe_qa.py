@@ -216,6 +216,15 @@ def test_every_source_is_a_passage_of_the_library(world: RepositoryWorld):
         library.passage("../secret.txt:1-2")
 
 
+def test_a_line_number_of_thousands_of_digits_names_nothing(world: RepositoryWorld):
+    endless = "9" * 5_000
+    with pytest.raises(UnknownName, match="PATH:FIRST-LAST"):
+        SweQA().library(SweQA().task("made/0")).passage(f"README.md:{endless}")
+    assert not world.step(use("read", f"README.md:{endless}")).accepted
+    world.step(finish(f"see README.md: line {endless}"))
+    assert world.score().value >= 0
+
+
 def test_evidence_is_the_share_of_cited_files(world: RepositoryWorld):
     world.step(finish("no idea"))
     assert world.score().parts["evidence_found"] == 0.0
