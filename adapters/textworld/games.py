@@ -8,11 +8,11 @@ from functools import lru_cache, partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from threading import Lock
 from types import SimpleNamespace
 from typing import NamedTuple
 
 from certigraph.adapters.caching import cache_folder
+from certigraph.adapters.locks import TEXTWORLD
 from certigraph.adapters.processes import child_environment
 from certigraph.adapters.rows import file_bytes
 from certigraph.adapters.textworld.kinds import KINDS, make_game, needed_textworld
@@ -53,7 +53,6 @@ class Library:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        self._making = Lock()  # TextWorld's generator keeps what it loads in globals
         self.game = lru_cache(maxsize=1_024)(self._game)
 
     @property
@@ -83,7 +82,7 @@ class Library:
         self.folder.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(dir=self.folder, prefix=place.name, suffix=".unfinished"))
         try:
-            with self._making:
+            with TEXTWORLD:
                 _compile(kind, level, seed, unfinished)
             unfinished.rename(place)
         except OSError:
