@@ -119,7 +119,7 @@ def print_comparison(given: Order, folder: Path, *, as_json: bool) -> int:
     show(findings.comparison, findings.estimates, as_json=as_json)
     if not as_json:
         Console(highlight=False, soft_wrap=True).print(f"report: {folder / PAGE}", style="dim", markup=False)
-    return 0 if len(findings.comparison.rows) == len(cells_of(given.plan, folder)) else 1
+    return 1 if findings.comparison.left else 0
 
 
 def show(comparison: Comparison, estimates: Sequence[Estimate] = (), *, as_json: bool) -> None:
@@ -130,3 +130,5 @@ def show(comparison: Comparison, estimates: Sequence[Estimate] = (), *, as_json:
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=PIPED)
     console.print(told(comparison), *tables(comparison, estimates), sep="\n\n", markup=False)
+    for warning in comparison.warnings:
+        console.print(f"\nwarning: {warning}", markup=False, soft_wrap=True)

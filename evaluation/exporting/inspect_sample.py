@@ -77,6 +77,8 @@ def _score(run: Trajectory) -> Score:
         planned=len(state.get("plan", [])),
         footer=run.footer or unfinished(),
     )
+    if not row.scored:
+        return Score.unscored(reason=row.ending, explanation=row.ending, metadata=row.model_dump(mode="json"))
     return Score(value=row.value, explanation=row.ending, metadata=row.model_dump(mode="json"))
 
 

@@ -1,7 +1,7 @@
 """What a benchmark's task came to: the record that goes from a run through inspect's log into the figures."""
 
 from certigraph.evaluation.result import Result
-from certigraph.state.endings import INTERRUPTED
+from certigraph.state.endings import FAULTS, INTERRUPTED
 from certigraph.state.records import Record, Usage
 from certigraph.state.trajectory import Footer
 
@@ -27,6 +27,16 @@ class Row(Record):
     def ending(self) -> str:
         """How the run ended."""
         return self.footer.ending
+
+    @property
+    def fault(self) -> bool:
+        """Whether the world or its data failed, so that no rate counts the run."""
+        return self.ending in FAULTS
+
+    @property
+    def scored(self) -> bool:
+        """Whether rates count the run: it has an ending, and no fault."""
+        return not self.fault and self.ending != INTERRUPTED
 
     @property
     def value(self) -> float:
