@@ -37,6 +37,7 @@ class ALFWorld:
     """
 
     name = "alfworld"
+    signals_goal = True
     briefing = BRIEFING
     configurations: tuple[str, ...] = ()
     limits = PAPER_LIMITS["alfworld"]

@@ -35,6 +35,7 @@ class BlocksWorld:
     name = "blocksworld"
     briefing = ""
     instant = True
+    signals_goal = True
     configurations: tuple[str, ...] = ()
     limits = PAPER_LIMITS["blocksworld"]
 

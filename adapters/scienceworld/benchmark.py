@@ -37,6 +37,7 @@ class ScienceWorldBenchmark:
     simulated = True
     """The world comes with its package, not with a data folder."""
     briefing = BRIEFING
+    signals_goal = True
     synonyms: Mapping[str, str] = SYNONYMS
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:

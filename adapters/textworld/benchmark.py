@@ -46,6 +46,7 @@ class TextWorldBenchmark:
     """
 
     name = "textworld"
+    signals_goal = True
     briefing = BRIEFING
     simulated = True
     """The world comes with its package, not with a data folder."""

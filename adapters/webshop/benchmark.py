@@ -43,6 +43,8 @@ class WebShop:
 
     configurations = (ATTRIBUTES, PLAIN)
 
+    signals_goal = True
+
     def __init__(self, data: Path | None = None, config: str = "") -> None:
         if config not in ("", *self.configurations):
             raise UnknownName(f"webshop has no configuration {config!r}; known: {', '.join(self.configurations)}")

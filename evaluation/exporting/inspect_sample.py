@@ -73,7 +73,7 @@ def _score(run: Trajectory) -> Score:
     row = Row(
         id=run.header.task.id,
         run=run.header.run_id,
-        certified=len(certified_state(state.get("certificates", [])).predicates),
+        certified=len(certified_state(state.get("certificates", []), state.get("invalidations", [])).predicates),
         planned=len(state.get("plan", [])),
         footer=run.footer or unfinished(),
     )

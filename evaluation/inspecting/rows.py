@@ -63,7 +63,7 @@ def row_of(task_id: str, result: Result, trial: int = 0) -> Row:
     """The row of a finished run."""
     footer = result.trajectory.footer or unfinished()
     planned = len(result.state.get("plan", []))
-    certified = len(result.states[-1].predicates)
+    certified = len(result.certified.predicates)
     return Row(
         id=task_id,
         trial=trial,
