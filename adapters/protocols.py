@@ -102,10 +102,7 @@ class Environment(Protocol):
 
 
 class Benchmark(Protocol):
-    """A family of tasks with its world, scorer and specialised operators.
-
-    One whose worlds set `Observation.solved` exactly when the scorer gives full marks says `signals_goal = True`.
-    """
+    """A family of tasks with its world, scorer and specialised operators."""
 
     name: str
     briefing: str

@@ -1,6 +1,7 @@
 """One game in the simulator: TextWorld's PDDL environment with the names that alfworld gives to things."""
 
 import sys
+import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,8 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from certigraph.adapters.alfworld.sight import Fact
-from certigraph.adapters.locks import TEXTWORLD
 from certigraph.state.endings import Fault
+
+_LOADING = threading.Lock()
 
 _IDLE: list[Any] = []
 """Simulators that no game has. They are used again and never freed, for the process dies of a segmentation fault when
@@ -24,14 +26,15 @@ class Reply(NamedTuple):
     admissible: tuple[str, ...]
     won: bool
     facts: frozenset[Fact]
+    plan: tuple[str, ...]
+    """The planner's way to the goal; empty where it was not asked for."""
 
 
 class Game:
-    """A loaded game. Its methods block and want one thread at a time; games in other threads take turns with it.
+    """A loaded game. Its methods block and want one thread at a time; another game may run beside it.
 
-    Loading takes 0.3 to 0.8 s, as does `reset`; a step 0.05 s; a plan 1 to 18 s, in which other games go on. Its
-    simulator goes to another game once this one is closed, forgotten or found unplayable; its memory stays taken until
-    the process ends.
+    Loading takes 0.3 to 0.8 s, as does `reset`; a step 0.05 s; a plan 1 to 18 s. Its simulator goes to another game
+    once this one is closed, forgotten or found unplayable; its memory stays taken until the process ends.
 
     Raises:
         Fault: ("environment") alfworld is not installed, or the file is no game.
@@ -50,13 +53,15 @@ class Game:
 
     def step(self, command: str) -> Reply:
         """The answer to one command; to an inadmissible one `Nothing happens.`"""
-        with TEXTWORLD:
-            return _reply(self._env.step(command)[0])
+        return _reply(self._env.step(command)[0])
 
     def plan(self) -> tuple[str, ...]:
         """The planner's way to the goal from here. It knows the whole world, seen or not."""
-        inner = self._env.unwrapped
-        return tuple(inner._pddl_state.replan(inner._entity_infos))
+        self._env.request_infos.policy_commands = True
+        try:
+            return self.step("").plan
+        finally:
+            self._env.request_infos.policy_commands = False
 
     def close(self) -> None:
         """Let another game have the simulator. This one is of no use afterwards."""
@@ -66,7 +71,7 @@ class Game:
 @contextmanager
 def _loading() -> Iterator[None]:
     """The translator of games has its options in globals, and leaves others' command line arguments behind."""
-    with TEXTWORLD:
+    with _LOADING:
         arguments = sys.argv
         try:
             yield
@@ -99,4 +104,5 @@ def _reply(state: Any) -> Reply:
         admissible=tuple(state["admissible_commands"]),
         won=bool(state["won"]),
         facts=facts,
+        plan=tuple(state.get("policy_commands") or ()),
     )

@@ -44,14 +44,11 @@ class Form(NamedTuple, Generic[A]):
     read: Callable[[str], A]
     settings: Mapping[str, float] = {}
     """How the model is to answer where that is not its own way: `max_tokens`, `temperature`."""
-    sample: int = 0
-    """Which of several independent answers to the same question this is."""
 
     @property
     def key(self) -> str:
         """What tells it from other forms in the cache of replies."""
-        told = {**self.settings, **({"sample": self.sample} if self.sample else {})}
-        return ":".join([self.name, *(f"{name}={value}" for name, value in told.items())])
+        return ":".join([self.name, *(f"{name}={value}" for name, value in self.settings.items())])
 
 
 class _UnusableError(Exception):
