@@ -37,30 +37,34 @@ def bound_answer(response: Any, most: int) -> None:
     response.stream = _stream_type(library)(response.stream, body)
 
 
-@lru_cache(maxsize=1)
-def openai_clients(proxy: str = "") -> dict[str, Any]:
-    """The HTTP clients of ChatOpenAI, `http_client` and `http_async_client`, with bounded answers and no redirects.
+def openai_settings() -> dict[str, Any]:
+    """The settings of ChatOpenAI for bounded answers, through the proxy of OPENAI_PROXY where that is set."""
+    return {**_openai_clients(os.environ.get("OPENAI_PROXY", "")), "openai_proxy": ""}
 
-    A redirect would be a second request inside one call. `proxy` is used in place of those of the environment.
-    """
-    from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
+
+@lru_cache(maxsize=1)
+def _openai_clients(proxy: str) -> dict[str, Any]:
+    from openai import DefaultHttpxClient
 
     def bound(response: Any) -> None:
         bound_answer(response, MOST_BYTES)
 
-    async def bound_async(response: Any) -> None:
+    waiting = DefaultHttpxClient(**_SINGLE, proxy=proxy or None, event_hooks={"response": [bound]})
+    return {"http_client": waiting, "http_async_client": async_openai_client(proxy)}
+
+
+def async_openai_client(proxy: str = "") -> Any:
+    """An asynchronous HTTP client for OpenAI's: bounded answers, no redirects. `proxy` replaces the environment's."""
+    from openai import DefaultAsyncHttpxClient
+
+    async def bound(response: Any) -> None:
         bound_answer(response, MOST_BYTES)
 
-    given: dict[str, Any] = {"follow_redirects": False, "headers": PACKED, "proxy": proxy or None}
-    return {
-        "http_client": DefaultHttpxClient(**given, event_hooks={"response": [bound]}),
-        "http_async_client": DefaultAsyncHttpxClient(**given, event_hooks={"response": [bound_async]}),
-    }
+    return DefaultAsyncHttpxClient(**_SINGLE, proxy=proxy or None, event_hooks={"response": [bound]})
 
 
-def openai_settings() -> dict[str, Any]:
-    """The settings of ChatOpenAI that make it use these clients, through the proxy of OPENAI_PROXY where it is set."""
-    return {**openai_clients(os.environ.get("OPENAI_PROXY", "")), "openai_proxy": ""}
+_SINGLE: Any = {"follow_redirects": False, "headers": PACKED}
+"""A redirect would be a second request inside one call."""
 
 
 class _Body:

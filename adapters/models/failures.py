@@ -33,7 +33,7 @@ def is_endpoint_error(error: Exception, model: BaseChatModel) -> bool:
     # looked up, not imported: who never talked to OpenAI need not load its client
     clients = [getattr(sys.modules.get(module), name, None) for module, name in _CLIENT_ERRORS]
     known = tuple(kind for kind in clients if kind is not None)
-    broken = (OSError, json.JSONDecodeError, *known)
+    broken = (OSError, json.JSONDecodeError, UnboundedAnswer, *known)
     return isinstance(error, broken) or isinstance(getattr(error, "status_code", None), int)
 
 
@@ -56,8 +56,10 @@ def fault_of(error: Exception, model: BaseChatModel) -> Fault:
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
     """An error and what it was raised from: OpenAI's client hides what broke a connection."""
-    while error is not None:
+    seen: list[BaseException] = []  # an error that was raised again may be its own context
+    while error is not None and error not in seen:
         yield error
+        seen.append(error)
         error = error.__cause__ or error.__context__
 
 

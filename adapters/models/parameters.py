@@ -93,7 +93,9 @@ def find_refused(error: Exception, sent: Collection[str]) -> str:
     if isinstance(named, str) and named:
         spelled = SPELLINGS.get(re.split(r"[.\[]", named)[0], "")
         return spelled if spelled in sent else ""
-    found = (SPELLINGS[name] for name in _NAMES.findall(str(error)))
+    # inspect's errors repeat the request; the endpoint's own words are apart from it
+    words = getattr(error, "provider_message", None) or str(error)
+    found = (SPELLINGS[name] for name in _NAMES.findall(words))
     return next((name for name in found if name in sent), "")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.utils import count_tokens_approximately
+from pydantic import BaseModel
 
 from certigraph.adapters.models.price_table import cached_tokens
 
@@ -32,6 +33,8 @@ def credible(used: Any) -> bool:
         *(_part(wrote_details, name) for name in ("reasoning_tokens", "audio_tokens")),
         _part(used, "total_tokens"),
     ]
+    if not all(part is None or isinstance(part, (dict, BaseModel)) for part in (read_details, wrote_details)):
+        return False
     return _is_count(read) and _is_count(wrote) and all(count is None or _is_count(count) for count in details)
 
 

@@ -39,7 +39,10 @@ class BridgedChat(ChatOpenAI):
             self._limit = limit
             raise LimitReached(LIMITS.get(limit.type, "calls"), limit.limit, limit.value) from limit
         except RetryError as spent:
-            raise Fault("model", redact_message(f"every retry failed: {spent.last_attempt.exception()!r}")) from None
+            error = spent.last_attempt.exception()
+            if spent.last_attempt.attempt_number == 1 and isinstance(error, Exception):
+                raise error from None  # inspect did not repeat it
+            raise Fault("model", redact_message(f"every retry failed: {error!r}")) from None
 
     @property
     def limit(self) -> LimitExceededError | None:

@@ -9,8 +9,10 @@ from inspect_ai.model import ChatMessage, GenerateConfig, Model, ModelAPI, Model
 from inspect_ai.tool import ToolChoice, ToolInfo
 from openai import APIStatusError
 
+from certigraph.adapters.bounded_http import async_openai_client
 from certigraph.adapters.models.chat import FORMS, check_model, is_scripted
 from certigraph.adapters.models.local import ANSWER_TOKENS, local_endpoint, weights
+from certigraph.adapters.models.parameters import refused_under, takes_temperature
 from certigraph.adapters.models.redact import redact_message, redacted
 from certigraph.state.endings import Fault, UnknownName
 
@@ -29,7 +31,10 @@ def inspect_model(name: str) -> Model | None:
     """
     try:
         # not memoized: an endpoint's address may be another one the next time
-        return get_model(_inspect_name(name), memoize=False) if name else None
+        if not name:
+            return None
+        served = _inspect_name(name)
+        return get_model(served, memoize=False, **_sending(served))
     except PrerequisiteError as missing:
         told = re.sub(r"\[/?[a-z]+\]", "", str(missing.message))
         raise Fault("model", f"{name}: {' '.join(told.split())}") from missing
@@ -54,14 +59,21 @@ class Endpoint(ModelAPI):
         at = _address(model_name, base_url)
         self.served = at.model
         asked = f"openai-api/certigraph/{at.model}"
-        self._api = get_model(asked, base_url=at.url, api_key=at.key, config=config, memoize=False, **model_args).api
+        given = {**_ONE_REQUEST, "http_client": async_openai_client(), **model_args}
+        self._api = get_model(asked, base_url=at.url, api_key=at.key, config=config, memoize=False, **given).api
 
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> Answered:
-        """One request, as inspect's provider for such endpoints makes it; it is logged without the key."""
+        """One request, as inspect's provider for such endpoints makes it; it is logged without the key.
+
+        Parameters that the model refuses are left out.
+        """
+        refused = refused_under(("inspect", f"certigraph/{self.model_name}"))
+        refused |= set() if takes_temperature(self.served) else {"temperature"}
+        taken = config.model_copy(update=dict.fromkeys(refused & set(GenerateConfig.model_fields)))
         try:
-            return _redacted(await self._api.generate(input, tools, tool_choice, config))
+            return _redacted(await self._api.generate(input, tools, tool_choice, taken))
         except APIStatusError as error:
             _mask_error(error)
             raise
@@ -77,6 +89,15 @@ class Endpoint(ModelAPI):
     async def aclose(self) -> None:
         """Close the client."""
         await self._api.aclose()
+
+
+_ONE_REQUEST = {"max_retries": 0}
+"""Settings of OpenAI's client under inspect: what it repeats by itself no budget counts."""
+
+
+def _sending(name: str) -> dict[str, Any]:
+    """The arguments of inspect's model that is made for one of certigraph's names."""
+    return {**_ONE_REQUEST, "http_client": async_openai_client()} if name.startswith("openai/") else {}
 
 
 @modelapi(name="certigraph")

@@ -19,8 +19,8 @@ from certigraph.graphs.assembly import operators_of
 OneOrMore = str | int | list[str]
 """What inspect makes of an argument on its command line: a number where it looks like one, a list at every comma."""
 
-RETRIES = 5
-"""How often inspect repeats a request that failed; without it, for ever. It waits longer each time."""
+RETRIES = 0
+"""How often inspect repeats a failed request, which would be no call of the budget: runs repeat and count theirs."""
 
 
 def task_of(benchmark: str) -> Callable[..., Task]:

@@ -1,6 +1,7 @@
 """Requests that fail behind inspect's bridge: inspect has repeated them, so that nobody here does it once more."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,13 +10,16 @@ pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 
 from langchain_openai import ChatOpenAI
 from langgraph.runtime import Runtime
+from misbehaving_endpoint import misbehaving_endpoint
 from pydantic import SecretStr
 from tenacity import Future, RetryError
 
 from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.models import Meter, Prompt, ask_text, metering
+from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.inspecting.bridged import BridgedChat
 from certigraph.state.endings import Fault
+from certigraph.state.reading import read_trajectory
 
 
 class Bridged(BridgedChat):
@@ -63,3 +67,16 @@ def test_with_dollars_limited_only_what_is_free_or_priced_is_asked(
     fault, calls, made = asked(monkeypatch, behind, usd=1.0)
     assert (calls, made) == (requests, requests)
     assert ("no known price" in str(fault)) == (not requests)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["refuses_schema", "refuses_temperature", "fails_first"])
+def test_each_request_of_an_evaluation_is_a_call_of_its_run(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with misbehaving_endpoint(kind) as server:
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
+        given = {"model": "openai:m", "ids": ["4-0", "4-1"], "budget": ["calls=12"], "quiet": True}
+        evaluate("sdp", "blocksworld", **given, out=tmp_path)  # type: ignore[arg-type]
+        calls = [read_trajectory(path).usage.calls for path in tmp_path.glob("*/trajectory.jsonl")]
+    assert sum(calls) == server.count and max(calls) <= 12

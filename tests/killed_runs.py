@@ -1,0 +1,64 @@
+"""Runs in child processes that ask a counting endpoint and are killed with SIGKILL while they do."""
+
+import os
+import time
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from misbehaving_endpoint import MisbehavingEndpoint
+
+from certigraph.adapters.context import Budget, Context
+from certigraph.adapters.models import trying
+from certigraph.evaluation.resume import resume
+from certigraph.evaluation.run import run
+from certigraph.state.reading import read_trajectory
+
+_FORK = get_context("forkserver")
+_GRAPHS = [f"certigraph.graphs.{name}" for name in ("sdp", "react", "step", "tdp", "hypotheses", "pbai", "mcts")]
+_FORK.set_forkserver_preload(["killed_runs", "certigraph.adapters.models.endpoint_chat", *_GRAPHS])
+
+
+class Case(NamedTuple):
+    """A run: its graph, its world, and the calls it is granted."""
+
+    graph: str
+    benchmark: str
+    task: str
+    calls: int
+
+
+def carry(case: Case, url: str, out: Path) -> None:
+    """Begin the run of a case in `out`, or go on with it, in this process."""
+    os.environ["CERTIGRAPH_BASE_URL"] = url
+    os.environ.pop("CERTIGRAPH_DATA", None)  # the generated worlds
+    trying.PAUSES = (0.001, 0.001)
+    if folder := run_folder(out):
+        resume(folder)
+    else:
+        context = Context(model="openai:m", budget=Budget(calls=case.calls))
+        run(case.graph, case.benchmark, case.task or None, context=context, out=out)
+
+
+def carry_until_killed(case: Case, server: MisbehavingEndpoint, out: Path, requests: int) -> bool:
+    """Carry a run in a child that is killed when the endpoint has that many requests; whether it was in time."""
+    child: Any = _FORK.Process(target=carry, args=(case, server.url, out), daemon=True)
+    child.start()
+    while child.is_alive() and server.count < requests:
+        time.sleep(0.002)
+    in_time = child.is_alive()
+    child.kill()
+    child.join()
+    return in_time
+
+
+def run_folder(out: Path) -> Path | None:
+    """The folder of the one run in `out` that has a header; None before that."""
+    found = [path.parent for path in out.glob("*/trajectory.jsonl") if path.read_bytes().count(b"\n")]
+    return found[0] if found else None
+
+
+def recorded_calls(out: Path) -> int:
+    """The calls on record for the one run in `out`."""
+    folder = run_folder(out)
+    return read_trajectory(folder).usage.calls if folder else 0
