@@ -14,7 +14,7 @@ from certigraph.adapters.context import Budget
 from certigraph.adapters.models.call_log import begin_call
 from certigraph.adapters.models.price_table import Price, unpriced
 from certigraph.adapters.models.prices import FREE
-from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.redact import redact_message
 from certigraph.state.endings import Fault, LimitKind, LimitReached, Stopped
 from certigraph.state.json_text import replace_surrogates
 from certigraph.state.records import Record, Spent, Usage
@@ -176,7 +176,9 @@ class Meter:
 def _failure(lost: BaseException) -> str:
     if isinstance(lost, asyncio.CancelledError):
         return str(lost) or "cancelled"
-    return str(lost) if isinstance(lost, Stopped) else redact(replace_surrogates(f"{type(lost).__name__}: {lost}"))
+    return (
+        str(lost) if isinstance(lost, Stopped) else redact_message(replace_surrogates(f"{type(lost).__name__}: {lost}"))
+    )
 
 
 _METER: ContextVar[Meter | None] = ContextVar("certigraph_meter", default=None)
