@@ -12,7 +12,10 @@ Operator = Callable[..., Awaitable[dict[str, Any]]]
 """`async def operator(state, runtime) -> dict`: reads its view of the state, returns a partial update."""
 
 Responder = Callable[[str, dict[str, Any]], Any]
-"""A scripted mind: (prompt, JSON schema) -> a JSON value that fits the schema."""
+"""A scripted mind: (prompt, JSON schema) -> a JSON value that fits the schema.
+
+One that has an attribute `blocks = True` may take long, and is called in a worker thread.
+"""
 
 
 LEAST_PLAN, LEAST_SUBTASKS, LEAST_FAILURES, LEAST_NODES = 40, 16, 8, 8

@@ -119,11 +119,13 @@ def model_label(model: BaseChatModel) -> str:
 @lru_cache(maxsize=32)
 def _script(name: str, expert: Responder | None, trial: int) -> BaseChatModel:
     # kept, because LangChain describes every new model object to itself, which takes longer than an answer
+    blocks = bool(getattr(expert, "blocks", False))
     if name.partition(":")[0] == SIMULATED:
         errors = errors_named(name)
-        return ScriptedChat(responder=simulated(errors, expert, trial), model_name=name_of(errors))
+        slips = simulated(errors, expert, trial)
+        return ScriptedChat(responder=slips, model_name=name_of(errors), blocks=blocks)
     responder = by_chance(trial) if name == RANDOM else expert if name == "scripted:expert" else None
-    return ScriptedChat(responder=responder, model_name=name)
+    return ScriptedChat(responder=responder, model_name=name, blocks=blocks and responder is expert)
 
 
 @lru_cache(maxsize=32)

@@ -10,6 +10,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field, PrivateAttr
 
+from certigraph.adapters.loops import off_loop_waiting
 from certigraph.adapters.models.instances import minimal
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.protocols import Responder
@@ -29,6 +30,7 @@ class ScriptedChat(BaseChatModel):
     replies: tuple[str, ...] | None = None
     model_name: str = "scripted"
     free: bool = Field(True, exclude=True, description="whether its calls cost nothing")
+    blocks: bool = Field(False, exclude=True, description="whether the responder may wait for a simulator")
     _given: int = PrivateAttr(0)
 
     @property
@@ -55,6 +57,8 @@ class ScriptedChat(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
+        if self.blocks:
+            return await off_loop_waiting(lambda: self._generate(messages, stop, **kwargs))
         return self._generate(messages, stop, **kwargs)
 
     def _next_reply(self) -> str:

@@ -38,7 +38,9 @@ def _recorded(task: str, variation: int, simplification: str) -> Recording:
 
 def respond_for(gold: Golds = _recorded) -> Responder:
     """The mind; `gold` has the paths. Outside a node, and to questions of other kinds, its answers are the least."""
-    return answered(_ANSWERS, lambda state: standing(state, gold))
+    respond = answered(_ANSWERS, lambda state: standing(state, gold))
+    respond.blocks = True  # type: ignore[attr-defined]  # a path that is not on disk yet is walked in a simulator
+    return respond
 
 
 def _plan(at: Standing, prompt: str, form: dict[str, Any]) -> Any:

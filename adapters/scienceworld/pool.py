@@ -23,7 +23,7 @@ VARIABLE = "CERTIGRAPH_SIMULATORS"
 """The setting: how many simulators may run at once in one process."""
 
 MEMORY = 512 * 1024**2
-"""Bytes that one simulator may take; about 220 MB are usual."""
+"""Bytes of a simulator's largest heap; it begins with about 200 MB and takes more from episode to episode."""
 
 LINGER = 3.0
 """Seconds for which a simulator that nobody has is kept for the next episode."""
@@ -268,7 +268,7 @@ class Pool:
 def _too_long(waited: float, limit: int) -> str:
     return (
         f"no ScienceWorld simulator came free in {waited:.0f} s: {limit} run at once and all are in use; allow more, "
-        f"about 220 MB each: export {VARIABLE}={2 * limit}; or run fewer tasks at once (--max-samples)"
+        f"up to 600 MB each: export {VARIABLE}={2 * limit}; or run fewer tasks at once (--max-samples)"
     )
 
 

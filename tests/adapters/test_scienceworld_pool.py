@@ -13,6 +13,7 @@ import pytest
 from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import new_scope
 from certigraph.adapters.loops import off_loop_waiting
+from certigraph.adapters.models.chat import chat_model
 from certigraph.adapters.scienceworld import pool as pools
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
 from certigraph.adapters.scienceworld.pool import Pool, simulator_limit
@@ -298,3 +299,18 @@ def test_cancelled_graphs_leave_no_simulator():
         await asyncio.wait(runs)
 
     asyncio.run(cancelled())
+
+
+def test_an_expert_that_waits_for_a_simulator_does_not_hold_up_the_event_loop():
+    released = threading.Event()
+
+    def respond(prompt: str, form: dict[str, Any]) -> str:
+        return "answered" if released.wait(5) else "held up"
+
+    respond.blocks = True  # type: ignore[attr-defined]
+
+    async def asked() -> str:
+        asyncio.get_running_loop().call_later(0.05, released.set)
+        return str((await chat_model("scripted:expert", expert=respond).ainvoke("?")).content)
+
+    assert asyncio.run(asked()) == "answered"
