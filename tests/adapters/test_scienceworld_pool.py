@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
 from certigraph.adapters.scienceworld.pool import Pool, simulator_limit
 from certigraph.adapters.scienceworld.splits import SPLITS
 from certigraph.adapters.scienceworld.world import ScienceWorld
+from certigraph.evaluation.run import arun
 from certigraph.graphs import mcts, react
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Task
@@ -240,12 +242,13 @@ class Waiting(ScienceWorldBenchmark):
 
     def __init__(self, pool: Pool) -> None:
         super().__init__()
-        self.pool = pool
+        self.pool, self.opened = pool, 0
 
     def task(self, task_id: str) -> Task:
         return Task(benchmark="scienceworld", id=task_id, goal="Wait.", constants=SETTING.model_dump())
 
     def open(self, task: Task) -> ScienceWorld:
+        self.opened += 1
         return ScienceWorld(SETTING, self.pool)
 
     def expert(self) -> None:
@@ -274,6 +277,21 @@ def test_graphs_at_once_share_the_simulators_and_leave_none(pool: Pool):
     ] * 16  # the same action five times ends it
     assert Simulator.most == 2
     assert max(later - earlier for earlier, later in pairwise(ticks)) < 1, "the event loop was held up"
+
+
+def test_runs_at_once_are_scored_before_their_worlds_close(tmp_path: Path, pool: Pool):
+    benchmark = Waiting(pool)
+    context = Context(model="scripted:first")
+
+    async def together() -> list[Any]:
+        return await asyncio.gather(
+            *(arun("react", benchmark, f"{n}", out=tmp_path, context=context) for n in range(8))
+        )
+
+    results = asyncio.run(together())
+    assert [result.scores.value for result in results] == [0.5] * 8
+    assert benchmark.opened == 8, "a world that was closed before it was scored would have been opened again"
+    assert Simulator.most == 2
 
 
 def test_look_ahead_with_copies_works_with_one_simulator():
