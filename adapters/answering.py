@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.matching import ranked
 from certigraph.adapters.models.instances import minimal
 from certigraph.adapters.models.situation import current_situation
@@ -11,6 +12,9 @@ from certigraph.state.records import Task
 
 Demonstration = Callable[[Task, Sequence[str]], Sequence[str]]
 """Task and the actions done so far -> the actions that are left; of a task it may go by the id and the constants."""
+
+REACHED = "reached"
+"""The field that tells an audit of the goal."""
 
 At = TypeVar("At")
 
@@ -21,16 +25,26 @@ Answer = Callable[[At, str, dict[str, Any]], Any]
 def answered(answers: Mapping[str, Answer[At]], standing: Callable[[Mapping[str, Any]], At | None]) -> Responder:
     """A mind whose answers go by the first of these fields that the schema has.
 
-    Outside a node, to other questions, and where a run stands nowhere (None), its answer is the least.
+    Outside a node, to other questions, and where a run stands nowhere (None), its answer is the least; to an audit of
+    the goal it is the scorer's.
     """
 
     def respond(prompt: str, form: dict[str, Any]) -> Any:
         situation = current_situation()
         answer = next((make for name, make in answers.items() if name in form.get("properties", ())), None)
         at = standing(situation.state) if situation and answer else None
-        return answer(at, prompt, form) if answer and at is not None else minimal(form)
+        return answer(at, prompt, form) if answer and at is not None else least(form)
 
     return respond
+
+
+def least(form: dict[str, Any]) -> Any:
+    """The least answer of a schema; to an audit of the goal what the live world's scorer says, for least is `true`."""
+    if REACHED not in form.get("properties", ()):
+        return minimal(form)
+    situation = current_situation()
+    episode = EPISODES.get(situation.state.get("episode", "")) if situation else None
+    return {"reason": "the scorer says so", REACHED: episode is not None and episode.score().value >= 1}
 
 
 def acting(wanted: str, form: dict[str, Any], thought: str) -> Any:

@@ -95,6 +95,7 @@ def _progress(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
 _ANSWERS: dict[str, Answer[Standing]] = {
     "conditions": _plan,
     "holds": _verdict,
+    "reached": lambda at, prompt, form: {"reason": f"{len(at.left)} actions to go", "reached": not at.ahead},
     "subtask": _subtask,
     "completed": _completion,
     "nodes": _nodes,

@@ -105,7 +105,10 @@ class Environment(Protocol):
 
 
 class Benchmark(Protocol):
-    """A family of tasks with its world, scorer and specialised operators."""
+    """A family of tasks with its world, scorer and specialised operators.
+
+    One whose worlds set `Observation.solved` exactly when the scorer gives full marks says `signals_goal = True`.
+    """
 
     name: str
     briefing: str

@@ -1,22 +1,26 @@
 """Driving one run: stream the graph, name its ending, have it scored, and close the worlds that it opened."""
 
 import traceback
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
+
+from langgraph.types import StateSnapshot
 
 from certigraph.adapters.context import Context
 from certigraph.adapters.faults.again import begun_again
 from certigraph.adapters.models.billing import billed_to
 from certigraph.adapters.models.call_log import logged_by
 from certigraph.adapters.models.redact import redact_message
+from certigraph.evaluation.consistency import check_consistency
 from certigraph.evaluation.keeping import opened
 from certigraph.evaluation.recorder import Recorder
 from certigraph.evaluation.settings import AnyGraph, graph_module
 from certigraph.evaluation.worlds import live_scores, own_worlds, rebuild
 from certigraph.state.endings import Fault, Stopped
 from certigraph.state.lessons import best_of
-from certigraph.state.trajectory import Footer, Resumed, total
+from certigraph.state.trajectory import Event, Footer, Resumed, total
 
 SUPERSTEPS_PER_STEP = 300
 """Room for retries, replans and simulations around one world step. Budgets end a run long before it is used up."""
@@ -75,14 +79,21 @@ async def _outcome(
         lost = total(e.usage for e in before.superseded).spent()
         context = begun_again(context, before.resumes).model_copy(update={"lost": lost})
     state, ending, message = await _stream(graph, given, config, context, recorder)
-    if state is None:
-        try:
+    events = recorder.trajectory.events
+    superstep = float("inf")
+    try:
+        if state is None:
             snapshot = await graph.aget_state(config)
-        except Fault as fault:  # the server of the checkpoints is away
-            return _Outcome({}, fault.ending, str(fault))
-        if ending or snapshot.next:
-            return _Outcome(snapshot.values, ending, message)
-        state = snapshot.values
+            if not ending and snapshot.next:
+                return _Outcome(snapshot.values, "", message)  # it waits for an answer
+            state = snapshot.values
+            # the checkpoint of the superstep that was at work is not there, those before it are
+            superstep = max((event.superstep for event in events if not event.scope), default=0) - 1
+        check_consistency(thread, events, state, superstep=superstep)
+    except Fault as fault:  # no score where the server of the checkpoints is away, or something is missing in them
+        return _Outcome({}, *((ending, message) if ending.startswith("error:") else (fault.ending, str(fault))))
+    if ending:
+        return _Outcome(state, ending, message)
     module = graph_module(graph.name)
     return _Outcome(state, module.ending(state), module.message(state) if hasattr(module, "message") else "")
 
@@ -120,10 +131,12 @@ async def _checkpointed(graph: AnyGraph, config: Any, given: Any, recorder: Reco
     """
     thread, saver = config["configurable"]["thread_id"], cast(Any, graph.checkpointer)
     try:
-        await saver.forget_unfinished(thread)
-        snapshot = await graph.aget_state(config)
+        await saver.prepare_resume(thread)
+        snapshot = await graph.aget_state(config, subgraphs=True)
         step = (snapshot.metadata or {}).get("step", -1)
         resumed = Resumed(superstep=step, scopes=await saver.inner_steps(thread))
+        kept = [event for event in recorder.trajectory.events if resumed.keeps(event)]
+        _check_snapshot(thread, snapshot, kept)
     except Stopped:
         raise
     except Exception as error:  # whatever LangGraph makes of rows that are spoilt or that somebody planted
@@ -131,3 +144,12 @@ async def _checkpointed(graph: AnyGraph, config: Any, given: Any, recorder: Reco
         raise Fault("data", f"the checkpoints of run {thread} cannot be read ({told!r:.200}): {ANEW}") from error
     recorder.write(resumed)
     return None if snapshot.values else given
+
+
+def _check_snapshot(run: str, snapshot: StateSnapshot, kept: Sequence[Event], scope: str = "") -> None:
+    """Check a checkpoint and those of graphs at work inside its nodes. Raises Fault as `check_consistency` does."""
+    check_consistency(run, kept, snapshot.values, scope=scope)
+    for task in snapshot.tasks:
+        if isinstance(task.state, StateSnapshot):
+            inner = task.state.config["configurable"]["checkpoint_ns"]
+            _check_snapshot(run, task.state, kept, inner)

@@ -10,7 +10,7 @@ from certigraph.evaluation.report.words import with_passed
 from certigraph.state.certified import CertifiedState, Known, Transition, certified_state, certified_states, transitions
 from certigraph.state.endings import GOAL, UnknownName, is_error
 from certigraph.state.reading import read_trajectory
-from certigraph.state.records import Certificate, Predicate, Scores, Usage
+from certigraph.state.records import Audit, Certificate, Invalidation, Predicate, Scores, Usage
 from certigraph.state.trajectory import Trajectory
 
 OnError = Literal["warn", "raise", "ignore"]
@@ -38,7 +38,7 @@ class Result:
 
     def __repr__(self) -> str:
         """The outcome at a glance."""
-        certified, planned = len(self.states[-1].predicates), len(self.state.get("plan", []))
+        certified, planned = len(self.certified.predicates), len(self.state.get("plan", []))
         told = with_passed(f", {certified} of {planned} certified", len(self.uncertified)) if planned else ""
         return f"Result({self.ending}{told}, {str(self.folder)!r})"
 
@@ -57,6 +57,21 @@ class Result:
     def states(self) -> list[CertifiedState]:
         """The state space the run built: every certified state, the empty one first."""
         return certified_states(self.certificates)
+
+    @property
+    def certified(self) -> CertifiedState:
+        """The certified state at the end, without predicates that were invalidated since they were certified."""
+        return certified_state(self.certificates, self.invalidations)
+
+    @property
+    def invalidations(self) -> list[Invalidation]:
+        """Certified predicates that the optional operator `revalidate` found undone, in the order of finding."""
+        return list(self.state.get("invalidations", []))
+
+    @property
+    def audits(self) -> list[Audit]:
+        """What the optional operator `audit` said of the goal, in order."""
+        return list(self.state.get("audits", []))
 
     @property
     def transitions(self) -> list[Transition]:

@@ -10,6 +10,7 @@ from certigraph.nodes.act import act
 from certigraph.nodes.aggregate import aggregate
 from certigraph.nodes.answer import answer
 from certigraph.nodes.appraise import appraise
+from certigraph.nodes.audit import votes, world_check
 from certigraph.nodes.candidate_lists import listed, shortlisted
 from certigraph.nodes.candidates import propose_actions
 from certigraph.nodes.choose_by_reward import choose_by_reward, greedy
@@ -41,6 +42,7 @@ from certigraph.nodes.reflect import gain_insights, memorise, reflect
 from certigraph.nodes.replan import give_up, replan
 from certigraph.nodes.resample import resampling
 from certigraph.nodes.retrieving import retrieving
+from certigraph.nodes.revalidate import recheck
 from certigraph.nodes.revise import revise, unrevised
 from certigraph.nodes.reward_guided import reward_guided
 from certigraph.nodes.route import route
@@ -130,6 +132,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "rehearsed": rehearsed,
     "replan": replan,
     "resampling": resampling,
+    "recheck": recheck,
     "revise": revise,
     "retrieving": retrieving,
     "route": route,
@@ -148,6 +151,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "unforced": unforced,
     "unrevised": unrevised,
     "validate": validate,
+    "votes": votes,
+    "world_check": world_check,
 }
 """Shipped operators that a command line may name."""
 

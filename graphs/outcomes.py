@@ -6,7 +6,7 @@ from typing import Any
 
 from certigraph.adapters.prompting import clipped, unquoted
 from certigraph.state.beliefs import belief_of
-from certigraph.state.certified import certified_state
+from certigraph.state.certified import CertifiedState, certified_state
 from certigraph.state.dag import Status
 from certigraph.state.endings import GOAL, LimitReached
 from certigraph.state.records import Step
@@ -40,11 +40,15 @@ def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: 
         status=status,
         result=clipped(unquoted(_spent_on(steps, view, status) + _best(latest, reached)), MOST_RESULT),
         ending=ending,
-        certified=tuple(p.text for p in certified_state(latest.get("certificates", ())).predicates),
+        certified=tuple(p.text for p in _certified(latest).predicates),
         steps=() if status == "pending" else steps[:-1] if ended_copy else steps,
         taken=len(steps),
         observation=latest["observation"],
     )
+
+
+def _certified(latest: Mapping[str, Any]) -> CertifiedState:
+    return certified_state(latest.get("certificates", ()), latest.get("invalidations", ()))
 
 
 def _status(latest: Mapping[str, Any], ending: str, reached: LimitReached | None) -> Status:

@@ -2,6 +2,9 @@
 
 Propose a chain of predicates; Realize an action for the head; act; Validate how many predicates at the head now
 hold; certify them and advance, or retry, or Replan the tail once the tries at this target are used up.
+
+Beyond the paper, `audit` checks the goal once more before it is certified, and `revalidate` finds certified predicates
+that a failed action undid.
 """
 
 from typing import TypedDict, Unpack
@@ -15,6 +18,7 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Operator
 from certigraph.graphs.assembly import add_path, assemble
+from certigraph.graphs.goal_checks import add_checked_edges
 from certigraph.nodes import gathering_slots as gathering
 from certigraph.nodes import sdp_slots as slots
 from certigraph.nodes.act import act, reset
@@ -42,6 +46,8 @@ SLOTS = (
     gathering.MEMORY,
     gathering.GATE,
     slots.VALIDATE,
+    slots.AUDIT,
+    slots.REVALIDATE,
     slots.CERTIFY,
     slots.REPLAN,
     gathering.ANSWER,
@@ -82,7 +88,10 @@ def after_certify(state: State, runtime: Runtime[Context]) -> str:
 
 
 class Operators(TypedDict, total=False):
-    """The keywords of `build`. `memory` and `gate` are optional nodes (CGDP): without them the graph is the paper's."""
+    """The keywords of `build`.
+
+    `memory` and `gate` (CGDP), `audit` and `revalidate` are optional nodes: without them the graph is the paper's.
+    """
 
     reset: Operator
     propose: Operator
@@ -91,6 +100,8 @@ class Operators(TypedDict, total=False):
     memory: Operator | str
     gate: Operator
     validate: Operator
+    audit: Operator
+    revalidate: Operator
     certify: Operator
     replan: Operator
     answer: Operator
@@ -124,13 +135,10 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     builder.add_conditional_edges("propose", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})
     add_path(builder, "realize", "act", "memory", "gate", "validate")
     builder.add_conditional_edges(
-        "validate",
-        after_validate,
-        {"certified": "certify", "retry": "realize", "stuck": "replan", "exhausted": END, "forced": "answer"},
-    )
-    builder.add_conditional_edges(
         "certify", after_certify, {"advance": "realize", "goal": END, "extend": "replan", "forced": "answer"}
     )
+    certified = {"certified": "certify", "retry": "realize", "stuck": "replan", "exhausted": END, "forced": "answer"}
+    add_checked_edges(builder, after_validate, certified)
     builder.add_conditional_edges("replan", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})
     add_path(builder, "answer", "deliver")
     builder.add_edge("deliver", END)

@@ -1,5 +1,6 @@
 """The memory of agents that learn between episodes: lessons in LangGraph's Store, one item an episode."""
 
+import math
 import time
 import uuid
 from typing import Any
@@ -35,9 +36,14 @@ async def recall(state: RecallView, runtime: Runtime[Context]) -> dict[str, Any]
 
 async def keep(lesson: Lesson, task: Task, runtime: Runtime[Context]) -> None:
     """Write a lesson. The same episode's lesson written again, after a crash, takes its own place."""
-    run = _run(runtime)
-    value = {**lesson.as_json(), "run": run, "written": time.time()}
-    await off_loop(store_of(runtime).put, namespace(task, runtime), f"{run}/{lesson.trial:04d}", value, False)
+    run, place = _run(runtime), namespace(task, runtime)
+    key = f"{run}/{lesson.trial:04d}"
+    items = await off_loop(store_of(runtime).search, place, limit=1000)
+    known = {item.key: at for item in items if isinstance(at := item.value.get("written"), (int, float))}
+    # after all others also by a clock that is behind the one they were written by
+    written = known.get(key) or max(time.time(), math.nextafter(max(known.values(), default=0.0), math.inf))
+    value = {**lesson.as_json(), "run": run, "written": written}
+    await off_loop(store_of(runtime).put, place, key, value, False)
 
 
 def namespace(task: Task, runtime: Runtime[Context]) -> Namespace:

@@ -8,7 +8,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.context import Context
-from certigraph.adapters.prompting import numbered, quoted, tried
+from certigraph.adapters.prompting import numbered, quoted, tried, unquoted
 from certigraph.nodes.propose import planned
 from certigraph.nodes.special import specialised
 from certigraph.state.sdp import ReplanView, extends
@@ -24,7 +24,7 @@ async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]
         certified=numbered(p.text for p in state["certified"].predicates),
         view=quoted(state["evidence"].view),
     )
-    return {"plan": await planned(situation + _order(state), state["task"], runtime)}
+    return {"plan": await planned(situation + _found(state) + _order(state), state["task"], runtime)}
 
 
 def _order(state: ReplanView) -> str:
@@ -33,6 +33,16 @@ def _order(state: ReplanView) -> str:
         return EXTEND.format(goal=tail[-1].text)
     attempts = quoted(tried(state["attempts"][-MOST_ATTEMPTS_SHOWN:]))
     return ANOTHER_WAY.format(tried=attempts, tail=numbered(p.text for p in tail))
+
+
+def _found(state: ReplanView) -> str:
+    """What an audit or a revalidation found, where the graph has one."""
+    held = {predicate.text for predicate in state["certified"].predicates}
+    lost = list(dict.fromkeys(i.predicate.text for i in state["invalidations"] if i.predicate.text not in held))
+    parts = [f"Met earlier, but undone since:\n{numbered(lost)}\n"] if lost else []
+    if state["audits"] and not state["audits"][-1].confirmed:
+        parts.append(f"An audit found that the goal is not reached:\n{unquoted(state['audits'][-1].reason)}\n")
+    return "".join(f"\n{part}" for part in parts)
 
 
 async def give_up(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -61,7 +71,7 @@ ANOTHER_WAY = """
 Tried lately:
 {tried}
 
-The rest of the plan, whose first condition could not be made true:
+The rest of the plan, which did not work out:
 {tail}
 
 Write a new rest of the plan from here to the goal, by another way. Make each condition an observable change that a

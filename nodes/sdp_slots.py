@@ -8,13 +8,25 @@ from langgraph.types import Overwrite
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.nodes.slots import ACTED, OPENED, Slot, Update, forgotten
-from certigraph.state.endings import LimitReached
-from certigraph.state.records import RESTORE, Attempt, Predicate, Verdict
-from certigraph.state.sdp import CUT, SDPState, extends, propose_view, realize_view, replan_view, validate_view
+from certigraph.state.endings import Fault, LimitReached
+from certigraph.state.records import RESTORE, Attempt, Audit, Invalidation, Predicate, Revalidation, Verdict
+from certigraph.state.sdp import (
+    CUT,
+    SDPState,
+    audit_view,
+    extends,
+    propose_view,
+    realize_view,
+    replan_view,
+    revalidate_view,
+    revalidated,
+    validate_view,
+)
 
 
 def _nothing_certified(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
-    logs = {log: Overwrite([]) for log in ("certificates", "attempts")}
+    optional = [log for log in ("audits", "invalidations") if state.get(log)]
+    logs = {log: Overwrite([]) for log in ("certificates", "attempts", *optional)}
     cursor = {"plan": [], "head": 0, "tried": 0, "replans": 0, "verdict": Verdict(depth=0)}
     return {**update, **forgotten(state), **logs, **cursor}
 
@@ -53,6 +65,31 @@ def _replanned(state: SDPState, update: Update, runtime: Runtime[Context]) -> Up
     return {"plan": [*kept, *update["plan"]], "tried": 0, "replans": state["replans"] + 1}
 
 
+def _audited(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
+    audit: Audit = update["audit"].model_copy(update={"step": len(state["history"])})
+    if audit.confirmed:
+        return {"audits": [audit]}
+    return {"audits": [audit], "verdict": Verdict(depth=0, reason=f"audit of the goal: {audit.reason}")}
+
+
+def _invalidated(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
+    found: Revalidation = update["revalidation"]
+    checked, step = revalidated(state), len(state["history"])
+    if beyond := [index for index in found.undone if not 0 <= index < len(checked)]:
+        told = f"the operator in slot revalidate named predicate {beyond[0]} of {len(checked)}"
+        raise Fault("operator", f"{told}; `undone` has indices from 0 into the view's `certified`")
+    lost = [
+        Invalidation(**checked[index]._asdict(), step=step, reason=found.reason) for index in sorted({*found.undone})
+    ]
+    return {"invalidations": lost} if lost else {}
+
+
+def _nothing_to_revalidate(state: SDPState, runtime: Runtime[Context]) -> Update | None:
+    """Nothing can have been undone, or no replan is left that could mend it."""
+    refused = not state["observation"].accepted
+    return {} if refused or _replans_spent(state, runtime) is not None or not revalidated(state) else None
+
+
 def _replans_spent(state: SDPState, runtime: Runtime[Context]) -> Update | None:
     spent = state["replans"] >= limits_of(state["task"], runtime).replans
     return {} if spent and not extends(state) else None
@@ -64,4 +101,13 @@ REALIZE = Slot("realize", frozenset({"action"}), realize_view)
 ACT = Slot("act", ACTED)
 VALIDATE = Slot("validate", frozenset({"verdict"}), validate_view, _attempted)
 CERTIFY = Slot("certify", frozenset({"certificates", "head", "tried", "replans"}))
+AUDIT = Slot("audit", frozenset({"audit"}), audit_view, _audited, types={"audit": Audit})
+REVALIDATE = Slot(
+    "revalidate",
+    frozenset({"revalidation"}),
+    revalidate_view,
+    _invalidated,
+    _nothing_to_revalidate,
+    types={"revalidation": Revalidation},
+)
 REPLAN = Slot("replan", frozenset({"plan"}), replan_view, _replanned, _replans_spent)

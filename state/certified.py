@@ -1,8 +1,9 @@
 """The certified state, folded from certificates: SDP's state space (Table 1)."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from certigraph.state.records import Action, Certificate, Finding, Predicate, Record
+from certigraph.state.records import Action, Certificate, Finding, Invalidation, Predicate, Record
 
 
 class Known(Record):
@@ -41,18 +42,58 @@ def certified_states(certificates: Sequence[Certificate]) -> list[CertifiedState
     return states
 
 
-def certified_state(certificates: Sequence[Certificate]) -> CertifiedState:
-    """The latest certified state, without building those before it unless one was returned to."""
+def certified_state(certificates: Sequence[Certificate], invalidations: Sequence[Invalidation] = ()) -> CertifiedState:
+    """The latest certified state, without building those before it unless one was returned to.
+
+    Invalidated predicates are left out of it; the actions and findings of their certificates stay.
+    """
     if any(c.restores is not None for c in certificates):
-        return certified_states(certificates)[-1]
-    # Asked for at every superstep, and made of records that are valid already.
-    certified = [c for c in certificates if not c.forced]
-    return CertifiedState.model_construct(
-        predicates=tuple(p for c in certified for p in c.targets),
-        actions=tuple(c.action for c in certified),
-        evidence=tuple(c.evidence for c in certified),
-        known=_known(certificates),
-    )
+        latest = certified_states(certificates)[-1]
+    else:
+        # Asked for at every superstep, and made of records that are valid already.
+        certified = [c for c in certificates if not c.forced]
+        latest = CertifiedState.model_construct(
+            predicates=tuple(p for c in certified for p in c.targets),
+            actions=tuple(c.action for c in certified),
+            evidence=tuple(c.evidence for c in certified),
+            known=_known(certificates),
+        )
+    if not invalidations:
+        return latest
+    held = tuple(place.predicate for place in predicates_in_force(certificates, invalidations))
+    return latest.model_copy(update={"predicates": held})
+
+
+class Place(NamedTuple):
+    """A certified predicate and where its certificate is: target number `target` of certificate `certificate`."""
+
+    certificate: int
+    target: int
+    predicate: Predicate
+
+
+def predicates_in_force(certificates: Sequence[Certificate], invalidations: Sequence[Invalidation] = ()) -> list[Place]:
+    """The predicates of the latest certified state that were not invalidated since, in order."""
+    lost = {(invalidation.certificate, invalidation.target) for invalidation in invalidations}
+    return [
+        Place(index, number, predicate)
+        for index in _leading_to_latest(certificates)
+        for number, predicate in enumerate(certificates[index].targets)
+        if (index, number) not in lost
+    ]
+
+
+def _leading_to_latest(certificates: Sequence[Certificate]) -> list[int]:
+    """Indices of the certificates that make up the latest certified state: none that a return went behind."""
+    states: list[list[int]] = [[]]
+    if all(c.restores is None for c in certificates):
+        return [index for index, c in enumerate(certificates) if not c.forced]
+    for index, certificate in enumerate(certificates):
+        if certificate.restores is not None:
+            states.append(states[certificate.restores])
+        else:
+            states.append(states[-1] if certificate.forced else [*states[-1], index])
+    return states[-1]
 
 
 def transitions(certificates: Sequence[Certificate]) -> list[Transition]:

@@ -15,6 +15,13 @@ LimitKind = Literal["calls", "tokens", "usd", "seconds", "steps", "plan", "subta
 
 METHODS_OWN: tuple[LimitKind, ...] = ("plan", "subtasks", "rounds")
 """Limits that only some methods have: a run that one of them ended says less about the method than about the limit."""
+
+FAULTS = frozenset({"error:environment", "error:data"})
+"""Endings by a failure of the world or its data: such a run says nothing about a method, so no rate counts it.
+
+`error:model` and `error:operator` count as failures of the method: answers that fit no form and operators that raise
+are its own, and an endpoint that is down for long cannot be told from them afterwards."""
+
 Boundary = Literal["model", "environment", "data", "operator"]
 
 

@@ -82,7 +82,7 @@ def answer_view(state: Any) -> AnswerView:
         "belief": belief_of(state),
         "turns": remembered_turns(state) if "turns" in state else (),
         "evidence": state["evidence"],
-        "certified": certified_state(state.get("certificates", ())),
+        "certified": certified_state(state.get("certificates", ()), state.get("invalidations", ())),
     }
 
 

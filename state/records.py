@@ -137,6 +137,39 @@ class Certificate(Record):
         return len(self.targets)
 
 
+class Audit(Record):
+    """One audit of the goal, made after `step` world steps: whether all that the goal demands holds then.
+
+    `votes` are those of the models that were asked, in order; empty where the world itself decided.
+    """
+
+    confirmed: bool
+    reason: str = ""
+    votes: tuple[bool, ...] = ()
+    step: int = Field(0, ge=0)
+
+
+class Revalidation(Record):
+    """Which of the checked predicates do not hold any more, as indices from 0, and why."""
+
+    undone: tuple[int, ...] = ()
+    reason: str = ""
+
+
+class Invalidation(Record):
+    """A certified predicate that was found not to hold any more, after `step` world steps. Append-only.
+
+    It was target number `target` of certificate number `certificate`, both counted from 0. The certificate stays as it
+    is: the predicate did hold when it was issued.
+    """
+
+    certificate: int = Field(ge=0)
+    target: int = Field(ge=0)
+    predicate: Predicate
+    step: int = Field(ge=0)
+    reason: str = ""
+
+
 class Usage(Record):
     """What one execution of a node cost. Seconds are wall-clock; tokens as the endpoint counts them."""
 

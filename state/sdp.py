@@ -10,13 +10,17 @@ from itertools import takewhile
 from typing_extensions import TypedDict
 
 from certigraph.state.beliefs import Belief, BelievingState, advised, belief_of, stopped
-from certigraph.state.certified import CertifiedState, certified_state
+from certigraph.state.certified import CertifiedState, Place, certified_state, predicates_in_force
 from certigraph.state.channels import Log, Plan
 from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
 from certigraph.state.gathering import forced_ending
 from certigraph.state.records import (
+    RESTORE,
+    Action,
     Attempt,
+    Audit,
     Certificate,
+    Invalidation,
     Observation,
     Predicate,
     Task,
@@ -35,6 +39,10 @@ class SDPState(BelievingState, total=False):
     verdict: Verdict
     tried: int
     replans: int
+    audits: Log[Audit]
+    """Written by the optional operator `audit`."""
+    invalidations: Log[Invalidation]
+    """Written by the optional operator `revalidate`: certified predicates that lost their force."""
 
 
 class ProposeView(TypedDict):
@@ -66,6 +74,30 @@ class ValidateView(TypedDict):
     observation: Observation
 
 
+class AuditView(TypedDict):
+    """An audit sees the goal, the last action and its observation, and the world's present view.
+
+    Not the verdict that it checks, nor what was certified, tried or planned: the goal is to be judged by the world.
+    """
+
+    task: Task
+    goal: Predicate
+    action: Action
+    observation: Observation
+    evidence: Evidence
+
+
+class RevalidateView(TypedDict):
+    """Revalidation sees what is to be checked again, the plan tail, the new observation, and the world's view."""
+
+    task: Task
+    certified: Sequence[Predicate]
+    """The certified predicates in force that the plan tail does not name, in order."""
+    tail: Sequence[Predicate]
+    observation: Observation
+    evidence: Evidence
+
+
 class ReplanView(TypedDict):
     """Replan (Eq. 4), the one operator that sees everything."""
 
@@ -77,6 +109,8 @@ class ReplanView(TypedDict):
     attempts: Sequence[Attempt]
     evidence: Evidence
     replans: int
+    audits: Sequence[Audit]
+    invalidations: Sequence[Invalidation]
 
 
 CUT = "cut_at"
@@ -103,7 +137,7 @@ def extends(state: SDPState | ReplanView) -> bool:
 
 def propose_view(state: SDPState) -> ProposeView:
     """The part of the state that Propose may read."""
-    return {"task": state["task"], "certified": certified_state(state["certificates"])}
+    return {"task": state["task"], "certified": _certified(state)}
 
 
 def realize_view(state: SDPState) -> RealizeView:
@@ -111,7 +145,7 @@ def realize_view(state: SDPState) -> RealizeView:
     head = state["head"]
     return {
         "task": state["task"],
-        "certified": certified_state(state["certificates"]),
+        "certified": _certified(state),
         "target": state["plan"][head],
         "evidence": state["evidence"],
         "attempts": list(_attempts_at(head, state["attempts"], state["plan"][head])),
@@ -129,14 +163,53 @@ def replan_view(state: SDPState) -> ReplanView:
     """Everything but bookkeeping."""
     return {
         "task": state["task"],
-        "certified": certified_state(state["certificates"]),
+        "certified": _certified(state),
         "plan": tuple(state["plan"]),
         "head": state["head"],
         "certificates": tuple(state["certificates"]),
         "attempts": tuple(state["attempts"]),
         "evidence": state["evidence"],
         "replans": state["replans"],
+        "audits": tuple(state.get("audits", ())),
+        "invalidations": tuple(state.get("invalidations", ())),
     }
+
+
+def audit_view(state: SDPState) -> AuditView:
+    """The part of the state that an audit may read."""
+    return {
+        "task": state["task"],
+        "goal": state["plan"][-1],
+        "action": state["action"],
+        "observation": state["observation"],
+        "evidence": state["evidence"],
+    }
+
+
+def revalidate_view(state: SDPState) -> RevalidateView:
+    """The part of the state that revalidation may read."""
+    return {
+        "task": state["task"],
+        "certified": [place.predicate for place in revalidated(state)],
+        "tail": state["plan"][state["head"] :],
+        "observation": state["observation"],
+        "evidence": state["evidence"],
+    }
+
+
+def revalidated(state: SDPState) -> list[Place]:
+    """The certified predicates that a revalidation checks: in force, and not to be made true again by the plan.
+
+    Of equal ones the latest; a return to an earlier state is no condition to check.
+    """
+    planned = {predicate.text for predicate in state["plan"][state["head"] :]}
+    places = predicates_in_force(state["certificates"], state.get("invalidations", ()))
+    latest = {place.predicate.text: place for place in places if place.predicate.kind != RESTORE}
+    return sorted((p for text, p in latest.items() if text not in planned), key=lambda place: place[:2])
+
+
+def _certified(state: SDPState) -> CertifiedState:
+    return certified_state(state["certificates"], state.get("invalidations", ()))
 
 
 def ending(state: SDPState) -> str:

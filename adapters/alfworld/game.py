@@ -1,7 +1,6 @@
 """One game in the simulator: TextWorld's PDDL environment with the names that alfworld gives to things."""
 
 import sys
-import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from certigraph.adapters.alfworld.sight import Fact
+from certigraph.adapters.locks import TEXTWORLD
 from certigraph.state.endings import Fault
-
-_LOADING = threading.Lock()
 
 _IDLE: list[Any] = []
 """Simulators that no game has. They are used again and never freed, for the process dies of a segmentation fault when
@@ -26,15 +24,14 @@ class Reply(NamedTuple):
     admissible: tuple[str, ...]
     won: bool
     facts: frozenset[Fact]
-    plan: tuple[str, ...]
-    """The planner's way to the goal; empty where it was not asked for."""
 
 
 class Game:
-    """A loaded game. Its methods block and want one thread at a time; another game may run beside it.
+    """A loaded game. Its methods block and want one thread at a time; games in other threads take turns with it.
 
-    Loading takes 0.3 to 0.8 s, as does `reset`; a step 0.05 s; a plan 1 to 18 s. Its simulator goes to another game
-    once this one is closed, forgotten or found unplayable; its memory stays taken until the process ends.
+    Loading takes 0.3 to 0.8 s, as does `reset`; a step 0.05 s; a plan 1 to 18 s, in which other games go on. Its
+    simulator goes to another game once this one is closed, forgotten or found unplayable; its memory stays taken until
+    the process ends.
 
     Raises:
         Fault: ("environment") alfworld is not installed, or the file is no game.
@@ -53,15 +50,13 @@ class Game:
 
     def step(self, command: str) -> Reply:
         """The answer to one command; to an inadmissible one `Nothing happens.`"""
-        return _reply(self._env.step(command)[0])
+        with TEXTWORLD:
+            return _reply(self._env.step(command)[0])
 
     def plan(self) -> tuple[str, ...]:
         """The planner's way to the goal from here. It knows the whole world, seen or not."""
-        self._env.request_infos.policy_commands = True
-        try:
-            return self.step("").plan
-        finally:
-            self._env.request_infos.policy_commands = False
+        inner = self._env.unwrapped
+        return tuple(inner._pddl_state.replan(inner._entity_infos))
 
     def close(self) -> None:
         """Let another game have the simulator. This one is of no use afterwards."""
@@ -71,7 +66,7 @@ class Game:
 @contextmanager
 def _loading() -> Iterator[None]:
     """The translator of games has its options in globals, and leaves others' command line arguments behind."""
-    with _LOADING:
+    with TEXTWORLD:
         arguments = sys.argv
         try:
             yield
@@ -104,5 +99,4 @@ def _reply(state: Any) -> Reply:
         admissible=tuple(state["admissible_commands"]),
         won=bool(state["won"]),
         facts=facts,
-        plan=tuple(state.get("policy_commands") or ()),
     )

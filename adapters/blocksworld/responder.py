@@ -86,9 +86,23 @@ def _completion(prompt: str) -> Answer:
     return {"reason": "read off the world", "completed": holds(target_in(prompt), state_in(prompt))}
 
 
+def _goal_check(prompt: str) -> Answer:
+    return {"reason": "read off the world", "reached": holds(goal_in(prompt), state_in(prompt))}
+
+
+def _undone(prompt: str) -> Answer:
+    """What the goal wants of the conditions and the world has no longer; all others were steps on the way."""
+    state, goal = state_in(prompt), goal_in(prompt)
+    conditions = enumerate(conditions_in(prompt), 1)
+    undone = [n for n, wanted in conditions if wanted and wanted <= goal and not holds(wanted, state)]
+    return {"reason": "read off the world", "undone": undone}
+
+
 _ANSWERS: dict[str, Callable[[str], Answer]] = {
     "conditions": _plan,
     "holds": _verdict,
+    "reached": _goal_check,
+    "undone": _undone,
     "subtask": _subtask,
     "completed": _completion,
     "steps": _outline,

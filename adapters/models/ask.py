@@ -33,9 +33,17 @@ class Choice(NamedTuple):
 
 
 async def ask(
-    prompt: Prompt, schema: type[T], *, role: str, runtime: Runtime[Context], temperature: float | None = None
+    prompt: Prompt,
+    schema: type[T],
+    *,
+    role: str,
+    runtime: Runtime[Context],
+    temperature: float | None = None,
+    sample: int = 0,
 ) -> T:
     """Ask the model of a role for an instance of a pydantic type, at its own temperature unless one is given.
+
+    `sample` numbers several independent answers to one prompt, which a cache of replies keeps apart. It is not sent.
 
     Raises:
         LimitReached: the run's budget has no room for another call.
@@ -43,7 +51,7 @@ async def ask(
     """
     shape = schema_of(schema)
     settings = {} if temperature is None else {"temperature": temperature}
-    form = Form(schema.__name__, shape, lambda text: schema.model_validate(parse(text, shape)), settings)
+    form = Form(schema.__name__, shape, lambda text: schema.model_validate(parse(text, shape)), settings, sample)
     return await _answer(prompt, form, role, runtime)
 
 

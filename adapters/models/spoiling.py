@@ -24,6 +24,9 @@ MOST = 1_000
 COUNTED = "holds"
 """The field of a verdict on several conditions: how many hold, from the first on."""
 
+UNDONE = "undone"
+"""The field of a verdict on conditions that held once: the numbers of those that do not hold any more."""
+
 IMPOSSIBLE = "Something that no action brings about"
 """How a wrong proposal begins. It is in no world's words, so that experts and validators take it for false."""
 
@@ -81,6 +84,8 @@ def _field(name: str, value: Any, form: Schema, errors: Errors, draw: Random, *,
         return _chosen(value, form.get("enum"), 1.0 if lost else errors.act, draw, anything=lost)
     if name == COUNTED:
         return _counted(value, form.get("maximum", value), errors, draw)
+    if name == UNDONE:
+        return _undone(value, form.get("items", {}).get("maximum", 0), errors, draw)
     if isinstance(value, bool):
         return value != (draw.random() < (errors.reject if value else errors.accept))
     return value
@@ -129,3 +134,11 @@ def _counted(held: int, most: int, errors: Errors, draw: Random) -> int:
     while held < most and draw.random() < errors.accept:
         held += 1
     return held
+
+
+def _undone(found: list[int], most: int, errors: Errors, draw: Random) -> list[int]:
+    """Without those that are accepted although they do not hold, and with one that holds where the verdict rejects."""
+    kept = [number for number in found if draw.random() >= errors.accept]
+    held = [number for number in range(1, most + 1) if number not in found]
+    wrong = [draw.choice(held)] if held and draw.random() < errors.reject else []
+    return sorted([*kept, *wrong])

@@ -44,11 +44,14 @@ class Form(NamedTuple, Generic[A]):
     read: Callable[[str], A]
     settings: Mapping[str, float] = {}
     """How the model is to answer where that is not its own way: `max_tokens`, `temperature`."""
+    sample: int = 0
+    """Which of several independent answers to the same question this is."""
 
     @property
     def key(self) -> str:
         """What tells it from other forms in the cache of replies."""
-        return ":".join([self.name, *(f"{name}={value}" for name, value in self.settings.items())])
+        told = {**self.settings, **({"sample": self.sample} if self.sample else {})}
+        return ":".join([self.name, *(f"{name}={value}" for name, value in told.items())])
 
 
 class _UnusableError(Exception):

@@ -27,6 +27,9 @@ CONDITIONS = re.compile(r"^Conditions, in order:\n((?:\d+\. .*\n)+)", re.MULTILI
 
 IDLE = "look around"
 
+FULL = 100
+"""The score of a completed task."""
+
 PIECE = 8
 """Actions of a milestone that make one subtask: what STEP allows by default before it refines a subtask."""
 
@@ -84,9 +87,15 @@ def _completion(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
     return {"reason": f"{at.done} actions of the gold path are done", "completed": done}
 
 
+def _goal_check(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
+    reached = at.done >= at.assigned.last if at.assigned else at.score >= FULL
+    return {"reason": f"the score is {at.score}", "reached": reached}
+
+
 _ANSWERS: dict[str, Answer[Standing]] = {
     "conditions": _plan,
     "holds": _verdict,
+    "reached": _goal_check,
     "subtask": _subtask,
     "completed": _completion,
     "nodes": decomposing.nodes,

@@ -11,7 +11,7 @@ enough: what it supports is held against the prompt, all else it knows from the 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.answering import least
 from certigraph.adapters.searching import decomposing, gathering
 from certigraph.adapters.searching.gathering import Answer
 from certigraph.adapters.searching.questions import Hop
@@ -37,7 +37,7 @@ class Expert:
             return gathering.notes(here)
         author = next((answer for name, answer in _ANSWERS.items() if name in fields), None)
         if author is None:
-            return minimal(schema)
+            return least(schema)
         answer = {name: value for name, value in author(here, prompt).items() if name in fields}
         return {name: _fitting(value, fields[name]) for name, value in answer.items()}
 

@@ -8,16 +8,15 @@ from functools import lru_cache, partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from threading import Lock
 from types import SimpleNamespace
 from typing import NamedTuple
 
 from certigraph.adapters.caching import cache_folder
-from certigraph.adapters.hints import unknown_task
+from certigraph.adapters.locks import TEXTWORLD
 from certigraph.adapters.processes import child_environment
 from certigraph.adapters.rows import file_bytes
 from certigraph.adapters.textworld.kinds import KINDS, make_game, needed_textworld
-from certigraph.state.endings import Fault
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.json_text import json_value
 
 STORY, DESCRIPTION = "game.z8", "game.json"
@@ -41,8 +40,7 @@ def named(name: str) -> tuple[str, int, int]:
     if match and match[1] in KINDS and int(match[2]) <= KINDS[match[1]].most:
         return match[1], int(match[2]), int(match[3])
     known = ", ".join(f"{kind}-1-0 to {kind}-{KINDS[kind].most}-N" for kind in KINDS)
-    pattern = f"KIND-LEVEL-SEED ({known}, N being any seed)"
-    raise unknown_task("textworld", name, pattern, [example("cooking")])
+    raise UnknownName(f"no task {name!r}; known are {known}, N being any seed: {example('cooking')}")
 
 
 def example(kind: str, seed: int = 0) -> str:
@@ -55,7 +53,6 @@ class Library:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        self._making = Lock()  # TextWorld's generator keeps what it loads in globals
         self.game = lru_cache(maxsize=1_024)(self._game)
 
     @property
@@ -85,7 +82,7 @@ class Library:
         self.folder.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(dir=self.folder, prefix=place.name, suffix=".unfinished"))
         try:
-            with self._making:
+            with TEXTWORLD:
                 _compile(kind, level, seed, unfinished)
             unfinished.rename(place)
         except OSError:

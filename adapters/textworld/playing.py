@@ -5,6 +5,7 @@ import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from certigraph.adapters.locks import TEXTWORLD
 from certigraph.adapters.textworld.kinds import needed_textworld
 
 SEED = 1
@@ -38,7 +39,7 @@ class Moment(NamedTuple):
 
 
 class Play:
-    """A story file in the interpreter.
+    """A story file in the interpreter. Games in other threads take turns with it.
 
     Args:
         story: the file; its description lies beside it.
@@ -51,21 +52,25 @@ class Play:
         infos = textworld.EnvInfos(**dict.fromkeys(wanted, True), policy_commands=planned)
         # the interpreter warns of every game that is not a classic of its list
         warnings.filterwarnings("ignore", message=".*not fully supported", module="jericho")
-        self._game = textworld.start(str(story), infos)
-        self._game.seed(SEED)
+        with TEXTWORLD:
+            self._game = textworld.start(str(story), infos)
+            self._game.seed(SEED)
 
     def start(self) -> Moment:
         """From the start; a game can be started again."""
-        return _moment(self._game.reset())
+        with TEXTWORLD:
+            return _moment(self._game.reset())
 
     def send(self, command: str) -> Moment:
         """After a command."""
-        state, _, _ = self._game.step(command)
-        return _moment(state)
+        with TEXTWORLD:
+            state, _, _ = self._game.step(command)
+            return _moment(state)
 
     def close(self) -> None:
         """Let the interpreter go."""
-        self._game.close()
+        with TEXTWORLD:
+            self._game.close()
 
 
 def tidied(text: str) -> str:

@@ -7,7 +7,7 @@ from certigraph.evaluation.ablating.replay import Replay, Rule, rule_for
 from certigraph.evaluation.ablating.variants import exchanged
 from certigraph.evaluation.comparing.plan import Plan
 from certigraph.evaluation.comparing.rows import Row
-from certigraph.evaluation.comparing.summary import Difference, Scores, difference_of, scores_of, shared_tasks
+from certigraph.evaluation.comparing.summary import Difference, Scores, difference_of, scores_of, shared_rows
 from certigraph.evaluation.statistics import holm
 from certigraph.state.records import Record
 
@@ -42,11 +42,11 @@ class Estimate(Record):
 def estimates_of(plan: Plan, rows: Sequence[Row], replays: Replays) -> list[Estimate]:
     """An estimate for every variant of the first method that appendix C has a rule for; none for other methods."""
     first, *others = plan.methods
-    shared = set(shared_tasks(plan.outline, rows))
-    if not shared or not replays:
+    by_method = shared_rows(plan.outline, rows)
+    mine = by_method[first.name]
+    if not mine or not replays:
         return []
-    mine = [row for row in rows if row.method == first.name and row.task in shared]
-    measured = {m.name: scores_of([r for r in rows if r.method == m.name and r.task in shared]) for m in others}
+    measured = {method.name: scores_of(by_method[method.name]) for method in others}
     rules = [(method.name, rule_for(exchanged(first, method))) for method in others if measured[method.name]]
     found = [_estimate(name, rule, mine, measured[name], replays, plan.limits.steps) for name, rule in rules if rule]
     adjusted = holm([estimate.optimism.p for estimate in found])

@@ -7,6 +7,7 @@ granted that the rest of the run would have gone as it did; `report` sets it bes
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from certigraph.evaluation.anatomy.folding import CHECKS
 from certigraph.nodes.specs import Spec
 from certigraph.state.trajectory import Trajectory
 
@@ -70,11 +71,12 @@ def rule_for(swaps: Mapping[str, Spec]) -> Rule | None:
 def replay_of(trajectory: Trajectory) -> Replay:
     """Read a run of SDP off its events."""
     plan = head = tried = first_tries = steps = 0
-    exhausted, depths = None, list[int]()
+    exhausted, depths, before = None, list[int](), ""
     for event in trajectory.events:
         update: Mapping[str, Any] = event.update or {}
-        if event.node == "replan" and exhausted is None:
+        if event.node == "replan" and exhausted is None and before not in CHECKS:
             exhausted = (head, plan)
+        before = event.node
         # what a policy let pass was certified at no attempt
         for certificate in (c for c in update.get("certificates", []) if not c.get("forced")):
             depths.append(len(certificate["targets"]))

@@ -5,11 +5,12 @@ from collections.abc import Callable
 import pandas as pd
 
 from certigraph.evaluation.anatomy import costs, failures, progress, verdicts
-from certigraph.evaluation.anatomy.frames import Frames
+from certigraph.evaluation.anatomy.frames import Frames, without_faults
 
 Analysis = Callable[[Frames], pd.DataFrame]
 
 ANALYSES: dict[str, Analysis] = {
+    "faults": failures.faults,
     "solved": costs.solved,
     "cascade_rate": progress.cascade_rate,
     "depths": progress.depths,
@@ -27,6 +28,9 @@ ANALYSES: dict[str, Analysis] = {
     "certified_costs": costs.certified_costs,
 }
 
+OF_ALL = frozenset({"faults", "failure_causes", "node_costs", "certified_costs"})
+"""The analyses that are over all runs; the others leave out those in which the world or its data failed."""
+
 Tables = dict[str, pd.DataFrame]
 
 
@@ -35,4 +39,5 @@ def analyse(frames: Frames) -> Tables:
 
     A method has no line where there is nothing to tell: of graphs without predicates, and of no runs.
     """
-    return {name: analysis(frames) for name, analysis in ANALYSES.items()}
+    counted = without_faults(frames)
+    return {name: analysis(frames if name in OF_ALL else counted) for name, analysis in ANALYSES.items()}

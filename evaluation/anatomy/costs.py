@@ -13,7 +13,7 @@ MEASURES = ("tokens", "calls", "seconds")
 
 
 def solved(frames: Frames) -> pd.DataFrame:
-    """Share of runs that the benchmark calls solved."""
+    """Share of runs that the benchmark calls solved, faults left out."""
     return grouped(frames.runs, ["method"], lambda rows: share_of(rows, rows["solved"]))
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pandas as pd
 
 from certigraph.evaluation.anatomy.frames import KEY, Frames
-from certigraph.evaluation.anatomy.intervals import average_of, grouped, shares
+from certigraph.evaluation.anatomy.intervals import average_of, grouped, share_of, shares
 from certigraph.evaluation.anatomy.progress import predicated
-from certigraph.state.endings import GOAL, INTERRUPTED, WORLD_ENDED
+from certigraph.state.endings import FAULTS, GOAL, INTERRUPTED, WORLD_ENDED
 
 QUARTERS = ("first quarter", "second quarter", "third quarter", "last quarter")
 
@@ -25,7 +25,8 @@ ELSEWHERE = (CERTIFIED, FORCED, NO_PLAN)
 CAUSES = {
     "none": "solved without a fault, and the goal certified where the method certifies",
     "uncertified": "solved without a fault, but the goal not certified",
-    "fault": "the model's endpoint, the world, the data or an operator failed (error:*)",
+    "fault": "the world or its data failed (error:environment, error:data): other tables leave such runs out",
+    "error": "the model's endpoint or an operator failed (error:model, error:operator)",
     INTERRUPTED: "no ending is on record",
     "validation": "the goal was certified but the task not solved",
     "retrieval": "the evidence for the answer was not found (part evidence_found of the score is 0)",
@@ -40,6 +41,11 @@ def failure_causes(frames: Frames) -> pd.DataFrame:
     """Share of all runs by `cause`, in the order of CAUSES."""
     causes = pd.Series([_cause(row) for row in frames.runs.itertuples()], index=frames.runs.index, dtype="object")
     return shares(frames.runs.assign(cause=pd.Categorical(causes, categories=list(CAUSES), ordered=True)), "cause")
+
+
+def faults(frames: Frames) -> pd.DataFrame:
+    """Share of all runs in which the world or its data failed."""
+    return grouped(frames.runs, ["method"], lambda rows: share_of(rows, rows["ending"].isin(FAULTS)))
 
 
 def stopped_kinds(frames: Frames) -> pd.DataFrame:
@@ -80,7 +86,8 @@ def _cause(run: Any) -> str:
     """By the rules of CAUSES; a run has predicates where it has a plan length."""
     certifies, certified = run.planned is not pd.NA, run.ending == GOAL
     rules = {
-        "fault": run.ending.startswith("error:"),
+        "fault": run.ending in FAULTS,
+        "error": run.ending.startswith("error:"),
         INTERRUPTED: run.ending == INTERRUPTED,
         "validation": certifies and certified and not run.solved,
         "uncertified": certifies and run.solved and not certified,

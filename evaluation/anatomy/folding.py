@@ -12,6 +12,9 @@ from certigraph.evaluation.comparing.rows import steps_of
 from certigraph.state.records import RESTORE
 from certigraph.state.trajectory import Event
 
+CHECKS = frozenset({"audit", "revalidate"})
+"""Nodes that lead to a replan though tries at the target are left."""
+
 PLANNING = frozenset({"reset", "propose"})
 """Nodes whose cost is the whole plan's, not that of the first predicate."""
 
@@ -49,13 +52,21 @@ class Fold:
     """Where in `tries` those since the last certificate begin."""
     decided: set[int] = field(default_factory=set)
     """Which of `tries` were certified."""
+    invalidated: set[tuple[int, int]] = field(default_factory=set)
+    """Certified predicates found undone: index of the certificate, number of its target."""
+    before: str = ""
+    """The node of the event before."""
 
     def take(self, event: Event) -> None:
         """Go on by one event. One without an update failed: it changed nothing but what it spent."""
         update: dict[str, Any] = event.update or {}
         if event.node == "replan":
-            self.exhaustion = self.exhaustion or Exhaustion(self.head, len(self.plan))
+            if self.before not in CHECKS:
+                self.exhaustion = self.exhaustion or Exhaustion(self.head, len(self.plan))
             self.replans += bool(update.get("plan"))
+        self.before = event.node
+        for lost in update.get("invalidations", ()):
+            self.invalidated.add((lost["certificate"], lost["target"]))
         taken = steps_of(event)
         self.steps += taken
         self.since = self.since if event.node in PLANNING else self.since.plus(event.usage, taken)

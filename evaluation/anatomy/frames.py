@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from certigraph.evaluation.anatomy.rows import Recorded, Row, rows_of
+from certigraph.state.endings import FAULTS
 
 __all__ = ["Frames", "Recorded", "frames_of"]
 
@@ -79,6 +80,12 @@ class Frames(NamedTuple):
     attempts: pd.DataFrame
     predicates: pd.DataFrame
     nodes: pd.DataFrame
+
+
+def without_faults(frames: Frames) -> Frames:
+    """The rows of the runs in which neither the world nor its data failed: what rates are over."""
+    faulty = set(frames.runs.loc[frames.runs["ending"].isin(FAULTS), "run"])
+    return Frames(*(frame[~frame["run"].isin(faulty)] for frame in frames)) if faulty else frames
 
 
 def frames_of(recorded: Iterable[Recorded]) -> Frames:

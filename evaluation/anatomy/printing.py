@@ -16,6 +16,7 @@ from certigraph.evaluation.report.html import counted
 
 MAIN: dict[str, tuple[str, dict[str, str]]] = {
     "solved": ("solved", {}),
+    "faults": ("faults", {}),
     "cascades": ("cascade_rate", {}),
     "retried": ("retried", {}),
     "certified by failed runs": ("certified_part", {}),

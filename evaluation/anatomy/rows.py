@@ -131,7 +131,8 @@ def _predicates(folded: Fold, ending: str) -> Iterator[Row]:
         for nth, target in enumerate(certificate.targets):
             spent = dict(zip(Cost._fields, share, strict=True))
             rejected = certificate.rejected if nth == 0 else 0
-            known = {"status": status, "leads": nth == 0, "depth": depth, "rejected": rejected, **spent}
+            state = "undone" if (place, nth) in folded.invalidated else status
+            known = {"status": state, "leads": nth == 0, "depth": depth, "rejected": rejected, **spent}
             yield {**_predicate(target, position + nth, len(folded.plan)), **known}
     for position, target in enumerate(folded.plan[folded.head :], folded.head):
         stopped = position == folded.head and ending != GOAL

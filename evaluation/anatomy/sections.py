@@ -31,7 +31,8 @@ class Part(NamedTuple):
 
 GENERAL = (
     "Bars through points are 95 % intervals: Wilson's for shares, t for means; rows of one task count as a cluster. "
-    "Hollow points are over fewer than five rows. Methods without predicates have no data where those are asked for."
+    "Hollow points are over fewer than five rows. Rates leave out runs in which the world or its data failed. Methods "
+    "without predicates have no data where those are asked for."
 )
 PARTS = {
     "rates": Part(
@@ -46,7 +47,7 @@ PARTS = {
         "Left: of the runs with so many replans the share that solved the task; 5 stands for 5 and more. A falling "
         "line says that replanning does not rescue. Right: mean score by a length that is known before the run where "
         "the benchmark has one (days, blocks, group of the gold path), else by the length of the plan.",
-        ("solved", "replan_curve", "score_by_horizon"),
+        ("solved", "faults", "replan_curve", "score_by_horizon"),
     ),
     "stops": Part(
         "Where and why runs fail",

@@ -60,9 +60,14 @@ def left(cells: Sequence[Cell]) -> list[Cell]:
 
 def done_cells(plan: Plan, folder: Path) -> Iterator[tuple[Cell, Trajectory]]:
     """The cells that have their ending, in the order of the plan."""
+    return ((cell, trajectory) for cell, trajectory in ended_cells(plan, folder) if finished(trajectory))
+
+
+def ended_cells(plan: Plan, folder: Path) -> Iterator[tuple[Cell, Trajectory]]:
+    """The same with the cells that an error ended, which the next call tries again."""
     for cell in cells_of(plan, folder):
         trajectory = recorded(cell)
-        if trajectory and finished(trajectory):
+        if trajectory and trajectory.footer:
             yield cell, trajectory
 
 

@@ -24,7 +24,7 @@ from certigraph.evaluation.comparing.report import PAGE, report
 from certigraph.evaluation.comparing.summary import Comparison
 from certigraph.evaluation.comparing.table import tables, told
 from certigraph.evaluation.comparing.watching import watching
-from certigraph.evaluation.settings import check_encoders, load_local
+from certigraph.evaluation.settings import load_local
 from certigraph.state.records import Task
 
 PIPED = 200
@@ -63,8 +63,6 @@ def order(methods: Sequence[Method], benchmark: str, choice: Choice, context: Co
     """
     must_be_priced((context.model, *context.roles.values()), context.budget)
     live = load_benchmark(benchmark, context.data)
-    for method in methods:
-        check_encoders(method.build())
     for task in choice.ids:
         live.task(task)
     chosen = choice.ids or [task.id for task in _of_split(live, choice)]
@@ -121,7 +119,7 @@ def print_comparison(given: Order, folder: Path, *, as_json: bool) -> int:
     show(findings.comparison, findings.estimates, as_json=as_json)
     if not as_json:
         Console(highlight=False, soft_wrap=True).print(f"report: {folder / PAGE}", style="dim", markup=False)
-    return 0 if len(findings.comparison.rows) == len(cells_of(given.plan, folder)) else 1
+    return 1 if findings.comparison.left else 0
 
 
 def show(comparison: Comparison, estimates: Sequence[Estimate] = (), *, as_json: bool) -> None:
@@ -132,3 +130,5 @@ def show(comparison: Comparison, estimates: Sequence[Estimate] = (), *, as_json:
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=PIPED)
     console.print(told(comparison), *tables(comparison, estimates), sep="\n\n", markup=False)
+    for warning in comparison.warnings:
+        console.print(f"\nwarning: {warning}", markup=False, soft_wrap=True)

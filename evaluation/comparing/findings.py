@@ -7,7 +7,7 @@ from typing import NamedTuple
 from certigraph.evaluation.ablating.estimates import Estimate, estimates_of
 from certigraph.evaluation.ablating.replay import Replay, replay_of
 from certigraph.evaluation.anatomy.frames import Frames, Recorded, frames_of
-from certigraph.evaluation.comparing.cells import Cell, done_cells
+from certigraph.evaluation.comparing.cells import Cell, ended_cells
 from certigraph.evaluation.comparing.curves import Curves, Point, curves_of, points_of
 from certigraph.evaluation.comparing.plan import Plan
 from certigraph.evaluation.comparing.rows import Row, row_of
@@ -27,7 +27,7 @@ class Findings(NamedTuple):
 def findings_of(plan: Plan, folder: Path) -> Findings:
     """What a comparison has come to so far; trajectories are read one at a time."""
     gathering = _Gathering(plan)
-    frames = frames_of(gathering.passing(done_cells(plan, folder)))
+    frames = frames_of(gathering.passing(ended_cells(plan, folder)))
     comparison, shared = comparison_of(plan.outline, gathering.rows), shared_tasks(plan.outline, gathering.rows)
     trials = [(task, trial) for task in shared for trial in range(plan.trials)]
     curves = curves_of({m.name: gathering.of(m.name, trials) for m in plan.methods})
@@ -49,8 +49,10 @@ class _Gathering:
         """Take what is needed of each trajectory and pass it on."""
         for cell, trajectory in done:
             name = cell.method.name
-            self.rows.append(row_of(name, cell.task, trajectory, cell.trial))
-            self.points[name, cell.task, cell.trial] = points_of(trajectory)
+            row = row_of(name, cell.task, trajectory, cell.trial)
+            self.rows.append(row)
+            if not row.fault:
+                self.points[name, cell.task, cell.trial] = points_of(trajectory)
             if cell.method is self.first and self.first.graph == "sdp":
                 self.replays[cell.task, cell.trial] = replay_of(trajectory)
             yield Recorded(name, cell.task, cell.trial, trajectory)

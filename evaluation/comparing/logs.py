@@ -7,7 +7,7 @@ from certigraph.evaluation.comparing.plan import AND, Outline
 from certigraph.evaluation.comparing.rows import Row
 from certigraph.evaluation.comparing.summary import Comparison, comparison_of
 from certigraph.evaluation.evaluate import Evaluation, read_evaluation
-from certigraph.state.endings import Fault
+from certigraph.state.endings import INTERRUPTED, Fault
 
 SHOWN = 5
 """Tasks that are named of those that two evaluations do not share."""
@@ -28,7 +28,7 @@ def compare_logs(paths: Sequence[Path]) -> Comparison:
         _refuse_others(paths[0], first, path, other)
     models = AND.join(dict.fromkeys(one.model for one in found))
     tasks = tuple(dict.fromkeys(row.id for row in first.rows))
-    return comparison_of(Outline(first.benchmark, models, names, tasks, first.n // len(tasks)), rows)
+    return comparison_of(Outline(first.benchmark, models, names, tasks, first.trials), rows)
 
 
 def _names(found: Sequence[Evaluation]) -> tuple[str, ...]:
@@ -45,8 +45,7 @@ def _method(one: Evaluation) -> str:
 
 
 def _rows(name: str, one: Evaluation) -> list[Row]:
-    """The runs that have an ending of their own: a fault is no score, here as in a comparison."""
-    failed = {(row.id, row.trial) for row in one.failed}
+    """The runs that have an ending."""
     return [
         Row(
             method=name,
@@ -65,7 +64,7 @@ def _rows(name: str, one: Evaluation) -> list[Row]:
             roles={},
         )
         for row in one.rows
-        if (row.id, row.trial) not in failed
+        if row.ending != INTERRUPTED
     ]
 
 

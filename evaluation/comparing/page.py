@@ -36,14 +36,17 @@ section > details { margin-top: 6px; }
 section > details > summary { list-style-position: inside; }
 header + section { margin-top: 20px; }
 .drawing svg text { fill: var(--soft); }
+.notice { border-left: 3px solid var(--warn); padding: 3px 0 3px 14px; margin-top: 14px; color: var(--warn);
+  font-size: 14px; }
 """
 MOST_NAMED = 6
 """Methods that a title names."""
 
 NOTE = (
-    "Scores are 0 to 100. Differences are paired over tasks, trials of a task averaged first: the interval is a "
-    "bootstrap's, p a paired t-test's, and `detectable` the least difference that so many tasks would show four times "
-    "in five. Goal precision is the share of the runs ending `goal` that the scorer confirms, with its 95 % interval."
+    "Scores are 0 to 100, over runs without a fault of the world or its data. Differences are paired over tasks, "
+    "trials of a task averaged first: the interval is a bootstrap's, p a paired t-test's, and `detectable` the least "
+    "difference that so many tasks would show four times in five. Goal precision is the share of the runs ending "
+    "`goal` that the scorer confirms, with its 95 % interval."
 )
 NEEDS_NOTE = (
     "What a run needs, and how that differs from the first method on the same tasks: paired, in its own unit and in "
@@ -73,12 +76,12 @@ def _compared(methods: Sequence[Method]) -> str:
 
 
 def _body(plan: Plan, findings: Findings, drawing: Markup, title: Markup) -> Markup:
-    comparison = findings.comparison
+    comparison, warnings = findings.comparison, [f"Warning: {warning}" for warning in findings.comparison.warnings]
     overline = tag("p", told(comparison), class_="overline")
     methods = table(*method_table(comparison.methods), looks="comparison worded")
     differences = [difference_cells(found) for found in comparison.differences]
     return joined(
-        tag("header", overline, tag("h1", title), _facts(plan)),
+        tag("header", overline, tag("h1", title), _facts(plan), *(tag("p", w, class_="notice") for w in warnings)),
         _section("Methods", joined(methods, tag("p", NOTE, class_="key"))),
         *([_section("Differences", table(DIFFERENCES, differences, looks="comparison worded"))] if differences else []),
         *_needed(comparison.needs),

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from certigraph.evaluation.sound import legible
+from certigraph.state.endings import FAULTS
 from certigraph.state.records import Record
 from certigraph.state.trajectory import Event, Trajectory
 
@@ -54,6 +55,11 @@ class Row(Cost):
     def verdict(self) -> bool | None:
         """Whether the scorer says that the task is solved; None without a score."""
         return self.solved if self.scored else None
+
+    @property
+    def fault(self) -> bool:
+        """Whether the world or its data failed, so that no figure counts the run."""
+        return self.ending in FAULTS
 
 
 def cost_of(rows: Sequence[Row]) -> Cost:

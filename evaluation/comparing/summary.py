@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from certigraph.evaluation.comparing.costs import Need, needs_of
 from certigraph.evaluation.comparing.plan import Outline
 from certigraph.evaluation.comparing.rows import Cost, Row, by_task, cost_of
+from certigraph.evaluation.faults import fault_warnings
 from certigraph.evaluation.precision import GoalPrecision, Outcome, goal_precision
+from certigraph.evaluation.report.html import counted
 from certigraph.evaluation.statistics import LEAST, holm, mean_of, paired, pass_hat_k, told_apart
 from certigraph.state.records import Record
 
@@ -19,6 +21,7 @@ class Summary(Cost):
 
     `low` and `high` bound the 95 % interval of the mean score, trials of one task taken together. `pass_all` is the
     probability in percent that all trials of a task succeed (pass^k, k the number of trials); None with one trial.
+    `faults` of `begun` runs are in no other figure: the world or its data failed.
     """
 
     method: str
@@ -29,6 +32,8 @@ class Summary(Cost):
     low: float | None
     high: float | None
     successes: int
+    faults: int = 0
+    begun: int = 0
     pass_all: float | None = None
     goals: GoalPrecision = GoalPrecision()
     """How many of the runs that ended `goal` the scorer confirms."""
@@ -40,6 +45,7 @@ class Difference(Record):
 
     `low` and `high` bound the 95 % interval; `p_adjusted` is Holm's, over all differences of the comparison;
     `detectable` is the least difference that n tasks of this spread would show in four of five repetitions.
+    `faults` counts the tasks that are left out because a run of either method met a fault.
     """
 
     method: str
@@ -51,6 +57,7 @@ class Difference(Record):
     p: float | None
     p_adjusted: float | None = None
     detectable: float | None
+    faults: int = 0
 
     @property
     def told_apart(self) -> bool:
@@ -65,7 +72,11 @@ class Difference(Record):
 
     @property
     def words(self) -> str:
-        """What may be said of it."""
+        """What may be said of it, and how many pairs a fault took."""
+        return self._words + (f"; {counted(self.faults, 'pair')} left out for faults" if self.faults else "")
+
+    @property
+    def _words(self) -> str:
         if not self.n:
             return "no task that both finished"
         if self.equal:
@@ -78,7 +89,7 @@ class Difference(Record):
 
 
 class Comparison(Record):
-    """The table of a comparison, over the tasks that every method has finished."""
+    """The table of a comparison, over the tasks that every method has finished without a fault."""
 
     benchmark: str
     model: str
@@ -89,29 +100,53 @@ class Comparison(Record):
     differences: tuple[Difference, ...]
     needs: tuple[Need, ...] = ()
     rows: tuple[Row, ...]
-    """Every finished run, those of tasks that some method has not finished included."""
+    """Every run with an ending, those of tasks that some method has not finished included."""
+    faults: int = 0
+    """Tasks that are left out because a run met a fault of the world or its data."""
+    warnings: tuple[str, ...] = ()
+    """What must be known of the figures, a sentence each."""
+
+    @property
+    def left(self) -> int:
+        """Runs that the next call carries out: those without an ending, and those that an error ended."""
+        done = sum(not row.ending.startswith("error:") for row in self.rows)
+        return self.planned * self.trials * len(self.methods) - done
 
 
 def comparison_of(outline: Outline, rows: Sequence[Row]) -> Comparison:
     """The comparison as far as it has come: tasks that a method lacks are left out for all, so n is one number."""
-    shared = set(shared_tasks(outline, rows))
-    by_method = {m: [row for row in rows if row.method == m and row.task in shared] for m in outline.methods}
+    by_method = shared_rows(outline, rows)
+    shared = {row.task for mine in by_method.values() for row in mine}
+    differences = _differences({name: scores_of(mine) for name, mine in by_method.items()})
     return Comparison(
         benchmark=outline.benchmark,
         model=outline.model,
         n=len(shared),
         planned=len(outline.tasks),
         trials=outline.trials,
-        methods=tuple(_summary(name, mine, outline.trials) for name, mine in by_method.items()),
-        differences=_differences({name: scores_of(mine) for name, mine in by_method.items()}),
+        methods=tuple(_summary(name, mine, rows, outline.trials) for name, mine in by_method.items()),
+        differences=tuple(with_faults(difference, rows) for difference in differences),
         needs=needs_of(by_method),
         rows=tuple(rows),
+        faults=len({row.task for row in rows if row.fault} - shared),
+        warnings=tuple(fault_warnings(_endings(outline, rows), "give the same command once more")),
     )
 
 
+def shared_rows(outline: Outline, rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Each method's runs of the tasks that `shared_tasks` names, faults left out."""
+    shared = set(shared_tasks(outline, rows))
+    counted = [row for row in rows if row.task in shared and not row.fault]
+    return {method: [row for row in counted if row.method == method] for method in outline.methods}
+
+
 def shared_tasks(outline: Outline, rows: Sequence[Row]) -> list[str]:
-    """The tasks of which every method has finished every trial, in order; methods without any run are left out."""
-    done, begun = Counter(row.task for row in rows), {row.method for row in rows}
+    """The tasks of which every method has finished every trial without a fault, in order.
+
+    Methods without any such run are left out.
+    """
+    counted = [row for row in rows if not row.fault]
+    done, begun = Counter(row.task for row in counted), {row.method for row in counted}
     return [task for task in outline.tasks if done[task] == len(begun) * outline.trials > 0]
 
 
@@ -126,7 +161,18 @@ def difference_of(method: str, against: str, other: Scores, first: Scores) -> Di
     return Difference(method=method, against=against, **found._asdict())
 
 
-def _summary(method: str, rows: Sequence[Row], trials: int) -> Summary:
+def _endings(outline: Outline, rows: Sequence[Row]) -> dict[str, list[str]]:
+    return {method: [row.ending for row in rows if row.method == method] for method in outline.methods}
+
+
+def with_faults(difference: Difference, rows: Sequence[Row]) -> Difference:
+    """The same with the number of tasks that are left out because a run of either method met a fault."""
+    pair = (difference.method, difference.against)
+    left_out = {row.task for row in rows if row.fault and row.method in pair}
+    return difference.model_copy(update={"faults": len(left_out)})
+
+
+def _summary(method: str, rows: Sequence[Row], begun: Sequence[Row], trials: int) -> Summary:
     told = mean_of([row.score for row in rows], [row.task for row in rows], top=100)
     solved = {task: list(map(bool, trials)) for task, trials in by_task(rows, "solved").items()}
     return Summary(
@@ -138,6 +184,8 @@ def _summary(method: str, rows: Sequence[Row], trials: int) -> Summary:
         low=told.low,
         high=told.high,
         successes=sum(row.solved for row in rows),
+        faults=sum(row.fault for row in begun if row.method == method),
+        begun=sum(row.method == method for row in begun),
         pass_all=100 * pass_hat_k(solved, trials).mean if trials > 1 and rows else None,
         goals=goal_precision(Outcome(row.task, row.ending, row.verdict) for row in rows),
         endings=dict(Counter(row.ending for row in rows)),

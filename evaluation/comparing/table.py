@@ -11,6 +11,8 @@ from certigraph.evaluation.comparing.cost_table import need_table
 from certigraph.evaluation.comparing.plan import AND
 from certigraph.evaluation.comparing.rows import Prompted
 from certigraph.evaluation.comparing.summary import Comparison, Difference, Summary
+from certigraph.evaluation.faults import share_text
+from certigraph.evaluation.report.html import counted
 from certigraph.evaluation.report.parts import clock, compact
 
 MOST = 100
@@ -23,6 +25,7 @@ METHODS = (
     "95 % interval",
     "successes",
     "goal precision",
+    "faults",
     "calls",
     "prompt",
     "cached",
@@ -55,6 +58,7 @@ def method_cells(summary: Summary) -> tuple[str, ...]:
         _between(summary.low, summary.high, ".1f"),
         _successes(summary),
         str(summary.goals),
+        share_text(summary.faults, summary.begun),
         f"{summary.calls:,}",
         compact(summary.prompt_tokens),
         compact(summary.cached_tokens),
@@ -102,8 +106,11 @@ def tables(comparison: Comparison, estimates: Sequence[Estimate] = ()) -> Iterat
 def told(comparison: Comparison) -> str:
     """What the table is over."""
     missing = comparison.planned - comparison.n
-    lacking = f"; {missing} of {comparison.planned} tasks are not finished by every method and left out"
-    told = f"{lacking if missing else ''}{answering(comparison.model.split(AND))}"
+    unfinished = missing - comparison.faults
+    lacking = f"; {unfinished} of {comparison.planned} tasks are not finished by every method and left out"
+    lacking = lacking if unfinished else ""
+    lacking += f"; {counted(comparison.faults, 'task')} with a fault left out" if comparison.faults else ""
+    told = f"{lacking}{answering(comparison.model.split(AND))}"
     trials = f" x {comparison.trials} trials" if comparison.trials > 1 else ""
     return f"{comparison.benchmark}, {comparison.model}, n={comparison.n}{trials}{told}"
 

@@ -1,6 +1,7 @@
 """Runs as a log of inspect_ai, for `inspect view`, its data frames and its scanners."""
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -124,9 +125,16 @@ def _arguments(header: Header) -> dict[str, str]:
 
 
 def _results(samples: Sequence[EvalSample]) -> EvalResults:
-    values = [score.as_float() for sample in samples for score in (sample.scores or {}).values()]
+    scores = [score.as_float() for sample in samples for score in (sample.scores or {}).values()]
+    values = [score for score in scores if not math.isnan(score)]
     mean = EvalMetric(name="mean", value=sum(values) / len(values) if values else 0.0)
-    scored = EvalScore(name=ROW, scorer=ROW, scored_samples=len(values), metrics={"mean": mean})
+    scored = EvalScore(
+        name=ROW,
+        scorer=ROW,
+        scored_samples=len(values),
+        unscored_samples=len(scores) - len(values),
+        metrics={"mean": mean},
+    )
     finished = sum(sample.completed_at is not None for sample in samples)
     return EvalResults(total_samples=len(samples), completed_samples=finished, scores=[scored] if values else [])
 

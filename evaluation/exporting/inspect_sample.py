@@ -73,10 +73,12 @@ def _score(run: Trajectory) -> Score:
     row = Row(
         id=run.header.task.id,
         run=run.header.run_id,
-        certified=len(certified_state(state.get("certificates", [])).predicates),
+        certified=len(certified_state(state.get("certificates", []), state.get("invalidations", [])).predicates),
         planned=len(state.get("plan", [])),
         footer=run.footer or unfinished(),
     )
+    if not row.scored:
+        return Score.unscored(reason=row.ending, explanation=row.ending, metadata=row.model_dump(mode="json"))
     return Score(value=row.value, explanation=row.ending, metadata=row.model_dump(mode="json"))
 
 

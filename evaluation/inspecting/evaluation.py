@@ -1,11 +1,12 @@
 """What an evaluation came to: its figures with their intervals, and a row for every run."""
 
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.evaluation.faults import fault_warnings
 from certigraph.evaluation.inspecting.intervals import intervals_of, repeated_successes
 from certigraph.evaluation.inspecting.rows import ROW, Row
 from certigraph.evaluation.precision import GoalPrecision, goal_precision, outcome_of
@@ -42,19 +43,34 @@ class Evaluation(Record):
     """Path of inspect's log: `inspect view` shows it."""
 
     @property
+    def scored(self) -> tuple[Row, ...]:
+        """The runs that the figures are over: those with an ending, but for faults of the world or its data."""
+        return tuple(row for row in self.rows if row.scored)
+
+    @property
     def n(self) -> int:
-        """Number of runs."""
-        return len(self.rows)
+        """Number of scored runs."""
+        return len(self.scored)
+
+    @property
+    def faults(self) -> int:
+        """Number of runs in which the world or its data failed; no figure counts them."""
+        return sum(row.fault for row in self.rows)
 
     @property
     def tasks(self) -> int:
-        """Number of tasks, which are what an interval is over."""
-        return len({row.id for row in self.rows})
+        """Number of tasks with a scored run, which are what an interval is over."""
+        return len({row.id for row in self.scored})
 
     @property
     def trials(self) -> int:
         """The most runs of one task."""
         return max(Counter(row.id for row in self.rows).values(), default=0)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What must be known of the figures: how many runs they leave out, or count although an error ended them."""
+        return tuple(fault_warnings({self.graph: [row.ending for row in self.rows]}, "certigraph eval --retry LOG"))
 
     @property
     def endings(self) -> dict[str, int]:
@@ -103,8 +119,9 @@ def evaluation_of(log: "EvalLog") -> Evaluation:
         raise Fault("operator", f"nothing was evaluated: {why}; finish it with: certigraph eval --retry {log.location}")
     asked = log.eval.metadata or {}
     rows = tuple(Row.model_validate(sample.scores[ROW].metadata) for sample in log.samples if sample.scores)
+    scored = [row for row in rows if row.scored]
     figures = {name: float(metric.value) for name, metric in log.results.scores[0].metrics.items()}
-    repeated = repeated_successes(rows)
+    repeated = repeated_successes(scored)
     return Evaluation(
         graph=asked["graph"],
         benchmark=asked["benchmark"],
@@ -112,7 +129,7 @@ def evaluation_of(log: "EvalLog") -> Evaluation:
         swaps=asked["swaps"],
         budget=tuple(asked["budget"]),
         figures={**figures, **{name: found.mean for name, found in repeated.items()}},
-        intervals={**_intervals(log, figures, rows), **{name: _bounds(found) for name, found in repeated.items()}},
+        intervals={**_intervals(log, figures, scored), **{name: _bounds(found) for name, found in repeated.items()}},
         rows=rows,
         log=log.location,
     )
@@ -122,7 +139,7 @@ def _bounds(found: Estimate) -> Interval | None:
     return None if found.low is None or found.high is None else (found.low, found.high)
 
 
-def _intervals(log: "EvalLog", figures: Mapping[str, float], rows: tuple[Row, ...]) -> dict[str, Interval | None]:
+def _intervals(log: "EvalLog", figures: Mapping[str, float], rows: Sequence[Row]) -> dict[str, Interval | None]:
     asked = log.eval.metadata or {}
     benchmark = load_benchmark(asked["benchmark"], log.eval.task_args.get("data") or None)
     return intervals_of(figures, rows, benchmark.figures)

@@ -1,7 +1,7 @@
 """What a benchmark's task came to: the record that goes from a run through inspect's log into the figures."""
 
 from certigraph.evaluation.result import Result
-from certigraph.state.endings import INTERRUPTED
+from certigraph.state.endings import FAULTS, INTERRUPTED
 from certigraph.state.records import Record, Usage
 from certigraph.state.trajectory import Footer
 
@@ -29,6 +29,16 @@ class Row(Record):
         return self.footer.ending
 
     @property
+    def fault(self) -> bool:
+        """Whether the world or its data failed, so that no rate counts the run."""
+        return self.ending in FAULTS
+
+    @property
+    def scored(self) -> bool:
+        """Whether rates count the run: it has an ending, and no fault."""
+        return not self.fault and self.ending != INTERRUPTED
+
+    @property
     def value(self) -> float:
         """The official verdict in [0, 1]; 0 where the world could not be asked."""
         return self.footer.scores.value if self.footer.scores else 0.0
@@ -53,7 +63,7 @@ def row_of(task_id: str, result: Result, trial: int = 0) -> Row:
     """The row of a finished run."""
     footer = result.trajectory.footer or unfinished()
     planned = len(result.state.get("plan", []))
-    certified = len(result.states[-1].predicates)
+    certified = len(result.certified.predicates)
     return Row(
         id=task_id,
         trial=trial,

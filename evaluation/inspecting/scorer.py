@@ -11,11 +11,11 @@ from certigraph.evaluation.inspecting.rows import ROW, Row, unfinished
 
 @metric(scores="unreduced")
 def official(benchmark: str, data: str = "") -> Metric:
-    """The figures that the benchmark itself reports, over every run, epochs included."""
+    """The figures that the benchmark itself reports, over every scored run, epochs included."""
 
     def figures(scores: list[SampleScore]) -> Value:
         rows = [Row.model_validate(score.score.metadata) for score in scores]
-        runs = [(row.id, row.footer) for row in rows]
+        runs = [(row.id, row.footer) for row in rows if row.scored]
         # inspect also asks before the first run has ended
         return dict(load_benchmark(benchmark, data or None).figures(runs)) if runs else {}
 
@@ -24,13 +24,19 @@ def official(benchmark: str, data: str = "") -> Metric:
 
 @scorer(metrics=[], name=ROW)
 def verdict() -> Scorer:
-    """Reads the world's verdict off the row that the run left; a run without a verdict scores 0."""
+    """Read the world's verdict off the row that the run left; 0 for a run without one.
+
+    Unscored, which inspect leaves out of its metrics: runs in which the world or its data failed, and unfinished ones.
+    """
 
     async def score(state: TaskState, target: Target) -> Score:
         stored = state.store.get(ROW)
         lost = Row(id=str(state.sample_id), trial=state.epoch - 1, footer=unfinished())
         row = Row.model_validate(stored) if stored else lost
         scores = row.footer.scores
+        if not row.scored:
+            metadata = row.model_dump(mode="json")
+            return Score.unscored(reason=row.ending, explanation=row.footer.message or row.ending, metadata=metadata)
         return Score(
             value=row.value,
             answer=json.dumps(scores.answer, ensure_ascii=False) if scores and scores.answer else None,

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from certigraph.adapters.models.chat import describe_model, is_scripted
+from certigraph.evaluation.faults import share_text
 from certigraph.evaluation.inspecting.evaluation import Evaluation
 from certigraph.evaluation.precision import NONE, GoalPrecision
 from certigraph.evaluation.report.html import counted
@@ -37,10 +38,14 @@ def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
         table.add_row(name, *(cell for evaluation in done for cell in _cells(evaluation, name)))
     table.add_row("goal precision", *(cell for evaluation in done for cell in _precision(evaluation.goals)))
     table.add_row("n", *(cell for evaluation in done for cell in (str(evaluation.n), _counted(evaluation))))
+    faults = [share_text(evaluation.faults, len(evaluation.rows)) for evaluation in done]
+    table.add_row("faults", *(cell for share in faults for cell in (share, "runs that no figure counts")))
     Console().print(table)
     for evaluation in done:
         endings = ", ".join(f"{count} {ending}" for ending, count in evaluation.endings.items())
         typer.echo(f"{evaluation.benchmark}, {evaluation.model}: {endings}")
+        for warning in evaluation.warnings:
+            Console(highlight=False, soft_wrap=True).print(f"warning: {warning}", markup=False)
         for reason in _reasons(evaluation):
             Console(highlight=False, soft_wrap=True).print(f"  {reason}", markup=False)
         label = "go on with what failed: certigraph eval --retry" if evaluation.failed else "log:"
@@ -78,7 +83,7 @@ def _counted(evaluation: Evaluation) -> str:
 
 def _as_json(done: Sequence[Evaluation]) -> dict[str, object]:
     first, *others = done
-    counts = {"n": first.n, "tasks": first.tasks, "trials": first.trials}
+    counts = {"n": first.n, "runs": len(first.rows), "faults": first.faults}
     about = {
         "graph": first.graph,
         "benchmark": first.benchmark,
@@ -88,10 +93,13 @@ def _as_json(done: Sequence[Evaluation]) -> dict[str, object]:
     told = {
         **first.figures,
         **counts,
+        "tasks": first.tasks,
+        "trials": first.trials,
         "goal_precision": first.goals.model_dump(),
         "endings": first.endings,
         "intervals": first.intervals,
         "log": first.log,
+        **({"warnings": list(first.warnings)} if first.warnings else {}),
     }
     beside = {
         other.benchmark: {**other.figures, "goal_precision": other.goals.model_dump(), "log": other.log}

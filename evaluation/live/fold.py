@@ -107,6 +107,9 @@ class Watched:
             self.reason = attempt["verdict"].get("reason", "") if not attempt["verdict"]["depth"] else ""
         for certificate in update.get("certificates", ()):
             self._certify(Certificate.model_validate(certificate))
+        for lost in update.get("invalidations", ()):
+            self.undone.add(self.certificates[lost["certificate"]].position + lost["target"])
+            self.standing -= 1
         if event.node == "replan":
             self.tried, self.replans = 0, self.replans + ("plan" in update)
 

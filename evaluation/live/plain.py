@@ -33,6 +33,7 @@ def plain_lines(run: Watched, line: Line) -> Iterator[str]:
         update = line.update or {}
         if update.get("certificates"):
             yield from _certified(run, run.certificates[-1])
+        yield from _checked(run, line)
         if line.node == "replan" and not run.episodes.acting:
             yield _replanned(run, "plan" in update)
         if run.episodes.acting and run.episodes.all:
@@ -44,6 +45,16 @@ def _opening(header: Header) -> Iterator[str]:
     models = describe_models(str(header.context.get("model")), roles if isinstance(roles, dict) else {})
     yield f"{header.graph} on {header.task.benchmark} {header.task.id}, {models}"
     yield f"task: {header.task.goal}"
+
+
+def _checked(run: Watched, event: Event) -> Iterator[str]:
+    """What an audit or a revalidation found."""
+    update: dict[str, Any] = {**(event.update or {})}
+    for lost in update.get("invalidations", ()):
+        yield f"step {run.steps}: undone: {lost['predicate']['text']}"
+    for audit in update.get("audits", ()):
+        decision = "confirmed" if audit["confirmed"] else f"denied: {audit.get('reason', '')}"
+        yield f"step {run.steps}: audit of the goal: {decision}"
 
 
 def _certified(run: Watched, certificate: Certificate) -> Iterator[str]:

@@ -17,12 +17,14 @@ from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 
 from certigraph.evaluation.postgres.lease import Lease
 from certigraph.evaluation.postgres.owners import Connection
-from certigraph.evaluation.saver import kinds_of_errors
+from certigraph.evaluation.saver import CheckpointOrder, kinds_of_errors
 from certigraph.state.serializing import serializer
 
 T = TypeVar("T")
 
-LATEST = "SELECT checkpoint_ns, max(checkpoint_id) FROM checkpoints WHERE thread_id = %s GROUP BY checkpoint_ns"
+LATEST = """
+SELECT checkpoint_ns, max(checkpoint_id) AS checkpoint_id FROM checkpoints WHERE thread_id = %s GROUP BY checkpoint_ns
+"""
 """SQL: the latest checkpoint of a thread's graph and of every graph inside a node of it."""
 
 FORGET = f"DELETE FROM checkpoint_writes WHERE thread_id = %s AND (checkpoint_ns, checkpoint_id) IN ({LATEST})"
@@ -38,7 +40,7 @@ class PostgresSaver(BaseCheckpointSaver[str]):
 
     def __init__(self, lease: Lease) -> None:
         super().__init__(serde=serializer())
-        self._lease = lease
+        self._lease, self._order = lease, CheckpointOrder()
 
     async def _asked(self, call: Callable[[AsyncPostgresSaver], Awaitable[T]]) -> T:
         return await self._lease.use(lambda connection: call(AsyncPostgresSaver(connection, serde=self.serde)))
@@ -76,7 +78,8 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Save a checkpoint."""
+        """Save a checkpoint. Raises Fault where it would not be the latest one of its graph."""
+        self._order.check(config, checkpoint)
         return await self._asked(lambda saver: saver.aput(config, checkpoint, metadata, new_versions))
 
     async def aput_writes(
@@ -91,13 +94,18 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         number = int(current.partition(".")[0]) if current else 0
         return f"{number + 1:032}.{uuid.uuid4().hex}"
 
-    async def forget_unfinished(self, thread: str) -> None:
-        """Drop what nodes wrote after the latest checkpoint, so that they run again; `Saver` says why."""
+    async def prepare_resume(self, thread: str) -> None:
+        """Make sure that new checkpoints follow the stored ones, and drop what nodes wrote after the latest one.
 
-        async def forget(connection: Connection) -> None:
+        `Saver` says why. Raises ValueError where the id of a checkpoint is none of LangGraph's.
+        """
+
+        async def prepare(connection: Connection) -> dict[str, str]:
             await connection.execute(FORGET, (thread, thread))
+            rows = await (await connection.execute(LATEST, (thread,))).fetchall()
+            return {row["checkpoint_ns"]: row["checkpoint_id"] for row in rows}
 
-        await self._lease.use(forget)
+        self._order.continue_from(await self._lease.use(prepare))
 
     async def inner_steps(self, thread: str) -> dict[str, int]:
         """The superstep of the latest checkpoint of every graph that ran inside a node, by its namespace."""

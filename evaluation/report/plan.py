@@ -6,8 +6,9 @@ from itertools import groupby
 from certigraph.evaluation.report.finding import finding_block
 from certigraph.evaluation.report.html import Markup, counted, joined, shortened, tag
 from certigraph.evaluation.report.parts import figure
-from certigraph.evaluation.report.story import Replanned, Row, Status, Story, Try
+from certigraph.evaluation.report.story import Audited, Replanned, Row, Status, Story, Try
 from certigraph.evaluation.report.words import PASSED, passed_by, with_passed
+from certigraph.state.records import Audit
 
 OPEN_UP_TO = 2
 """So many rejected attempts are shown at once; more are folded away."""
@@ -27,7 +28,7 @@ MARKS: dict[Status, str] = {
 LEGEND: dict[Status, str] = {
     "certified": "certified",
     "forced": PASSED,
-    "undone": "certified, then taken back",
+    "undone": "certified, then undone or taken back",
     "restored": "returned to an earlier state",
     "failed": "failed here",
     "target": "target when the run stopped",
@@ -96,12 +97,14 @@ def _passed(row: Row, policy: str) -> Markup:
 
 def _told(row: Row) -> list[Markup]:
     """What happened at a row, in order, besides the attempt that its certificate already shows."""
-    told = [m for m in row.moments if isinstance(m, Replanned) or m.attempt.verdict.depth == 0]
+    told = [m for m in row.moments if not isinstance(m, Try) or m.attempt.verdict.depth == 0]
     shown: list[Markup] = []
     for _, run in groupby(told, key=type):
         moments = list(run)
         tries = [m for m in moments if isinstance(m, Try)]
-        shown += _tries(tries, row) if tries else [_replanned(m) for m in moments if isinstance(m, Replanned)]
+        shown += _tries(tries, row) if tries else []
+        shown += [_replanned(m) for m in moments if isinstance(m, Replanned)]
+        shown += [_audited(m.audit) for m in moments if isinstance(m, Audited)]
     return shown
 
 
@@ -119,6 +122,13 @@ def _tries(tries: Sequence[Try], row: Row) -> list[Markup]:
 def _replanned(moment: Replanned) -> Markup:
     text = f"replanned: {counted(moment.tail, 'predicate')} from here" if moment.tail else "replanning gave up"
     return tag("p", f"⟲ {text}", tag("span", f"after step {moment.step}", class_="when"), class_="replan")
+
+
+def _audited(audit: Audit) -> Markup:
+    counts = f" by {sum(audit.votes)} of {len(audit.votes)} votes" if audit.votes else ""
+    text = f"audit of the goal: {'confirmed' if audit.confirmed else 'denied'}{counts}"
+    reason = [] if audit.confirmed else [tag("span", audit.reason, class_="reason")]
+    return tag("p", text, tag("span", f"after step {audit.step}", class_="when"), *reason, class_="replan")
 
 
 def _try(moment: Try, row: Row) -> Markup:

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from certigraph.evaluation.report.standing import held, reached, standing
 from certigraph.state.endings import GOAL
-from certigraph.state.records import Attempt, Certificate, Predicate
+from certigraph.state.records import Attempt, Audit, Certificate, Predicate
 from certigraph.state.trajectory import Event, Trajectory
 
 Status = Literal["certified", "forced", "undone", "restored", "failed", "target", "waiting"]
@@ -28,7 +28,14 @@ class Replanned(NamedTuple):
     tail: int
 
 
-Moment = Try | Replanned
+class Audited(NamedTuple):
+    """An audit of the goal, made at a position of the plan."""
+
+    position: int
+    audit: Audit
+
+
+Moment = Try | Replanned | Audited
 
 
 class Row(NamedTuple):
@@ -69,11 +76,15 @@ def read_story(trajectory: Trajectory) -> Story:
     """Fold a trajectory. A graph without plan or head is shown by its certificates and attempts."""
     state, moments = trajectory.state(), list(_moments(trajectory.events))
     certificates = state.get("certificates", [])
+    lost = [invalidation.step for invalidation in state.get("invalidations", ())]
     counts = map(held, reached(certificates)[1:])
     return Story(
         rows=list(_rows(state, moments, trajectory.footer.ending if trajectory.footer else "")),
         moments=moments,
-        standing=[(c.step, count) for c, count in zip(certificates, counts, strict=True)],
+        standing=[
+            (c.step, max(count - sum(step <= c.step for step in lost), 0))
+            for c, count in zip(certificates, counts, strict=True)
+        ],
         steps=len(state.get("history", [])),
     )
 
@@ -82,11 +93,13 @@ def _rows(state: Mapping[str, Any], moments: Sequence[Moment], ending: str) -> I
     certificates, at = state.get("certificates", []), _by_position(moments)
     by_position = {c.position + n: i for i, c in enumerate(certificates) for n in range(c.depth)}
     kept, plan = standing(certificates), _plan(state)
+    lost = {certificates[i.certificate].position + i.target for i in state.get("invalidations", ())}
     head = state.get("head", max(by_position, default=-1) + 1)
     for position, predicate in sorted(plan.items()):
         index = by_position.get(position)
         certificate = None if index is None else certificates[index]
-        status = _status(certificate, index in kept, position == head, ending)
+        stands = index in kept and position not in lost
+        status = _status(certificate, stands, position == head, ending)
         yield Row(position, predicate, status, certificate, tuple(at[position]))
 
 
@@ -114,6 +127,8 @@ def _moments(events: Sequence[Event]) -> Iterator[Moment]:
         answer = update.get("observation", {}).get("text", answer)
         for attempt in update.get("attempts", []):
             yield Try(Attempt.model_validate(attempt), step, answer)
+        for audit in update.get("audits", []):
+            yield Audited(head, Audit.model_validate(audit))
         if event.node == "replan":
             yield Replanned(head, step, max(len(update.get("plan", [])) - head, 0))
         head = update.get("head", head)

@@ -35,6 +35,12 @@ PARTS = (
         ("scores",),
     ),
     Part(
+        "Runs that an error ended",
+        "They are in no other table, and the next call tries them again. Where arms differ in them, the others are "
+        "over easier tasks: what fails under an arm may be its hardest.",
+        ("errors",),
+    ),
+    Part(
         "Differences",
         "Left minus right, paired over tasks: bootstrap interval, paired t-test, Holm-Bonferroni over each family and "
         "measure, and the least difference that so many tasks would show four times in five.",
@@ -97,7 +103,8 @@ def page_of(plan: Plan, tables: Tables, drawings: Mapping[str, Markup], done: in
     told = f"{plan.benchmark}, {model}, {counted(done, 'run')}{lacking}{answering(model.split(AND))}"
     title = joined(f"CGDP's study on {plan.benchmark}")
     header = tag("header", tag("p", told, class_="overline"), tag("h1", title))
-    parts = [part for part in PARTS if any(not tables[name].empty for name in part.tables)]
+    always = {"errors"} if done else set()
+    parts = [p for p in PARTS if always & {*p.tables} or any(not tables[name].empty for name in p.tables)]
     sections = [_section(part, tables, drawings) for part in parts] or [tag("section", tag("p", "nothing to tell yet"))]
     body = joined(header, *sections)
     return Template(PAGE).substitute(title=title, style=STYLE + FIGURES, body=body)

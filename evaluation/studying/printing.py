@@ -16,6 +16,7 @@ PRINTED = {
     "differences": "left minus right, paired over tasks",
     "gate": "the gate's answer where it fired, else the natural one",
     "reorganisation": "curating the belief",
+    "errors": "runs that an error ended: left out above, tried again by the next call",
     "artefacts": "open questions that say that nothing is known, share of runs",
 }
 """Tables that are printed where they have lines, between scores and gaps; the page and the CSV files have all."""

@@ -1,11 +1,14 @@
 """Finished runs of a study, read one at a time with what its analyses need."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
+
 from certigraph.adapters.protocols import Benchmark, Limits
-from certigraph.evaluation.comparing.cells import done_cells
+from certigraph.evaluation.comparing.cells import done_cells, ended_cells
 from certigraph.evaluation.comparing.plan import Plan
 from certigraph.evaluation.studying.arms import Arm, arm_of, is_arm
 from certigraph.evaluation.studying.truths import Truth, truth_of
@@ -70,6 +73,18 @@ class Seen(NamedTuple):
         action = self.state.get("action")
         meant = parsed(action) if action else None
         return meant is not None and meant.kind == FINISH and not self.forced
+
+
+def errors_in(plan: Plan, folder: Path) -> pd.DataFrame:
+    """The arms of which an error ended runs, a line a kind of ending: `ending`, and `count` of so many `runs`.
+
+    No other table has these runs, and the next call tries them again.
+    """
+    arms = plan.model_copy(update={"methods": tuple(filter(is_arm, plan.methods))})
+    ended = [(cell.method.name, trajectory.ending) for cell, trajectory in ended_cells(arms, folder)]
+    runs, counts = Counter(method for method, _ in ended), Counter(ended)
+    lines = [(*key, count, runs[key[0]]) for key, count in counts.items() if key[1].startswith("error:")]
+    return pd.DataFrame(lines, columns=["method", "ending", "count", "runs"])
 
 
 def seen_in(plan: Plan, folder: Path, benchmark: Benchmark) -> Iterator[Seen]:

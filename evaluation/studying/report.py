@@ -14,7 +14,7 @@ from certigraph.evaluation.spreadsheets import inert
 from certigraph.evaluation.studying.drawing import FIGURES
 from certigraph.evaluation.studying.frames import Frames, frames_of
 from certigraph.evaluation.studying.page import page_of
-from certigraph.evaluation.studying.reading import seen_in
+from certigraph.evaluation.studying.reading import errors_in, seen_in
 from certigraph.evaluation.studying.replay import replayed_gates
 from certigraph.evaluation.studying.tables import Tables, tables_of
 
@@ -35,7 +35,7 @@ def report(plan: Plan, folder: Path, benchmark: Benchmark) -> Study:
     as PNG and SVG. Page and CSV files are put in their place when whole.
     """
     frames = frames_of(seen_in(plan, folder, benchmark), replayed_gates())
-    study = Study(frames, tables_of(frames))
+    study = Study(frames, {**tables_of(frames), "errors": errors_in(plan, folder)})
     for name, frame in {**frames._asdict(), **study.tables}.items():
         with whole_file(folder / f"{name}.csv") as draft:
             frame.map(inert).to_csv(draft, index=False)

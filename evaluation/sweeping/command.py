@@ -62,6 +62,9 @@ def _show(findings: SweepFindings, *, as_json: bool) -> None:
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=PIPED)
     console.print(told(findings), *tables(findings), sep="\n\n", markup=False)
+    for one in findings.found:
+        for warning in one.comparison.warnings:
+            console.print(f"\nwarning: {one.title}: {warning}", markup=False, soft_wrap=True)
     last = Console(highlight=False, soft_wrap=True)
     for line in findings.stopped:
         last.print(f"\n{line}", style="yellow", markup=False)

@@ -16,7 +16,8 @@ from certigraph.evaluation.comparing.summary import (
     Summary,
     difference_of,
     scores_of,
-    shared_tasks,
+    shared_rows,
+    with_faults,
 )
 from certigraph.evaluation.settings import swaps_of
 from certigraph.evaluation.statistics import holm
@@ -36,8 +37,8 @@ class Found(NamedTuple):
 
     @property
     def left(self) -> int:
-        """Runs without an ending."""
-        return self.runs - len(self.comparison.rows)
+        """Runs without an ending, and those that an error ended."""
+        return self.comparison.left
 
 
 class Effect(NamedTuple):
@@ -64,7 +65,7 @@ class SweepFindings(NamedTuple):
 
     @property
     def left(self) -> int:
-        """Runs without an ending: while there are any, the figures are over part of the tasks."""
+        """Runs still to be carried out: while there are any, the figures are over part of the tasks."""
         return sum(found.left for found in self.found)
 
     def of(self, method: str) -> list[Summary]:
@@ -117,10 +118,9 @@ def _pairs(methods: Sequence[Method]) -> Iterator[tuple[Method, Method]]:
 
 def _effects(title: str, plan: Plan, rows: Sequence[Row]) -> list[Effect]:
     """The effects on one benchmark, over the tasks that every method has finished."""
-    shared = set(shared_tasks(plan.outline, rows))
-    by_method = {m.name: scores_of([r for r in rows if r.method == m.name and r.task in shared]) for m in plan.methods}
+    by_method = {name: scores_of(mine) for name, mine in shared_rows(plan.outline, rows).items()}
     found = [
-        difference_of(variant.name, own.name, by_method[variant.name], by_method[own.name])
+        with_faults(difference_of(variant.name, own.name, by_method[variant.name], by_method[own.name]), rows)
         for variant, own in _pairs(plan.methods)
     ]
     return [Effect(title, difference) for difference in found]

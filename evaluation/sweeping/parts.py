@@ -29,10 +29,8 @@ LOOKS = """
 .endings .good, .key .good { background: var(--good); } .endings .warn, .key .warn { background: var(--warn); }
 .endings .bad, .key .bad { background: var(--bad); } .endings .idle, .key .idle { background: var(--faint); }
 .key .dot { align-self: center; margin-right: -9px; }
-.sweep th:has(+ th + th + th:last-child), .sweep td:has(.endings) { text-align: left; padding-left: 22px; }
+.sweep th:has(+ th + th + th + th:last-child), .sweep td:has(.endings) { text-align: left; padding-left: 22px; }
 .effects td:nth-child(2), .effects th:nth-child(2) { text-align: left; }
-.notice { border-left: 3px solid var(--warn); padding: 3px 0 3px 14px; margin-top: 14px; color: var(--warn);
-  font-size: 14px; }
 .notice.quiet { border-color: var(--line); color: var(--soft); font-size: 13px; }
 """
 
@@ -43,7 +41,7 @@ KINDS = (("goal", "good"), ("limit:", "warn"), ("gave_up", "bad"), ("error:", "b
 def tinted(findings: SweepFindings, methods: Sequence[Method]) -> Markup:
     """The table: a score is the darker the higher it is."""
     benchmarks = (tag("th", tag("a", one.title, href=_link(one)), tag("small", _size(one))) for one in findings.found)
-    over = (tag("th", name) for name in ("endings", "calls", "tokens", "usd"))
+    over = (tag("th", name) for name in ("endings", "faults", "calls", "tokens", "usd"))
     head = tag("thead", tag("tr", tag("th", ""), *benchmarks, *over))
     body = tag("tbody", *(_line(findings, method) for method in methods))
     return tag("div", tag("table", head, body, class_="sweep"), class_="wide")
@@ -54,6 +52,8 @@ def notices(findings: SweepFindings) -> Markup:
     stopped = [tag("p", reason, class_="notice") for reason in findings.stopped]
     if findings.left and not stopped:
         stopped = [tag("p", f"Partial: {counted(findings.left, 'run')} left.", class_="notice")]
+    warnings = (f"{one.title}: {warning}" for one in findings.found for warning in one.comparison.warnings)
+    stopped += [tag("p", warning, class_="notice") for warning in warnings]
     left_out = [tag("p", "; ".join(findings.left_out), class_="notice quiet")] if findings.left_out else []
     return joined(*stopped, *left_out)
 

@@ -8,13 +8,14 @@ from rich.table import Table
 from certigraph.evaluation.comparing.plan import AND
 from certigraph.evaluation.comparing.summary import Summary
 from certigraph.evaluation.comparing.table import DIFFERENCES, answering, difference_cells
+from certigraph.evaluation.faults import share_text
 from certigraph.evaluation.report.html import counted
 from certigraph.evaluation.report.parts import compact
 from certigraph.evaluation.sweeping.findings import Effect, Found, SweepFindings
 from certigraph.state.endings import GOAL
 
 NONE = "-"
-AMOUNTS = ("endings", "calls", "tokens", "usd")
+AMOUNTS = ("endings", "faults", "calls", "tokens", "usd")
 """The columns after the benchmarks', over all of them together."""
 EFFECTS = ("benchmark", *DIFFERENCES)
 
@@ -51,13 +52,15 @@ def endings_of(summaries: Sequence[Summary]) -> Counter[str]:
 
 
 def amounts(summaries: Sequence[Summary]) -> tuple[str, ...]:
-    """Endings, calls, tokens and dollars of a method's runs, as many on every method's line."""
+    """Endings, faults, calls, tokens and dollars of a method's runs, as many on every method's line."""
     confirmed = sum(summary.goals.confirmed for summary in summaries)
     notes = {GOAL: f" ({confirmed} confirmed)"}
     told = ", ".join(f"{ending} {count}{notes.get(ending, '')}" for ending, count in endings_of(summaries).items())
+    faults = share_text(sum(summary.faults for summary in summaries), sum(summary.begun for summary in summaries))
     calls = sum(summary.calls for summary in summaries)
     tokens = sum(summary.prompt_tokens + summary.output_tokens for summary in summaries)
-    return told or NONE, f"{calls:,}", compact(tokens), dollars(sum(summary.usd for summary in summaries))
+    spent = f"{calls:,}", compact(tokens), dollars(sum(summary.usd for summary in summaries))
+    return told or NONE, faults, *spent
 
 
 def dollars(amount: float) -> str:
@@ -73,7 +76,7 @@ def effect_cells(effect: Effect) -> tuple[str, ...]:
 def told(findings: SweepFindings) -> str:
     """What the table is over."""
     runs = sum(found.runs for found in findings.found)
-    part = "" if not findings.left else f"; partial: {findings.left} of {counted(runs, 'run')} have no ending yet"
+    part = "" if not findings.left else f"; partial: {findings.left} of {counted(runs, 'run')} are still to be run"
     size = f"{counted(len(findings.methods), 'method')} on {counted(len(findings.found), 'benchmark')}"
     return f"{size}, {findings.model}{answering(findings.model.split(AND))}{part}"
 

@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from certigraph.evaluation.run import arun as arun
     from certigraph.evaluation.run import run as run
     from certigraph.evaluation.sweeping.sweep import sweep as sweep
+    from certigraph.nodes.audit import votes as votes
+    from certigraph.nodes.audit import world_check as world_check
     from certigraph.nodes.extract import freeform as freeform
     from certigraph.nodes.extract import structured as structured
     from certigraph.nodes.gate import exhaustion_gate as exhaustion_gate
     from certigraph.nodes.gate import smooth_gate as smooth_gate
     from certigraph.nodes.replan import give_up as give_up
+    from certigraph.nodes.revalidate import recheck as recheck
     from certigraph.nodes.reward_guided import reward_guided as reward_guided
     from certigraph.nodes.route import route as route
     from certigraph.nodes.specs import factory as factory
@@ -72,9 +75,11 @@ _PUBLIC = {
     "evaluation.resume": ("aresume", "resume"),
     "evaluation.run": ("arun", "run"),
     "evaluation.sweeping.sweep": ("sweep",),
+    "nodes.audit": ("votes", "world_check"),
     "nodes.extract": ("freeform", "structured"),
     "nodes.gate": ("exhaustion_gate", "smooth_gate"),
     "nodes.replan": ("give_up",),
+    "nodes.revalidate": ("recheck",),
     "nodes.reward_guided": ("reward_guided",),
     "nodes.route": ("route",),
     "nodes.specs": ("factory",),

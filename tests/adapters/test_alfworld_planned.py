@@ -29,7 +29,7 @@ class Played:
 
     def step(self, command: str) -> Reply:
         self.done += [command] if command else []
-        return Reply("", (), tuple(self.done) == WAY, frozenset(), ())
+        return Reply("", (), tuple(self.done) == WAY, frozenset())
 
     def plan(self) -> tuple[str, ...]:
         return () if "break cup 1" in self.done else WAY[len(self.done) :]

@@ -19,6 +19,7 @@ from certigraph.adapters.models.spoiling import AGAIN, SLIP, Errors, is_impossib
 from certigraph.adapters.research.forms import Adequacy, Decomposition, Found, Tools
 from certigraph.nodes.align import Ruling
 from certigraph.nodes.assess import Completion
+from certigraph.nodes.audit import GoalCheck
 from certigraph.nodes.decide import Thought
 from certigraph.nodes.plan import Plan
 from certigraph.nodes.planner import Next
@@ -203,3 +204,26 @@ def test_a_spoiled_answer_fits_its_form_and_without_errors_it_is_the_right_one(
     form.model_validate(spoiled(answer, schema_of(form), errors, Random(seed)))
     assert spoiled(answer, schema_of(form), NEVER, Random(seed)) == answer
     assert spoiled("prose", {"type": "string"}, errors, Random(seed)) == "prose"
+
+
+UNDONE: Schema = {
+    "type": "object",
+    "properties": {"undone": {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 5}}},
+}
+
+
+def test_a_revalidation_overlooks_what_was_undone_at_the_rate_of_acceptance_and_names_one_that_holds_at_the_other():
+    overlooked = drawn({"undone": [2, 4]}, UNDONE, accept=0.3)
+    assert_share(sum(2 not in answer["undone"] for answer in overlooked), 0.3)
+    assert all(set(answer["undone"]) <= {2, 4} for answer in overlooked)
+    named = drawn({"undone": [2]}, UNDONE, reject=0.3)
+    assert_share(sum(len(answer["undone"]) == 2 for answer in named), 0.3)
+    assert {number for answer in named for number in answer["undone"]} == {1, 2, 3, 4, 5}
+
+
+def test_an_audit_is_a_verdict():
+    form = schema_of(GoalCheck)
+    denied = drawn({"reason": "r", "reached": True}, form, reject=0.3, accept=0)
+    assert_share(sum(not answer["reached"] for answer in denied), 0.3)
+    accepted = drawn({"reason": "r", "reached": False}, form, reject=0, accept=0.3)
+    assert_share(sum(answer["reached"] for answer in accepted), 0.3)

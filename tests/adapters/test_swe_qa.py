@@ -216,6 +216,15 @@ def test_every_source_is_a_passage_of_the_library(world: RepositoryWorld):
         library.passage("../secret.txt:1-2")
 
 
+def test_a_line_number_of_thousands_of_digits_names_nothing(world: RepositoryWorld):
+    endless = "9" * 5_000
+    with pytest.raises(UnknownName, match="PATH:FIRST-LAST"):
+        SweQA().library(SweQA().task("made/0")).passage(f"README.md:{endless}")
+    assert not world.step(use("read", f"README.md:{endless}")).accepted
+    world.step(finish(f"see README.md: line {endless}"))
+    assert world.score().value >= 0
+
+
 def test_evidence_is_the_share_of_cited_files(world: RepositoryWorld):
     world.step(finish("no idea"))
     assert world.score().parts["evidence_found"] == 0.0
@@ -293,7 +302,7 @@ def test_empty_folders_are_no_repository_and_no_questions(tmp_path: Path):
         _ = Repository(tmp_path).paths
     with pytest.raises(Fault, match="no such folder"):
         Repository(tmp_path / "nowhere")
-    with pytest.raises(Fault, match=r"for \*\.jsonl"):
+    with pytest.raises(Fault, match=r"holds no \*\.jsonl"):
         SweQA(tmp_path).tasks()
 
 

@@ -267,7 +267,7 @@ def test_graphs_without_predicates_have_runs_and_nodes_only():
     assert pd.isna(found.runs.iloc[0].certified)
     told = analyse(found)
     kept = {name for name, table in told.items() if len(table)}
-    assert kept == {"solved", "failure_causes", "score_by_horizon", "node_costs"}
+    assert kept == {"faults", "solved", "failure_causes", "score_by_horizon", "node_costs"}
     assert "no data" in anatomy_sections(found)
 
 

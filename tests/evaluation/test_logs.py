@@ -74,16 +74,19 @@ def test_a_simulated_agent_is_called_so_beside_other_models(models: list[str], s
     assert bool(said) == bool(answering(models))
 
 
-def test_runs_that_failed_have_no_score_and_their_tasks_are_left_out(full: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("ending", "n"), [("error:environment", 5), ("error:model", 6)])
+def test_tasks_with_a_fault_are_left_out_and_errors_of_the_model_are_not(
+    ending: str, n: int, full: Path, monkeypatch: pytest.MonkeyPatch
+):
     whole = read_evaluation(full)
-    footer = whole.rows[0].footer.model_copy(update={"ending": "error:model"})
+    footer = whole.rows[0].footer.model_copy(update={"ending": ending})
     broken = whole.rows[0].model_copy(update={"footer": footer})
     cut = whole.model_copy(update={"rows": (broken, *whole.rows[1:])})
     found = {Path("a"): whole, Path("b"): cut}
     monkeypatch.setattr("certigraph.evaluation.comparing.logs.read_evaluation", found.__getitem__)
     comparison = compare_logs(list(found))
-    assert (comparison.n, comparison.planned, [m.n for m in comparison.methods]) == (5, 6, [5, 5])
-    assert "1 of 6 tasks are not finished" in told(comparison)
+    assert (comparison.n, comparison.planned, [m.n for m in comparison.methods]) == (n, 6, [n, n])
+    assert ("1 task with a fault left out" in told(comparison)) == (n < 6)
 
 
 def test_other_tasks_or_trials_are_refused_by_name(full: Path, tmp_path: Path):

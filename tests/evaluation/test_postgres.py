@@ -116,7 +116,7 @@ def test_what_was_written_after_the_latest_checkpoint_is_forgotten_and_nothing_e
 
     async def forget() -> None:
         async with Lease.taken(thread) as lease:
-            await PostgresSaver(lease).forget_unfinished(thread)
+            await PostgresSaver(lease).prepare_resume(thread)
 
     asyncio.run(forget())
     assert late > 0

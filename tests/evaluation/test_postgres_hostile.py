@@ -49,7 +49,7 @@ async def driven(thread: str, *, new: bool = True, steps: int = 3) -> dict[str, 
         graph = sdp.graph.copy({"checkpointer": saver, "store": store})
         if new:
             await graph.ainvoke({"task": script.task("only")}, config, context=Context(benchmark=script))
-            await saver.forget_unfinished(thread)
+            await saver.prepare_resume(thread)
             assert await saver.inner_steps(thread) == {}
             assert [found async for found in saver.alist(config, limit=1)]
         return (await graph.aget_state(config)).values

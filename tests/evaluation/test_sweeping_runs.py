@@ -35,7 +35,7 @@ def test_a_spent_purse_stops_the_sweep_and_a_larger_one_goes_on(tmp_path: Path):
     assert re.match(rf"\d+ of 12 calls are made: {found.left} runs left; go on with a larger `most` in ", stopped)
     assert stopped.endswith(f"certigraph sweep {given} --out {out}")
     page = (out / "sweep.html").read_text()
-    assert f"partial: {found.left} of {RUNS} runs have no ending yet" in page
+    assert f"partial: {found.left} of {RUNS} runs are still to be run" in page
     assert stopped.partition(";")[0] in page
     assert json.loads((out / "sweep.json").read_text())["partial"] is True
     before = ended(out)

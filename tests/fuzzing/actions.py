@@ -80,10 +80,7 @@ TARGETS = (
     ),
     Target("act.code", of_text(_looked), (), (b"router.py:3-9", b"*.py", b"Router.depot_for", b"def ")),
     Target(
-        "act.lines",
-        of_text(lambda t: RepositoryLibrary(_repository()).passage(t)),
-        (UnknownName,),
-        (b"README.md:1-3", b"README.md:" + b"9" * 5_000),
+        "act.lines", of_text(lambda t: RepositoryLibrary(_repository()).passage(t)), (UnknownName,), (b"README.md:1-3",)
     ),
     Target(
         "act.choice", of_texts(lambda a, *o: choose(a, o), 3), (), (several("1", "a", "b"), several("the a one", "a"))

@@ -1,6 +1,8 @@
 """Runs of several episodes: a resumed one has not learnt what lies ahead of it, memories are shared, scopes hold."""
 
+import itertools
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from itertools import count
@@ -96,6 +98,15 @@ def test_runs_that_share_a_memory_see_the_latest_lessons_whoever_learnt_them(tmp
         [], ["LESSON-9"], ["LESSON-10"], ["LESSON-11"],
         [], ["LESSON-13"], ["LESSON-14"], ["LESSON-15"],
     ]  # fmt: skip
+
+
+def test_lessons_keep_their_order_by_a_clock_that_runs_backwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    moments = itertools.count(2_000_000_000, -3600)
+    monkeypatch.setattr(time, "time", lambda: float(next(moments)))
+    mind = Learner()
+    for memory in ("ours", "ours"):
+        played(clin.build(), tmp_path, mind, memory=memory, steps=1, trials=4)
+    assert mind.shown() == [[], *([f"LESSON-{number}"] for number in range(1, 8))]
 
 
 def test_runs_without_a_thread_are_apart_too(tmp_path: Path):

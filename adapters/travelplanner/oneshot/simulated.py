@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.answering import least
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.scripted import TEXT
 from certigraph.adapters.travelplanner.draft import NOTHING
@@ -42,7 +42,7 @@ class SimulatedPlanner(Record):
     def __call__(self, prompt: str, schema: Schema) -> Any:
         """The answer to one question; questions that ask for no text get the least instance of their schema."""
         if schema != TEXT:
-            return minimal(schema)
+            return least(schema)
         if ASK_TURN in prompt and FIRST_TURN in prompt:
             return f"Thought: First see what the cheapest costs.\nAction: cost\n{_text(prompt, dearest=False)}"
         if ASK_TURN in prompt:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.answering import least
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.scripted import TEXT
 from certigraph.adapters.models.situation import current_situation
@@ -77,7 +77,7 @@ def expert_for(benchmark: "TravelPlanner") -> Responder:
         situation = current_situation()
         answer = _plan_from(prompt) if form == TEXT and PLAN_ASKED in prompt else _answer_to(form)
         if situation is None or answer is None:
-            return minimal(form)
+            return least(form)
         gold = golds(benchmark.query(situation.state["task"]))
         return answer(Standing(gold, situation.state))
 

@@ -90,7 +90,7 @@ def _summary(result: Result) -> dict[str, Any]:
         "goal_denied": is_denied(result.ending, is_solved(verdict_on(header, result.trajectory.footer))),
         "message": result.message,
         "run": str(result.folder),
-        "certified": len(result.states[-1].predicates),
+        "certified": len(result.certified.predicates),
         "plan": len(state.get("plan", [])),
         **_progress(result),
         "scores": result.scores.model_dump() if result.scores else None,

@@ -1,0 +1,401 @@
+"""SDP's operators beyond the paper: an audit before the goal is certified, and revalidation of what was certified."""
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from doubles import Script, given, predicates
+from endpoint_stub import stub
+from langchain_openai import ChatOpenAI
+from langgraph.runtime import Runtime
+from pydantic import SecretStr
+from rich.console import Console
+
+from certigraph import recheck, votes, world_check
+from certigraph.adapters.answering import least
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.blocksworld.responder import respond
+from certigraph.adapters.context import Context
+from certigraph.adapters.loops import wait_for
+from certigraph.adapters.models.schemas import schema_of
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.protocols import Limits
+from certigraph.evaluation.ablating.replay import replay_of
+from certigraph.evaluation.anatomy.frames import Recorded, frames_of
+from certigraph.evaluation.live.view import LiveView
+from certigraph.evaluation.report.report import write_report
+from certigraph.evaluation.run import run
+from certigraph.evaluation.settings import build_graph, parse_swap
+from certigraph.graphs import sdp
+from certigraph.nodes import sdp_slots
+from certigraph.nodes.audit import GoalCheck
+from certigraph.nodes.replan import give_up
+from certigraph.nodes.slots import Slot, as_node
+from certigraph.state.certified import certified_state
+from certigraph.state.endings import UnknownName
+from certigraph.state.reading import read_trajectory
+from certigraph.state.records import (
+    Action,
+    Audit,
+    Certificate,
+    Invalidation,
+    Observation,
+    Predicate,
+    Revalidation,
+    Step,
+    Task,
+    Verdict,
+)
+from certigraph.state.run import Evidence
+from certigraph.state.sdp import SDPState
+
+
+def auditing(*decisions: bool) -> Any:
+    """An audit that decides so, in order, and confirms after that."""
+    left = [*decisions]
+
+    async def audit(state: Any, runtime: Any) -> dict[str, Any]:
+        confirmed = left.pop(0) if left else True
+        return {"audit": Audit(confirmed=confirmed, reason="seen through" if not confirmed else "")}
+
+    return audit
+
+
+def finding(*undone: Sequence[int]) -> Any:
+    """A revalidation that finds these, call by call, and nothing after that; `seen` has the views it was given."""
+    left = [*undone]
+
+    async def revalidate(state: Any, runtime: Any) -> dict[str, Any]:
+        revalidate.seen.append(state)  # type: ignore[attr-defined]
+        return {"revalidation": Revalidation(undone=tuple(left.pop(0)) if left else (), reason="gone")}
+
+    revalidate.seen = []  # type: ignore[attr-defined]
+    return revalidate
+
+
+def final(script: Script, **operators: Any) -> SDPState:
+    state = sdp.build(**operators).invoke(given(script), context=Context(benchmark=script))
+    return SDPState(**state)
+
+
+def texts(state: SDPState) -> list[str]:
+    return [target.text for certificate in state["certificates"] for target in certificate.targets]
+
+
+def edges(graph: Any) -> set[tuple[str, str, str]]:
+    drawn = graph.get_graph()
+    return {(edge.source, edge.target, str(edge.data or "")) for edge in drawn.edges}
+
+
+def test_the_paper_s_graph_has_neither_and_a_used_one_is_drawn():
+    plain = sdp.build()
+    assert not {"audit", "revalidate"} & {*plain.get_graph().nodes}
+    whole = sdp.build(audit=votes(), revalidate=recheck())
+    assert {"audit", "revalidate"} < {*whole.get_graph().nodes}
+    added = edges(whole) - edges(plain)
+    assert added == {
+        ("validate", "audit", "claimed"),
+        ("audit", "certify", "confirmed"),
+        ("audit", "replan", "denied"),
+        ("audit", "__end__", "exhausted"),
+        ("audit", "answer", "forced"),
+        ("validate", "revalidate", "retry"),
+        ("revalidate", "realize", "holds"),
+        ("revalidate", "replan", "undone"),
+    }
+    assert edges(plain) - edges(whole) == {("validate", "realize", "retry")}
+
+
+# --- audit
+
+
+def test_a_denied_goal_is_not_certified_and_the_run_replans_with_the_reason():
+    seen: list[Any] = []
+
+    async def replanning(state: Any, runtime: Any) -> dict[str, Any]:
+        seen.append(state)
+        return {"plan": predicates("again", 1)}
+
+    state = final(Script(plan=2), audit=auditing(False), replan=replanning)
+    assert texts(state) == ["p1", "again1"]
+    assert [(audit.confirmed, audit.step) for audit in state["audits"]] == [(False, 2), (True, 3)]
+    assert seen[0]["audits"][-1].reason == "seen through"
+    assert sdp.ending(state) == "goal"
+
+
+def test_a_cascade_into_a_goal_that_is_denied_certifies_nothing():
+    state = final(Script(plan=3, verdicts=[3], replans=False), audit=auditing(False))
+    assert (texts(state), sdp.ending(state)) == ([], "gave_up")
+    assert state["attempts"][-1].verdict.depth == 3, "what Validate said stays on record"
+
+
+def test_only_a_verdict_that_covers_the_goal_is_audited():
+    assert len(final(Script(plan=4), audit=auditing())["audits"]) == 1
+    assert "audits" not in {k for k, v in final(Script(plan=2, verdicts=[0] * 60), audit=auditing()).items() if v}
+
+
+def test_denials_end_within_the_limit_of_replans():
+    limits = Limits(attempts=3, replans=2, steps=60)
+    state = final(Script(plan=2, limits=limits), audit=auditing(*[False] * 20))
+    assert (len(state["audits"]), sdp.ending(state), texts(state)) == (3, "gave_up", ["p1"])
+
+
+def test_a_goal_denied_in_a_world_that_is_over_ends_with_the_world():
+    state = final(Script(plan=1, done_at=1), audit=auditing(False))
+    assert (sdp.ending(state), texts(state)) == ("world_ended", [])
+
+
+@pytest.mark.parametrize(
+    ("settings", "replies", "asked", "confirmed"),
+    [
+        ({}, "yy", 2, True),
+        ({}, "yny", 3, True),
+        ({}, "nn", 2, False),
+        ({}, "ynn", 3, False),
+        ({"k": 3, "n": 3}, "n", 1, False),
+        ({"k": 1, "n": 2}, "ny", 2, True),
+    ],
+)
+def test_votes_are_asked_for_until_they_are_decided(
+    settings: dict[str, int], replies: str, asked: int, confirmed: bool, tmp_path: Path
+):
+    spoken = [json.dumps({"reason": f"vote {n}", "reached": vote == "y"}) for n, vote in enumerate(replies, 1)]
+    script = Script(plan=1, replans=False)
+    context = Context(chat=ScriptedChat(replies=(*spoken,)))
+    result = run(sdp.build(audit=votes(**settings)), script, "only", context=context, out=tmp_path)
+    (audit,) = result.audits
+    assert (audit.confirmed, list(audit.votes)) == (confirmed, [vote == "y" for vote in replies])
+    assert result.usage.calls == asked
+    assert result.ending == ("goal" if confirmed else "gave_up")
+    assert audit.reason == f"vote {asked}"
+
+
+def test_every_vote_is_a_sample_of_its_own_in_a_cache_of_replies_too(tmp_path: Path):
+    with stub('{"reason": "seen", "reached": true}') as server:
+        settings: dict[str, Any] = {"temperature": 0.0, "max_retries": 0, "disable_streaming": True}
+        chat = ChatOpenAI(model="stubbed", base_url=server.url, api_key=SecretStr("none"), **settings)
+        context = Context(chat=chat, cache=str(tmp_path / "cache"))
+        for _ in range(2):
+            result = run(sdp.build(audit=votes(k=2, n=3)), Script(plan=1), "only", context=context, out=tmp_path)
+            assert result.audits[0].votes == (True, True)
+        sent = [request["temperature"] for request in server.requests]
+    assert len(sent) == 2, "the second run asked nothing anew, the first asked twice"
+    assert min(sent) > 0
+
+
+def test_a_world_that_signals_success_is_believed_and_any_other_is_voted_on(tmp_path: Path):
+    context = Context(model="simulated:accept=0.6,seed=1")
+    for task in ("3-0", "4-1", "4-2"):
+        result = run(sdp.build(audit=world_check()), "blocksworld", task, context=context, out=tmp_path)
+        assert result.ending != "goal" or (result.scores is not None and result.scores.value == 1)
+        assert all(not audit.votes for audit in result.audits)
+    asked = run(
+        sdp.build(audit=world_check(otherwise=auditing(False))), Script(plan=1, replans=False), "only", out=tmp_path
+    )
+    assert asked.ending == "gave_up"
+
+
+@pytest.mark.parametrize(
+    "swap",
+    ["audit=votes:k=4,n=3", "audit=votes:k=0", "audit=votes:temperature=3", "revalidate=recheck:most=0"],
+)
+def test_settings_out_of_range_are_refused(swap: str):
+    with pytest.raises(UnknownName, match=r"audit=|revalidate="):
+        build_graph("sdp", dict([parse_swap(swap)]))
+
+
+def test_swaps_are_in_the_header_and_build_the_graph_again(tmp_path: Path):
+    swaps = ["audit=votes:k=1,n=1", "revalidate=recheck"]
+    graph = build_graph("sdp", dict(map(parse_swap, swaps)))
+    result = run(graph, "blocksworld", "4-0", context=Context(model="scripted:expert"), out=tmp_path)
+    operators = read_trajectory(result.folder).header.operators
+    assert operators["audit"] == {"name": "votes", "args": {"k": 1, "n": 1}}
+    assert operators["revalidate"] == {"name": "recheck", "args": {}}
+    assert (result.ending, result.audits[0].votes) == ("goal", (True,))
+
+
+# --- revalidate
+
+
+def test_what_was_undone_is_recorded_and_planned_again_and_no_certificate_changes():
+    seen: list[Any] = []
+
+    async def replanning(state: Any, runtime: Any) -> dict[str, Any]:
+        seen.append(state)
+        return {"plan": [Predicate(text="p1"), Predicate(text="p3")]}
+
+    revalidate = finding([0])
+    state = final(Script(plan=3, verdicts=[1, 1, 0]), revalidate=revalidate, replan=replanning)
+    (lost,) = state["invalidations"]
+    assert (lost.certificate, lost.target, lost.predicate.text, lost.step) == (0, 0, "p1", 3)
+    assert [p.text for p in revalidate.seen[0]["certified"]] == ["p1", "p2"]
+    assert [p.text for p in seen[0]["certified"].predicates] == ["p2"]
+    assert seen[0]["invalidations"] == (lost,)
+    assert texts(state) == ["p1", "p2", "p1", "p3"], "certificates are a history: nothing is taken out of it"
+    held = certified_state(state["certificates"], state["invalidations"])
+    assert [p.text for p in held.predicates] == ["p2", "p1", "p3"]
+    assert (sdp.ending(state), state["replans"]) == ("goal", 0)
+
+
+def test_it_is_asked_only_after_an_action_that_changed_the_world_without_being_certified():
+    revalidate = finding()
+    final(Script(plan=3, verdicts=[1, 0, 1, 1]), revalidate=revalidate)
+    assert len(revalidate.seen) == 1
+    nothing = finding()
+    final(Script(plan=3, verdicts=[0, 1, 1, 1]), revalidate=nothing)
+    assert nothing.seen == [], "nothing is certified yet"
+
+
+def test_it_is_not_asked_where_the_world_refused_the_action_or_no_replan_is_left():
+    slot = sdp_slots.REVALIDATE
+    state = checked_state()
+    assert seen_by(slot, state) is not None
+    assert seen_by(slot, {**state, "observation": Observation(text="no", accepted=False)}) is None
+    assert seen_by(slot, {**state, "replans": 99}) is None
+
+
+def test_what_the_rest_of_the_plan_names_or_was_invalidated_is_not_checked():
+    state = checked_state()
+    again: SDPState = {**state, "plan": [*state["plan"], Predicate(text="a")]}
+    assert [p.text for p in seen_by(sdp_slots.REVALIDATE, again)["certified"]] == ["b"]
+    lost = Invalidation(certificate=0, target=1, predicate=Predicate(text="b"), step=1)
+    known: SDPState = {**state, "invalidations": [lost]}
+    assert [p.text for p in seen_by(sdp_slots.REVALIDATE, known)["certified"]] == ["a"]
+
+
+def test_an_index_that_is_not_in_the_view_is_the_operator_s_error(tmp_path: Path):
+    result = run(sdp.build(revalidate=finding([7])), Script(plan=2, verdicts=[1, 0]), "only", out=tmp_path)
+    assert result.ending == "error:operator"
+    assert "revalidate" in result.message
+
+
+def test_the_trajectory_has_it_all_and_so_have_reports_and_tables(tmp_path: Path):
+    console = Console(file=io.StringIO(), width=120)
+    script = Script(plan=3, verdicts=[1, 1, 0])
+    graph = sdp.build(audit=auditing(False), revalidate=finding([0]))
+    with LiveView(console) as view:
+        result = run(graph, script, "only", out=tmp_path, listener=view)
+    assert result.ending == "goal"
+    assert [i.predicate.text for i in result.invalidations] == ["p1"]
+    assert [audit.confirmed for audit in result.audits] == [False, True]
+    assert len(result.certified.predicates) == len(result.states[-1].predicates) - 1
+    said = console.file.getvalue()
+    assert "step 3: undone: p1" in said
+    assert "audit of the goal: denied: seen through" in said
+    page = write_report(result.trajectory, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert '<li class="row undone' in page
+    assert "seen through" in page
+    frames = frames_of([Recorded("sdp", "only", 0, result.trajectory)])
+    assert list(frames.predicates["status"]).count("undone") == 1
+    assert frames.runs["first_exhaustion"].isna().all(), "neither replan came of tries that were used up"
+    assert replay_of(result.trajectory).exhausted_at is None
+
+
+# --- locality: what an operator may not see does not change what it is handed
+
+TASK = Task(benchmark="script", id="only", goal="reach the end")
+RUNTIME: Runtime[Context] = Runtime(
+    context=Context(benchmark=Script(limits=Limits(replans=9))), stream_writer=lambda chunk: None
+)
+ANSWERS = {"audit": {"audit": Audit(confirmed=True)}, "revalidate": {"revalidation": Revalidation()}}
+
+
+def seen_by(slot: Slot, state: SDPState) -> Any:
+    """What an operator in the slot is handed, None where it is not asked."""
+    seen: list[Any] = []
+
+    async def recording(view: Any, runtime: Any) -> dict[str, Any]:
+        seen.append(view)
+        return ANSWERS[slot.name]
+
+    wait_for(as_node(slot, recording).afunc(state, {}, replace(RUNTIME)))  # type: ignore[misc]
+    return seen[0] if seen else None
+
+
+def checked_state(mark: str = "") -> SDPState:
+    """A state with two certified predicates; `mark` is in everything that an operator might be shown beyond them."""
+    targets = (Predicate(text="a"), Predicate(text="b"))
+    action = Action(text=f"go{mark}")
+    certificate = Certificate(
+        step=1, position=0, targets=targets, action=action, digest=f"d{mark}", evidence=mark, forced=""
+    )
+    return SDPState(
+        task=TASK,
+        episode=f"e{mark}",
+        plan=[*targets, Predicate(text="next"), Predicate(text="end", kind="goal")],
+        head=2,
+        certificates=[certificate],
+        attempts=[],
+        history=[Step(action=action, digest=f"d{mark}")],
+        evidence=Evidence(view="the world"),
+        action=Action(text="last"),
+        observation=Observation(text="answered"),
+        verdict=Verdict(depth=1, reason=f"because{mark}"),
+        tried=1,
+        replans=0,
+        usage=[],
+    )
+
+
+def test_an_audit_sees_the_goal_the_last_action_and_the_world_and_not_what_it_checks():
+    view = seen_by(sdp_slots.AUDIT, checked_state())
+    other = checked_state("poison")
+    other["plan"] = [Predicate(text="other"), Predicate(text="end", kind="goal")]
+    other["head"] = 1
+    assert seen_by(sdp_slots.AUDIT, other) == view
+    assert set(view) == {"task", "goal", "action", "observation", "evidence"}
+    assert "poison" not in repr(view)
+
+
+def test_revalidation_sees_what_it_checks_the_tail_and_the_world():
+    view = seen_by(sdp_slots.REVALIDATE, checked_state())
+    assert seen_by(sdp_slots.REVALIDATE, {**checked_state("poison"), "action": Action(text="other")}) == view
+    assert set(view) == {"task", "certified", "tail", "observation", "evidence"}
+
+
+# --- scripted minds answer by the truth
+
+
+@pytest.mark.parametrize(
+    "benchmark",
+    ["blocksworld", "hotpotqa", pytest.param("textworld", marks=pytest.mark.slow), "travelplanner", "webshop"],
+)
+def test_the_expert_confirms_what_the_scorer_confirms(benchmark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+    graph = sdp.build(audit=votes(k=1, n=1), revalidate=recheck())
+    result = run(graph, benchmark, context=Context(model="scripted:expert"), out=tmp_path)
+    assert result.audits
+    assert result.scores is not None
+    assert result.audits[-1].confirmed == (result.scores.value >= 1)
+
+
+def test_outside_a_run_no_expert_confirms_a_goal():
+    assert least(schema_of(GoalCheck))["reached"] is False
+
+
+async def holding_all(state: Any, runtime: Any) -> dict[str, Any]:
+    """A validator that believes every condition."""
+    return {"verdict": Verdict(depth=len(state["tail"]))}
+
+
+def test_the_expert_denies_a_goal_that_the_world_does_not_show(tmp_path: Path):
+    graph = sdp.build(validate=holding_all, audit=votes(), replan=give_up)
+    result = run(graph, "blocksworld", "5-0", context=Context(model="scripted:expert"), out=tmp_path)
+    assert (result.ending, result.audits[0].votes) == ("gave_up", (False, False))
+
+
+def test_the_expert_names_what_the_goal_lost_and_nothing_that_was_a_step_on_the_way(tmp_path: Path):
+    world = load_benchmark("blocksworld").open(load_benchmark("blocksworld").task("tower-3"))
+    goal = load_benchmark("blocksworld").task("tower-3").goal
+    held = ["the hand is currently holding blue block", "the blue block is on top of the orange block"]
+    prompted = "Task: {}\nThe world now:\n{}\nConditions, in order:\n{}\n"
+    conditions = "\n".join(f"{n}. {text}" for n, text in enumerate(held, 1))
+    form = {"properties": {"undone": {}}}
+    assert respond(prompted.format(goal, world.view(), conditions), form)["undone"] == [2]
+    for action in ("pick up the blue block", "stack the blue block on top of the orange block"):
+        world.step(Action(text=action))
+    assert respond(prompted.format(goal, world.view(), conditions), form)["undone"] == []
