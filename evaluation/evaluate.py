@@ -15,7 +15,7 @@ from certigraph.evaluation.keeping import checkpoints_ready
 from certigraph.evaluation.retrying import evaluate_retry
 from certigraph.evaluation.run import blocking
 from certigraph.evaluation.scaling.cluster import own_models, working
-from certigraph.evaluation.settings import parse_swap
+from certigraph.evaluation.settings import build_graph, check_encoders, parse_swap
 from certigraph.state.endings import UnknownName
 
 __all__ = ["Evaluation", "evaluate", "evaluate_retry", "read_evaluation"]
@@ -82,6 +82,7 @@ def evaluate(
 
     live = load_benchmark(benchmark, data)
     usable(live)
+    check_encoders(build_graph(graph, dict(map(parse_swap, swaps))))
     _can_ask(ray, model, *roles_in(roles).values())
     blocking(checkpoints_ready())
     name, _, config = benchmark.partition(":")

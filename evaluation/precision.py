@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from certigraph.evaluation.statistics import share_of
 from certigraph.state.endings import GOAL
 from certigraph.state.records import Record, Scores
 from certigraph.state.trajectory import Footer
@@ -46,6 +45,8 @@ def goal_precision(outcomes: Iterable[Outcome]) -> GoalPrecision:
     goals = [(task, solved) for task, ending, solved in outcomes if ending == GOAL and solved is not None]
     if not goals:
         return GoalPrecision()
+    from certigraph.evaluation.statistics import share_of  # needs the extra `eval`, a run does not
+
     found = share_of([solved for _, solved in goals], [task for task, _ in goals])
     confirmed = sum(solved for _, solved in goals)
     return GoalPrecision(n=found.n, confirmed=confirmed, value=found.value, low=found.low, high=found.high)

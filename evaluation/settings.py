@@ -14,7 +14,7 @@ from langgraph.graph.state import CompiledStateGraph
 from pydantic import JsonValue, ValidationError
 
 from certigraph.adapters.context import Context
-from certigraph.adapters.embeddings import encoder
+from certigraph.adapters.embeddings import NAME, encoder, needed_encoder
 from certigraph.adapters.matching import method
 from certigraph.adapters.models.chat import model_label
 from certigraph.adapters.models.redact import show_address
@@ -48,6 +48,21 @@ def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
     except TypeError as error:
         raise UnknownName(str(error)) from error
     return graph
+
+
+def check_encoders(graph: AnyGraph) -> None:
+    """Make sure, before any run begins, that the sentence encoders of a graph's operators are installed.
+
+    Raises:
+        Fault: ("model") one is not; the message has the command that installs it.
+    """
+    for spec in map(Spec.model_validate, operators_of(graph).values()):
+        if spec.name in ENCODING:
+            needed_encoder(str(spec.args.get("encoder", NAME)))
+
+
+ENCODING = ("route", "reward_guided")
+"""Operators that compare texts by a sentence encoder."""
 
 
 def _operator(slot: str, spec: Spec) -> Any:

@@ -134,6 +134,7 @@ def test_the_linter_leaves_the_links_out():
         "import certigraph.cli",
         "import certigraph.graphs.sdp",
         "import certigraph.evaluation.run",
+        "import certigraph.cli.printed, certigraph.cli.watched, certigraph.evaluation.report.report",
         "from certigraph.adapters.context import Context\n"
         "from certigraph.graphs.sdp import graph\n"
         "context = Context(model='scripted:expert')\n"

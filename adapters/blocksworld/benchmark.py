@@ -1,7 +1,7 @@
 """BlocksWorld as a benchmark: generated tasks always, PlanBench's instances when their data is there."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import sqrt
 from pathlib import Path
@@ -15,6 +15,7 @@ from certigraph.adapters.blocksworld.pddl import read_problems
 from certigraph.adapters.blocksworld.responder import respond
 from certigraph.adapters.blocksworld.wording import list_facts, move_text, statement
 from certigraph.adapters.blocksworld.world import BlocksWorldEnvironment
+from certigraph.adapters.hints import missing_data, unknown_task
 from certigraph.adapters.limits import PAPER_LIMITS
 from certigraph.adapters.protocols import Operator, Responder
 from certigraph.state.endings import GOAL, Fault, UnknownName
@@ -57,7 +58,8 @@ class BlocksWorld:
             return [self.task(f"{blocks}-{seed}") for blocks in range(3, 7) for seed in range(5)]
         tasks = [self._task(id_, instance) for id_, instance in self._instances.items() if _set(id_) == split]
         if not tasks:
-            raise UnknownName(f"no split {split!r}; {self._offer(sorted(set(map(_set, self._instances))))}")
+            known = ", ".join(sorted(set(map(_set, self._instances)))) or "none"
+            raise UnknownName("; ".join(filter(None, [f"no split {split!r}", f"known are {known}", self._more])))
         return tasks
 
     def task(self, task_id: str) -> Task:
@@ -67,8 +69,8 @@ class BlocksWorld:
         if match := re.fullmatch(r"tower-([2-9]|[1-9]\d+)", task_id):
             return self._task(task_id, tower_instance(int(match[1])))
         if task_id not in self._instances:
-            known = ["4-0", "tower-30", *list(self._instances)[:2]]
-            raise UnknownName(f"no task {task_id!r}; {self._offer(known)}")
+            pattern = "BLOCKS-SEED or tower-BLOCKS, and with PlanBench's data SET/INSTANCE"
+            raise unknown_task(self.name, task_id, pattern, ["4-0", "tower-30", *self._instances], self._more)
         return self._task(task_id, self._instances[task_id])
 
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
@@ -105,16 +107,20 @@ class BlocksWorld:
 
     @cached_property
     def _instances(self) -> dict[str, Instance]:
-        return read_problems(self.data / ARCHIVE) if self.data else {}
+        if self.data is None:
+            return {}
+        if not (self.data / ARCHIVE).is_file():
+            raise missing_data(self.name, self.data, ARCHIVE)
+        return read_problems(self.data / ARCHIVE)
 
     def _task(self, task_id: str, instance: Instance) -> Task:
         goal = statement(instance.init, instance.goal)
         wanted = list_facts(instance.goal)
         return Task(benchmark=self.name, id=task_id, goal=goal, condition=wanted, constants=instance.as_json())
 
-    def _offer(self, known: Iterable[str]) -> str:
-        more = "" if self.data else f"; PlanBench's need --data DIR, with {ARCHIVE} under DIR/{self.name}/"
-        return f"known are {', '.join(known) or 'none'}{more}"
+    @property
+    def _more(self) -> str:
+        return "" if self.data else f"PlanBench's need --data DIR, with {ARCHIVE} under DIR/{self.name}/"
 
 
 def _set(task_id: str) -> str:

@@ -67,7 +67,9 @@ class LoCoMo(QuestionBenchmark[Asked]):
         return {**self.answer_parts(question, outcome.answer or "")}
 
     def _conversations(self) -> Mapping[str, Conversation]:
-        return read_conversations(question_file(self.folder, FILES)) if self.folder else generated_conversations()
+        if self.folder is None:
+            return generated_conversations()
+        return read_conversations(question_file("locomo", self.folder, FILES))
 
     def _made(self, conversation: str, alpha: float) -> Retriever:
         passages = self._talks.conversations[conversation].passages()

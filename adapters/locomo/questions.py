@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
+from certigraph.adapters.hints import unknown_task
 from certigraph.adapters.locomo.conversations import ADVERSARIAL, SINGLE_HOP, Conversation, Question
 from certigraph.adapters.locomo.scoring import reference
 from certigraph.adapters.locomo.swapping import drawn, swapped_questions
@@ -61,7 +62,7 @@ class ConversationBank(QuestionBank[Asked]):
         """One question. Raises UnknownName with some valid ids."""
         known = self.swapped if id_.endswith(SWAPPED) else self.original
         if id_ not in known:
-            raise UnknownName(f"locomo has no question {id_!r}; {len(known)}, for example {', '.join(list(known)[:3])}")
+            raise unknown_task("locomo", id_, f"CONVERSATION/NUMBER, here {len(known)} of them", known)
         return known[id_]
 
     def split(self, name: str = "") -> Sequence[Asked]:

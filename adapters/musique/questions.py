@@ -57,7 +57,7 @@ def read_questions(folder: Path, split: str) -> dict[str, MusiqueQuestion]:
     Raises:
         Fault: the file is missing, a row is malformed or not answerable, or an id is given twice; with file and line.
     """
-    return parse_questions(read_rows(question_file(folder, STEMS[split])))
+    return parse_questions(read_rows(question_file("musique", folder, STEMS[split])))
 
 
 def parse_questions(rows: Iterable[Row]) -> dict[str, MusiqueQuestion]:

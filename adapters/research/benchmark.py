@@ -7,6 +7,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import ClassVar
 
+from certigraph.adapters.hints import unknown_task
 from certigraph.adapters.limits import PAPER_LIMITS
 from certigraph.adapters.protocols import Operator, Responder
 from certigraph.adapters.research.figures import rates, scores
@@ -33,6 +34,8 @@ class ResearchBenchmark(ABC):
     plain: ClassVar[str]
     """The name without a configuration."""
     configurations: Sequence[str] = ()
+    id_pattern: ClassVar[str] = "those of the question file"
+    """What ids of tasks look like, for messages."""
     splits: tuple[str, ...] = ("dev",)
     """The default first."""
     tools: tuple[str, ...] = (SEARCH, OPEN, FINISH)
@@ -68,8 +71,7 @@ class ResearchBenchmark(ABC):
         known = self.questions()
         if found := known.get(task_id) or self._elsewhere(task_id):
             return found
-        some = ", ".join([*known][:3])
-        raise UnknownName(f"{self.plain} has no question {task_id!r}; there are, for example, {some}")
+        raise unknown_task(self.plain, task_id, self.id_pattern, known)
 
     def gold(self, task: Task) -> Question:
         """The question behind a task with its gold answer. Raises UnknownName as `question` does."""

@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any, cast
 
 from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.hints import unknown_task
 from certigraph.adapters.limits import PAPER_LIMITS
 from certigraph.adapters.protocols import Operator, Responder
 from certigraph.adapters.rewardprediction.building import Demonstrated, build_pair
@@ -58,8 +59,8 @@ class RewardPrediction:
     def task(self, task_id: str) -> Task:
         """One pair. Raises UnknownName whose message lists some valid ids."""
         if task_id not in self.pairs:
-            known = ", ".join(list(self.pairs)[:4])
-            raise UnknownName(f"no task {task_id!r}; known are {known}, ...; one of your own needs a goal")
+            more = "a task of your own needs a goal: Task(benchmark=..., id=..., goal=...)"
+            raise unknown_task("rewardprediction", task_id, "BENCHMARK/TASK", self.pairs, more)
         return _task(self.pairs[task_id])
 
     def open(self, task: Task) -> RewardWorld:

@@ -55,14 +55,17 @@ def read_pairs(folder: Path) -> Read:
     ]
     unpaired = Counter(domain for domain, task in loose if (domain, task) not in whole)
     if not pairs:
-        raise Fault("data", f"{folder} has no pair of trajectories: {lacking(unpaired)}")
+        searched = f"no rewardprediction data in {folder}: it has no pair of trajectories"
+        raise Fault("data", f"{searched}: {lacking(unpaired)}")
     return Read(tuple(sorted(pairs, key=lambda pair: pair.domain)), unpaired)
 
 
 def lacking(unpaired: Mapping[str, int]) -> str:
     """What is missing of a folder without pairs, and the fix, given its tasks that are half there."""
     if not unpaired:
-        return "name the folder of the published files, or build some: certigraph rewards build FOLDER"
+        files = "BENCHMARK.jsonl, or TASK/positive.json with negative_0.json"
+        call = "certigraph run statefactory rewardprediction --data FOLDER"
+        return f"expected {files}; name their folder ({call}), or build some: certigraph rewards build FOLDER"
     told = ", ".join(f"{count} of {domain}" for domain, count in unpaired.items())
     return f"its tasks have no positive or no negative ones ({told}); put negative_0.json beside each positive.json"
 

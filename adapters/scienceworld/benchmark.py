@@ -6,10 +6,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from certigraph.adapters.extras import require
 from certigraph.adapters.limits import PAPER_LIMITS
 from certigraph.adapters.protocols import Operator, Responder
 from certigraph.adapters.scienceworld import scoring
 from certigraph.adapters.scienceworld.descriptions import describe
+from certigraph.adapters.scienceworld.jvm import find_java
 from certigraph.adapters.scienceworld.prompts import BRIEFING, SYNONYMS
 from certigraph.adapters.scienceworld.recorder import gold_recording
 from certigraph.adapters.scienceworld.setting import Setting
@@ -53,6 +55,11 @@ class ScienceWorldBenchmark:
         self.limits = PAPER_LIMITS.get(self.name, PAPER_LIMITS["scienceworld"])
         self.usual = TDP_HUNDRED if config == TDP else USUAL
         """The split that is meant where none is named."""
+
+    def ready(self) -> None:
+        """Make sure, before any run begins, that package and Java are there. Raises Fault with what is missing."""
+        require("ScienceWorld's simulator needs", ["py4j", "scienceworld"], "scienceworld", "environment")
+        find_java()
 
     def tasks(self, split: str = "") -> list[Task]:
         """The tasks of a split, by default variation 0 of all thirty (TDP's hundred in `scienceworld:tdp`).

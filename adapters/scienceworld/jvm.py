@@ -6,6 +6,7 @@ is interrupted.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -49,16 +50,24 @@ def launch() -> tuple["subprocess.Popen[bytes]", "JavaGateway"]:
     try:
         process, port, token = _started([*JVM_FLAGS, "-classpath", os.pathsep.join((find_jar_path(), JAR_PATH))])
     except (OSError, ValueError) as error:
-        raise Fault(
-            "environment",
-            f"ScienceWorld needs Java 17 or newer, `java` on the PATH or under JAVA_HOME ({error}): "
-            f"{_INSTALL.get(sys.platform, 'install it from https://adoptium.net')}",
-        ) from error
+        raise _without_java(str(error)) from error
     # Memory management would call the JVM from Python's garbage collector, at any moment and in any thread.
     parameters = GatewayParameters(port=port, auth_token=token, enable_memory_management=False)
     gateway = JavaGateway(gateway_parameters=parameters, java_process=process)
     gateway.set_gateway_client(_once(parameters))
     return process, gateway
+
+
+def find_java() -> None:
+    """Make sure, without starting it, that there is a Java. Raises Fault("environment"): says how to install it."""
+    if shutil.which(_java()) is None:
+        raise _without_java(f"there is no {_java()}")
+
+
+def _without_java(reason: str) -> Fault:
+    fix = _INSTALL.get(sys.platform, "install it from https://adoptium.net")
+    needed = "ScienceWorld needs Java 17 or newer, `java` on the PATH or under JAVA_HOME"
+    return Fault("environment", f"{needed} ({reason}): {fix}")
 
 
 def end_process(process: "subprocess.Popen[bytes]") -> None:

@@ -74,7 +74,9 @@ def task_name(name: str) -> str:
         UnknownName: lists the names.
     """
     if name not in FAMILIES and name not in _NAMES:
-        raise UnknownName(f"scienceworld has no task {name!r}; known: {', '.join(FAMILIES)}")
+        pattern = "TASK:VARIATION or SPLIT/TASK:VARIATION, as in boil:0 or step-18/boil:1"
+        known = f"tasks are {', '.join(FAMILIES)}"
+        raise UnknownName(f"scienceworld has no task {name!r}; ids are {pattern}; {known}")
     return _NAMES.get(name, name)
 
 

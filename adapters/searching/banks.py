@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Generic, TypeVar
 
+from certigraph.adapters.hints import unknown_task
 from certigraph.adapters.searching.questions import Question
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.passages import Passage
@@ -39,8 +40,7 @@ class QuestionBank(Generic[Q]):
             if id_ in questions:
                 return questions[id_]
         split, known = next(iter(splits.items()))
-        some = ", ".join(list(known)[:3])
-        raise UnknownName(f"{self.name} has no question {id_!r}; {len(known)} in {split}, for example {some}")
+        raise unknown_task(self.name, id_, f"those of the question file, here {len(known)} in {split}", known)
 
     def all(self) -> Iterator[Q]:
         """The questions of all splits there are."""

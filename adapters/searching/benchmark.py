@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+from certigraph.adapters.extras import require
 from certigraph.adapters.limits import PAPER_LIMITS
 from certigraph.adapters.multihop.operators import operators
 from certigraph.adapters.protocols import Operator, Responder
@@ -60,6 +61,11 @@ class QuestionBenchmark(ABC, Generic[Q]):
         self.bank = QuestionBank(self.plain, self.read)
         self._retrievers = Retrievers(self.bank, source=str(folder or self.plain))
         self._expert = Expert(self)
+
+    def ready(self) -> None:
+        """Make sure, before any run begins, that a corpus can be searched. Raises Fault("data") without tantivy."""
+        if self.retrieves:
+            require("a corpus on disk needs", ["tantivy"], "retrieval")
 
     def tasks(self, split: str = "") -> Sequence[Task]:
         """The tasks of a split, dev or train. Raises UnknownName and Fault as QuestionBank does."""

@@ -3,22 +3,22 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from certigraph.adapters.hints import missing_data
 from certigraph.adapters.rows import Row
 from certigraph.state.endings import Fault
 
 SUFFIXES = (".jsonl.gz", ".jsonl", ".json", ".json.gz")
 
 
-def question_file(folder: Path, stems: Sequence[str]) -> Path:
+def question_file(benchmark: str, folder: Path, stems: Sequence[str]) -> Path:
     """The first file there is of these names, each with any of SUFFIXES. Raises Fault where there is none."""
     for stem in stems:
         for suffix in SUFFIXES:
             if (path := folder / f"{stem}{suffix}").is_file():
                 return path
     names = ", ".join(f"{stem}{SUFFIXES[0]}" for stem in stems)
-    fix = f"name the folder that holds {folder.name}/ with --data DIR or CERTIGRAPH_DATA"
-    message = f"{folder}: none of {names} is there (also as {', '.join(SUFFIXES[1:])}): {fix}"
-    raise Fault("data", message) from FileNotFoundError(names)
+    expected = f"one of {names} (also as {', '.join(SUFFIXES[1:])})"
+    raise missing_data(benchmark, folder, expected) from FileNotFoundError(names)
 
 
 def unique(rows: Sequence[tuple[Row, str]]) -> None:

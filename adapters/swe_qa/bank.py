@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from certigraph.adapters.hints import missing_data, unknown_task
 from certigraph.adapters.searching.banks import QuestionBank
 from certigraph.adapters.swe_qa.checkouts import found_checkout
 from certigraph.adapters.swe_qa.generated import generated_questions
 from certigraph.adapters.swe_qa.questions import Asked, Origin, read_origins, read_questions
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.endings import UnknownName
 
 PRO = "swe_qa_pro"
 """The folder beside SWE-QA's whose questions are asked too, by the name of their file."""
@@ -30,8 +31,8 @@ class RepositoryBank(QuestionBank[Asked]):
         if self._own is not None or self._folder is None:
             return {"": self._own if self._own is not None else generated_questions()}
         if not (found := _read(self._folder, read_origins(self._folder))):
-            told = f"{self._folder} holds no *.jsonl or *.jsonl.gz"
-            raise Fault("data", f"{told}: put {{question, answer}} there, one a line")
+            expected = "*.jsonl or *.jsonl.gz with a {question, answer} a line, a file for each repository"
+            raise missing_data("swe_qa", self._folder, expected)
         return found
 
     @cached_property
@@ -44,8 +45,8 @@ class RepositoryBank(QuestionBank[Asked]):
         """One question. Raises UnknownName with some valid ids."""
         found = next((questions[id_] for questions in self.with_pro.values() if id_ in questions), None)
         if found is None:
-            some = ", ".join(next(iter(questions)) for questions in list(self.with_pro.values())[:4])
-            raise UnknownName(f"swe_qa has no question {id_!r}; there are, for example, {some}")
+            known = (next(iter(questions)) for questions in self.with_pro.values())
+            raise unknown_task("swe_qa", id_, "REPOSITORY/NUMBER", known)
         return found
 
     def split(self, name: str = "") -> Sequence[Asked]:

@@ -12,7 +12,7 @@ from certigraph.adapters.limits import PAPER_LIMITS
 from certigraph.adapters.protocols import Operator, Responder
 from certigraph.adapters.textworld.demonstrations import demonstration
 from certigraph.adapters.textworld.games import Library, example
-from certigraph.adapters.textworld.kinds import KINDS
+from certigraph.adapters.textworld.kinds import KINDS, needed_textworld
 from certigraph.adapters.textworld.world import TextWorld
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Task
@@ -57,6 +57,10 @@ class TextWorldBenchmark:
         if config:
             raise UnknownName(f"textworld has no configuration {config!r}; name it plainly: textworld")
         self.library = Library()
+
+    def ready(self) -> None:
+        """Make sure, before any run begins, that the package is there. Raises Fault("data") where it is not."""
+        needed_textworld()
 
     def tasks(self, split: str = "") -> list[Task]:
         """The games of a kind, those of `rewards` for RewardPrediction, by default a few of each kind.

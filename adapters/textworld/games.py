@@ -12,11 +12,12 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 from certigraph.adapters.caching import cache_folder
+from certigraph.adapters.hints import unknown_task
 from certigraph.adapters.locks import TEXTWORLD
 from certigraph.adapters.processes import child_environment
 from certigraph.adapters.rows import file_bytes
 from certigraph.adapters.textworld.kinds import KINDS, make_game, needed_textworld
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.endings import Fault
 from certigraph.state.json_text import json_value
 
 STORY, DESCRIPTION = "game.z8", "game.json"
@@ -40,7 +41,8 @@ def named(name: str) -> tuple[str, int, int]:
     if match and match[1] in KINDS and int(match[2]) <= KINDS[match[1]].most:
         return match[1], int(match[2]), int(match[3])
     known = ", ".join(f"{kind}-1-0 to {kind}-{KINDS[kind].most}-N" for kind in KINDS)
-    raise UnknownName(f"no task {name!r}; known are {known}, N being any seed: {example('cooking')}")
+    pattern = f"KIND-LEVEL-SEED ({known}, N being any seed)"
+    raise unknown_task("textworld", name, pattern, [example("cooking")])
 
 
 def example(kind: str, seed: int = 0) -> str:

@@ -9,6 +9,8 @@ from statistics import fmean, stdev
 from pydantic import ValidationError
 
 from certigraph.adapters.demonstrating import demonstrated
+from certigraph.adapters.extras import require
+from certigraph.adapters.hints import unknown_task
 from certigraph.adapters.limits import PAPER_LIMITS
 from certigraph.adapters.protocols import Operator, Responder
 from certigraph.adapters.webshop.generated import generated_catalogue
@@ -66,9 +68,13 @@ class WebShop:
         """One task. Raises UnknownName whose message lists some valid ids, and Fault as `tasks` does."""
         goal = self._goals.get(task_id) or self._written.get(task_id)
         if goal is None:
-            more = "" if self.data else f"; WebShop's need --data DIR, with {PRODUCTS} under DIR/webshop/"
-            raise UnknownName(f"no task {task_id!r}; known are {', '.join(list(self._goals)[:3])}, ...{more}")
+            more = "" if self.data else f"WebShop's need --data DIR, with {PRODUCTS} under DIR/webshop/"
+            raise unknown_task("webshop", task_id, "PRODUCT-NUMBER", self._goals, more)
         return self._task(task_id, goal)
+
+    def ready(self) -> None:
+        """Make sure, before any run begins, that scores can be computed. Raises Fault("data") without rapidfuzz."""
+        require("WebShop's reward needs", ["rapidfuzz"], "webshop")
 
     def open(self, task: Task) -> WebShopWorld:
         """The shop with a task's goal. Raises Fault("data") where its constants are no goal."""

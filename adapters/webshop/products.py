@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
+from certigraph.adapters.hints import missing_data
 from certigraph.adapters.rows import Row, read_json, read_rows
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record
@@ -74,6 +75,8 @@ def read_catalogue(folder: Path) -> Catalogue:
     Raises:
         Fault: ("data") a file is missing or not as WebShop writes it; the message names file and field.
     """
+    if not (folder / PRODUCTS).is_file():
+        raise missing_data("webshop", folder, f"{PRODUCTS} and {INSTRUCTIONS}")
     rows = list(read_rows(folder / PRODUCTS))
     products = {product.asin: product for product in map(_product, rows)}
     wishes = (*_templated(folder / INSTRUCTIONS), *(wish for row in rows for wish in _written(row)))

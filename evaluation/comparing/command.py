@@ -24,7 +24,7 @@ from certigraph.evaluation.comparing.report import PAGE, report
 from certigraph.evaluation.comparing.summary import Comparison
 from certigraph.evaluation.comparing.table import tables, told
 from certigraph.evaluation.comparing.watching import watching
-from certigraph.evaluation.settings import load_local
+from certigraph.evaluation.settings import check_encoders, load_local
 from certigraph.state.records import Task
 
 PIPED = 200
@@ -63,6 +63,8 @@ def order(methods: Sequence[Method], benchmark: str, choice: Choice, context: Co
     """
     must_be_priced((context.model, *context.roles.values()), context.budget)
     live = load_benchmark(benchmark, context.data)
+    for method in methods:
+        check_encoders(method.build())
     for task in choice.ids:
         live.task(task)
     chosen = choice.ids or [task.id for task in _of_split(live, choice)]

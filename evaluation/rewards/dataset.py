@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.benchmarks import load_benchmark, usable
 from certigraph.adapters.rewardprediction.domains import PUBLISHED, Domain
 from certigraph.adapters.rewardprediction.rows import Pair
 from certigraph.evaluation.rewards.attempts import Dropped, attempts
@@ -102,6 +102,7 @@ def _published(asked: Asked) -> int | None:
 
 def _tasks(asked: Asked, domain: Domain) -> list[Task]:
     benchmark = load_benchmark(asked.domain, asked.data)
+    usable(benchmark)
     if not hasattr(benchmark, "demonstration"):
         raise UnknownName(
             f"{asked.domain} shows no demonstrations, of which pairs are built; {', '.join(PUBLISHED)} do"

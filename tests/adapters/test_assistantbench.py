@@ -27,7 +27,7 @@ def test_a_question_without_a_text_is_no_task_and_is_told(tmp_path: Path):
     made = benchmark(tmp_path)
     assert [task.id for task in made.tasks("dev")] == ["a", "b"]
     assert (list(made.textless()), list(made.ids())) == (["c"], ["a", "b", "c"])
-    with pytest.raises(UnknownName, match="no question 'c'"):
+    with pytest.raises(UnknownName, match="no task 'c'"):
         benchmark(tmp_path, ROW, TEXTLESS, HIDDEN).task("c")
 
 

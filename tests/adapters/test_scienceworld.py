@@ -351,7 +351,7 @@ def test_ids_of_the_paper_and_of_the_usual_split_mean_the_same_task():
 @pytest.mark.parametrize(
     ("task_id", "said"),
     [
-        ("bake:0", "no task 'bake'; known: boil, change"),
+        ("bake:0", "no task 'bake'; ids are TASK:VARIATION"),
         ("boil:30", "boil has no variation '30'; it has 0 to 29: say boil:0 ... boil:29"),
         ("boil:-1", "no variation '-1'"),
         ("boil", "say boil:0"),

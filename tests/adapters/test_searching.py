@@ -182,6 +182,6 @@ def test_paragraphs_may_lack_a_title_and_empty_ones_are_left_out():
 
 def test_a_missing_question_file_says_what_it_may_be_called(tmp_path: Path):
     (tmp_path / "q.json").touch()
-    assert question_file(tmp_path, ["other", "q"]) == tmp_path / "q.json"
-    with pytest.raises(Fault, match=r"none of x\.jsonl\.gz is there.*--data"):
-        question_file(tmp_path, ["x"])
+    assert question_file("mine", tmp_path, ["other", "q"]) == tmp_path / "q.json"
+    with pytest.raises(Fault, match=r"searched .* for one of x\.jsonl\.gz .*--data DIR"):
+        question_file("mine", tmp_path, ["x"])

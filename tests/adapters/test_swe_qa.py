@@ -302,7 +302,7 @@ def test_empty_folders_are_no_repository_and_no_questions(tmp_path: Path):
         _ = Repository(tmp_path).paths
     with pytest.raises(Fault, match="no such folder"):
         Repository(tmp_path / "nowhere")
-    with pytest.raises(Fault, match=r"holds no \*\.jsonl"):
+    with pytest.raises(Fault, match=r"for \*\.jsonl"):
         SweQA(tmp_path).tasks()
 
 

@@ -149,7 +149,7 @@ def test_a_line_that_is_not_json_is_named(tmp_path):
 
 def test_a_split_is_found_under_any_known_name_and_missed_with_the_fix(tmp_path):
     with pytest.raises(
-        Fault, match=r"train.jsonl.gz, train.jsonl, train.csv .*--data DIR or CERTIGRAPH_DATA"
+        Fault, match=r"train.jsonl.gz, train.jsonl, train.csv.*--data DIR .or CERTIGRAPH_DATA=DIR"
     ) as raised:
         split_file(tmp_path, "train")
     assert str(tmp_path) in str(raised.value)

@@ -99,7 +99,7 @@ def test_files_are_read_from_the_folder(tmp_path: Path):
 @pytest.mark.parametrize("missing", [PRODUCTS, INSTRUCTIONS])
 def test_a_missing_file_is_named_in_one_line(missing: str, tmp_path: Path):
     (written(tmp_path, [ROW], WISH) / missing).unlink()
-    with pytest.raises(Fault, match=rf"{tmp_path}/{missing}: no such file") as told:
+    with pytest.raises(Fault, match=rf"{tmp_path}.*{missing}") as told:
         WebShop(tmp_path).tasks()
     assert "\n" not in str(told.value)
 

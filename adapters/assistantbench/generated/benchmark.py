@@ -30,6 +30,7 @@ class GeneratedWeb(ResearchBenchmark):
     """Six families of questions, four of each; `small` is the first of each."""
 
     plain: ClassVar[str] = "web"
+    id_pattern: ClassVar[str] = "FAMILY/NUMBER, a number from 1 to 4"
     splits = (DEV, SMALL)
     simulated = True
     """It is always invented: no data folder has it."""

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, field_validator, model_validator
 
+from certigraph.adapters.hints import missing_data
 from certigraph.adapters.rows import Row, checked, read_rows
 from certigraph.adapters.travelplanner.data.files import read_text_lines
 from certigraph.state.endings import Fault
@@ -88,8 +89,7 @@ def split_file(folder: Path, split: str) -> Path:
         if (path := folder / f"{split}{suffix}").is_file():
             return path
     names = ", ".join(f"{split}{suffix}" for suffix in SPLIT_SUFFIXES)
-    fix = f"name the folder that holds {folder.name}/ with --data DIR or CERTIGRAPH_DATA"
-    raise Fault("data", f"{folder}: none of {names} is there: {fix}")
+    raise missing_data("travelplanner", folder, f"one of {names}, beside database/")
 
 
 def read_queries(path: Path) -> list[Query]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from certigraph.adapters.hints import unknown_task
 from certigraph.adapters.travelplanner.data.legs import ListedLeg, legs
 from certigraph.adapters.travelplanner.data.queries import SPLIT_SUFFIXES, Query, read_queries, split_file
 from certigraph.state.endings import UnknownName
@@ -36,8 +37,8 @@ class Splits:
         """One query. Raises UnknownName, which lists some ids that are there."""
         queries = self._read(task_id.partition("/")[0] if "/" in task_id else SPLIT)
         if task_id not in queries:
-            some = ", ".join(list(queries)[:5])
-            raise UnknownName(f"travelplanner has no task {task_id!r}; {len(queries)} there, for example {some}")
+            pattern = f"the rows of {SPLIT} from 1, here {len(queries)} of them, or train/ROW where train is there"
+            raise unknown_task("travelplanner", task_id, pattern, queries)
         return queries[task_id]
 
     def legs(self) -> list[ListedLeg]:

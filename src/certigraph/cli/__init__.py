@@ -9,6 +9,7 @@ from collections.abc import Callable
 import typer
 from rich.console import Console
 
+from certigraph.adapters.extras import extra_of, lacking
 from certigraph.cli.asking import ask_command
 from certigraph.cli.benching import bench_command
 from certigraph.cli.comparing import ablate_command, compare_command
@@ -71,6 +72,11 @@ def main(arguments: list[str] | None = None) -> None:
         _stop(str(interrupt), 130)
     except (KeyboardInterrupt, typer.Abort):
         _stop("interrupted", 130)
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if (extra := extra_of(module)) is None:
+            raise
+        _stop(str(lacking("this command needs", [module], extra)), 2)
     except OSError as error:
         _stop(f"{error.filename or 'a file'}: {error.strerror or error}: name another with --out, --data or --plans", 2)
     except Exception as error:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from certigraph.cli.options import AsJson
+from certigraph.evaluation.extras import TABLES, equipped
 
 
 def bench_command(
@@ -29,6 +30,8 @@ def bench_command(
     as_json: AsJson = False,
 ) -> None:
     """Measure certigraph's own machinery beside a bare LangGraph loop and a plain Python loop."""
+    if not (rewards or soak):
+        equipped("these measurements", "numpy", *TABLES)
     if retrieval:
         _retrieval(retrieval, as_json)
     elif rewards:

@@ -40,10 +40,11 @@ def run_command(
     from certigraph.cli.watched import said_source, watching
     from certigraph.evaluation.budgets import context_from
     from certigraph.evaluation.run import run
-    from certigraph.evaluation.settings import build_graph, parse_swap
+    from certigraph.evaluation.settings import build_graph, check_encoders, parse_swap
     from certigraph.evaluation.shipped import SEARCHES, must_take_answers
 
     compiled = build_graph(graph, dict(map(parse_swap, swap or [])))
+    check_encoders(compiled)
     context = context_from(model, role, data, budget, benchmark, cache).model_copy(update={"faults": faults})
     if graph in SEARCHES:
         must_take_answers(graph, load_benchmark(benchmark, data))

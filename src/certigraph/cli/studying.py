@@ -86,6 +86,7 @@ def retrieval_command(
     as_json: AsJson = False,
 ) -> None:
     """Passage recall of BM25, two-stage, dense and hybrid retrieval side by side, each question once and hop by hop."""
+    equipped("studies", *TABLES)
     from certigraph.evaluation.recall.drawing import write_recall
     from certigraph.evaluation.recall.printing import print_recall
     from certigraph.evaluation.recall.questions import FILES

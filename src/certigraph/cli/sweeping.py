@@ -7,6 +7,7 @@ import typer
 
 from certigraph.cli.comparing import ReportOnly
 from certigraph.cli.options import AsJson
+from certigraph.evaluation.extras import TABLES, equipped
 from certigraph.state.endings import UnknownName
 
 
@@ -26,6 +27,7 @@ def sweep_command(
     """Run graphs x operators x benchmarks from one file; started again, it goes on where it stopped."""
     if workers and not ray:
         raise UnknownName("--workers are a cluster's: add --ray local, or --ray ADDRESS")
+    equipped("sweeps", "yaml", *TABLES)
     from certigraph.evaluation.comparing.spreading import Workers
     from certigraph.evaluation.sweeping.command import forecast, worked_off
 
