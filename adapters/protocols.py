@@ -107,7 +107,7 @@ class Environment(Protocol):
 class Benchmark(Protocol):
     """A family of tasks with its world, scorer and specialised operators.
 
-    One whose worlds set `Observation.solved` exactly when the scorer gives full marks says `signals_goal = True`.
+    One whose worlds tell by `Observation.solved` whether a task's goal is reached says `signals_goal = True`.
     """
 
     name: str
