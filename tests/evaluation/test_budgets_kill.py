@@ -25,7 +25,7 @@ AT_ONCE = 8
 """Requests that these graphs have in flight, at most."""
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("orderly", [True, False], ids=["one at a time", "at once"])
 @pytest.mark.filterwarnings("ignore")
 def test_an_endpoint_never_gets_more_requests_than_granted_whatever_kills_the_run(
@@ -33,11 +33,11 @@ def test_an_endpoint_never_gets_more_requests_than_granted_whatever_kills_the_ru
 ) -> None:
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
     draw = random.Random(f"{orderly}:{seed}")
-    case = Case(*draw.choice(ORDERLY if orderly else PARALLEL), calls=1 + seed)
+    case = Case(*draw.choice(ORDERLY if orderly else PARALLEL), calls=draw.randint(1, 12))
     answer = expert if case.benchmark == "blocksworld" else least
     kills = 0
     with misbehaving_endpoint(draw.choice(KINDS), answer, delay=0.03) as server:
-        for _ in range(3):
+        for _ in range(2):
             # the request has arrived and its answer waits: what is in flight is known to the endpoint
             kills += carry_until_killed(case, server, tmp_path, server.count + draw.randint(1, 4))
             assert server.count <= case.calls
