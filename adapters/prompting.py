@@ -37,7 +37,12 @@ def quoted(text: str, most: int = 10_000) -> str:
 
 def unquoted(text: str) -> str:
     """What a model wrote, on one line and without the delimiters, which small models copy."""
-    return " ".join(TAG.sub(" ", text).split())
+    return one_line(TAG.sub(" ", text))
+
+
+def one_line(text: str) -> str:
+    """A text on one line, any white space in it as single blanks, Unicode's (U+00A0, U+200A) included."""
+    return " ".join(text.split())
 
 
 def clipped(text: str, most: int) -> str:

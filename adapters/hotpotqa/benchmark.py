@@ -13,7 +13,7 @@ from certigraph.adapters.hotpotqa.scoring import answer_scores
 from certigraph.adapters.limits import PAPER_LIMITS
 from certigraph.adapters.retrieval.protocol import Retriever
 from certigraph.adapters.searching.benchmark import CORPUS, Parts, QuestionBenchmark
-from certigraph.adapters.searching.claims import sentences_of, supporting_sentence
+from certigraph.adapters.searching.claims import sentences_of, supporting_sentences
 from certigraph.adapters.searching.figures import Scored
 from certigraph.adapters.searching.outcomes import Claim, Outcome
 from certigraph.adapters.searching.world import SearchWorld
@@ -82,20 +82,20 @@ class HotpotQA(QuestionBenchmark[HotpotQuestion]):
 
     def parts(self, question: HotpotQuestion, outcome: Outcome) -> Parts:
         """The official scores; the supporting facts are the sentences that its claims stand on."""
-        facts = [_fact(question, claim) for claim in outcome.claims]
-        return scores(question, outcome.answer, frozenset(fact for fact in facts if fact) if facts else None)
+        facts = frozenset(fact for claim in outcome.claims for fact in _facts(question, claim))
+        return scores(question, outcome.answer, facts if outcome.claims else None)
 
     @cached_property
     def _pages(self) -> Pages:
         return Pages(page for question in self.bank.all() for page in question.sentences.items())
 
 
-def _fact(question: HotpotQuestion, claim: Claim) -> Fact | None:
-    """The sentence of a claimed paragraph with most of the finding."""
+def _facts(question: HotpotQuestion, claim: Claim) -> list[Fact]:
+    """The sentences of a claimed paragraph that the finding quotes, else the one with most of it."""
     if claim.passage is None:
-        return None
+        return []
     sentences = question.sentences.get(claim.passage.title) or sentences_of(claim.passage.text)
-    return claim.passage.title, supporting_sentence(claim.finding, sentences)
+    return [(claim.passage.title, place) for place in supporting_sentences(claim.finding, sentences)]
 
 
 BRIEFING = """\

@@ -86,7 +86,6 @@ def _hops(official: _Official, sentences: dict[str, tuple[str, ...]]) -> tuple[H
 
 
 def _finding(official: _Official, title: str, sentences: Sequence[str]) -> str:
-    """The supporting sentence that says the answer, else the first."""
-    places = [place for named, place in official.supporting_facts if named == title and 0 <= place < len(sentences)]
-    telling = [place for place in places if official.answer.casefold() in sentences[place].casefold()]
-    return next((sentences[place].strip() for place in (*telling, *places)), title)
+    """The supporting sentences in their order; the title where the file has none of them."""
+    places = {place for named, place in official.supporting_facts if named == title and 0 <= place < len(sentences)}
+    return " ".join(sentences[place].strip() for place in sorted(places)) or title

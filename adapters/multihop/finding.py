@@ -20,6 +20,9 @@ from certigraph.state.searching import CLAIM, SEARCH, search
 
 MOST_FAILURES_SHOWN = 3
 
+MOST_FINDING = 1_000
+"""Characters of a finding: it quotes every sentence that it rests on, for support is scored by sentences."""
+
 AGAIN = "again"
 """Argument of a search that follows a search at the same target: the first found nothing, so that it was a try."""
 
@@ -29,7 +32,7 @@ class Finding(BaseModel):
 
     found: bool
     title: str = Field(max_length=150)
-    finding: str = Field(max_length=300)
+    finding: str = Field(max_length=MOST_FINDING)
     entity: str = Field(max_length=100)
 
 

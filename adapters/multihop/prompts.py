@@ -62,7 +62,7 @@ Not accepted before:
 
 Sub-question: {question}
 Answer it from one of the paragraphs. Found is true where one answers it. The title is that paragraph's own, the finding
-one short sentence of what it says, the entity only the name, number, date, yes or no.
+its sentences that tell the answer, the entity only the name, number, date, yes or no.
 """
 
 VERIFY = """\

@@ -38,8 +38,9 @@ class ScienceWorld:
 
     An observation's data: score (0 to 100, or -100), moves, calls, room, result (`replies.Result`). Where they apply:
     `new_room` and `look` (a room entered for the first time, and what it looks like), `options` (what an ambiguous
-    action may mean), `chosen` (the one taken), `ended` (goal, failed, moves, calls). While a question is pending, only
-    an answer to it or "cancel" reaches the simulator.
+    action may mean), `chosen` (the one taken), `sent` (the simulator's input where it is not the action's text: an
+    option's number, an empty line to cancel, None where nothing was sent), `ended` (goal, failed, moves, calls).
+    While a question is pending, only an answer to it or "cancel" reaches the simulator.
 
     A world that is not used may lose its simulator to the next in the queue (`suspend`). When it is used again, it
     repeats in another one what was done.
@@ -90,11 +91,11 @@ class ScienceWorld:
         if not self.options:
             return self._observe(self._sent(action.text))
         if replies.plain(action.text) == replies.CANCEL:
-            return self._observe(self._sent(""))
+            return self._observe(self._sent(""), {"sent": ""})
         chosen = replies.choose(action.text, self.options)
         if chosen is None:
             return self._refuse(f"Nothing was done. {self._question()}")
-        return self._observe(self._sent(str(chosen)), chosen=self.options[chosen])
+        return self._observe(self._sent(str(chosen)), {"sent": str(chosen), "chosen": self.options[chosen]})
 
     @_in_use
     def view(self) -> str:
@@ -182,7 +183,7 @@ class ScienceWorld:
         self.options: tuple[str, ...] = ()
         self._view = self._admissible = None
 
-    def _observe(self, reply: str, chosen: str = "") -> Observation:
+    def _observe(self, reply: str, about: Arguments | None = None) -> Observation:
         if replies.is_exception(reply):
             raise Fault(
                 "environment",
@@ -195,12 +196,12 @@ class ScienceWorld:
         self.rooms += [self.room] if entered else []
         self.options = replies.options_in(reply)
         reward = self.tally.count(self._live.score(), self._live.moves())
-        more: Arguments = {"chosen": chosen} if chosen else {}
+        more: Arguments = {**(about or {})}
         more |= {"new_room": True, "look": self._live.look().strip()} if entered else {}
         return self._observation(reply, replies.classify(reply), reward, more)
 
     def _refuse(self, text: str) -> Observation:
-        return self._observation(text, "rejected", 0.0, {})
+        return self._observation(text, "rejected", 0.0, {"sent": None})
 
     def _observation(self, text: str, result: replies.Result, reward: float, more: Arguments) -> Observation:
         data: Arguments = {**self.tally.data(), "result": result, "room": self.room, **more}

@@ -9,6 +9,7 @@ from certigraph.state.passages import Passage
 SHORTEST = 4
 """Letters from which a word of a finding counts."""
 
+_WORD = re.compile(r"[^\W_]+")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z\s])")
 
 
@@ -45,9 +46,30 @@ def supporting_sentence(finding: str, sentences: Sequence[str]) -> int:
     return max(range(len(sentences)), key=lambda place: len(said & set(terms(sentences[place]))), default=0)
 
 
+def supporting_sentences(finding: str, sentences: Sequence[str]) -> list[int]:
+    """The places, from 0, of the sentences that a finding quotes; where it quotes none, the one with most of its terms.
+
+    Case, punctuation and white space aside. A longer sentence is looked for before a shorter one, and words that one
+    sentence accounts for stand for no other: a fragment within a quoted sentence is not quoted by itself.
+    """
+    said = _words(finding)
+    quoted = []
+    for place in sorted(range(len(sentences)), key=lambda place: -len(_words(sentences[place]))):
+        words = _words(sentences[place])
+        if words.strip() and words in said:
+            said = said.replace(words, " | ", 1)
+            quoted.append(place)
+    return sorted(quoted) or ([supporting_sentence(finding, sentences)] if sentences else [])
+
+
 def sentences_of(text: str) -> list[str]:
     """A text cut after full stops, exclamation and question marks; for texts that come without their sentences."""
     return _SENTENCE.split(text.strip())
+
+
+def _words(text: str) -> str:
+    """The words of a text in lower case, one blank around each."""
+    return f" {' '.join(_WORD.findall(text.casefold()))} "
 
 
 def _within(wanted: str, title: str) -> bool:

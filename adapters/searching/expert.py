@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from certigraph.adapters.answering import least
+from certigraph.adapters.prompting import one_line
 from certigraph.adapters.searching import decomposing, gathering
 from certigraph.adapters.searching.gathering import Answer
 from certigraph.adapters.searching.questions import Hop
@@ -66,7 +67,7 @@ def _finding(here: Standing, prompt: str) -> Answer:
 
 def _supported(here: Standing, prompt: str) -> Answer:
     hop, claimed = here.target(), str(here.state["action"].args.get("finding", ""))
-    right = hop is not None and bool(claimed) and hop.finding.startswith(claimed)
+    right = hop is not None and bool(claimed) and one_line(hop.finding).startswith(one_line(claimed))
     return {"reason": "read off the paragraph", "supported": right and hop is not None and _shows(prompt, hop)}
 
 
@@ -100,7 +101,7 @@ def _next_query(here: Standing) -> str | None:
 
 
 def _shows(prompt: str, hop: Hop) -> bool:
-    return " ".join(hop.passage.text[:OPENING].split()) in " ".join(prompt.split())
+    return one_line(one_line(hop.passage.text)[:OPENING]) in one_line(prompt)
 
 
 def _fitting(value: Any, form: Mapping[str, Any]) -> Any:

@@ -94,8 +94,8 @@ class TravelPlanner:
         return score_file(path, self._splits.queries(split), self.sandbox)
 
     def rates(self, scores: Sequence[PlanScore]) -> dict[str, float]:
-        """The six official rates of scored plans."""
-        return aggregate(scores)
+        """The six official rates of scored plans, and the share of those that lack a key and so pass nothing."""
+        return aggregate(scores) | {"malformed": sum(bool(score.malformed) for score in scores) / len(scores)}
 
     def query(self, task: Task) -> Query:
         """The query behind a task."""

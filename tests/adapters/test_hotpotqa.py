@@ -288,3 +288,43 @@ def test_the_real_files_are_as_their_fact_sheet_says():
     assert (len(dev), len(made.tasks("train")), len({p.id for q in dev for p in q.passages})) == (261, 100, 2571)
     assert {len(question.hops) for question in dev} == {2}
     assert all(hop.passage in question.passages for question in dev for hop in question.hops)
+
+
+SPACED = {
+    **ROW,
+    "context": [
+        [
+            "Tottenham Hotspur F.C.",
+            ["It is a club.", "\u00a0It\u00a0is referred\u200ato as Spurs.", " Spurs play at home."],
+        ],
+        [
+            "Len Worley",
+            ["Len Worley\u00a0played as a\u200awinger for Tottenham  Hotspur F.C. in London.", " He was born."],
+        ],
+    ],
+    "supporting_facts": [["Len Worley", 0], ["Len Worley", 1], ["Tottenham Hotspur F.C.", 1]],
+}
+"""Unicode's blanks in the gold paragraphs, and two supporting sentences in one of them."""
+
+
+@pytest.mark.parametrize("config", ["", "corpus", "interactive"])
+def test_the_expert_is_never_forced_and_names_every_supporting_sentence(config: str, tmp_path: Path):
+    result = run("sdp", benchmark(tmp_path, SPACED, config=config), "q1", out=tmp_path / "runs")
+    assert result.scores and result.ending == "goal"
+    assert {name: result.scores.parts[name] for name in ("forced", "em", "sp_em", "joint_em")} == {
+        "forced": 0.0,
+        "em": 1.0,
+        "sp_em": 1.0,
+        "joint_em": 1.0,
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("split", ["dev", "train"])
+def test_the_expert_reaches_full_support_on_every_shared_question(split: str, tmp_path: Path):
+    evaluation = pytest.importorskip("certigraph.evaluation.evaluate")
+    data = str(data_folder("hotpotqa"))
+    done = evaluation.evaluate("sdp", "hotpotqa", split=split, data=data, out=tmp_path, max_samples=8, quiet=True)
+    names = ("em", "sp_em", "sp_f1", "joint_em", "joint_f1")
+    assert {name: done.figures[name] for name in names} == dict.fromkeys(names, 1.0)
+    assert done.figures["forced"] == 0.0 and done.endings == {"goal": done.n}

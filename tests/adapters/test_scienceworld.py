@@ -151,10 +151,10 @@ def test_a_pending_question_lets_only_its_answers_through():
     refused = step(world, "go to hallway")
     assert (refused.accepted, refused.data["result"], fake.asked) == (False, "rejected", ["take orange"])
     assert all(option in refused.text for option in ORANGES) and "cancel" in refused.text
-    assert refused.data["calls"] == 2
+    assert refused.data["calls"] == 2 and refused.data["sent"] is None and "sent" not in asked.data
     taken = step(world, ORANGES[1].upper())
     assert (taken.accepted, taken.data["chosen"], fake.asked) == (True, ORANGES[1], ["take orange", "1"])
-    assert "options" not in taken.data
+    assert "options" not in taken.data and taken.data["sent"] == "1"
     assert ORANGES[0] not in world.view()
 
 
@@ -165,7 +165,7 @@ def test_cancel_drops_the_question_and_only_then():
     step(world, "take orange")
     dropped = step(world, " Cancel ")
     assert fake.asked == ["cancel", "take orange", ""]
-    assert (dropped.data["result"], world.options) == ("cancelled", ())
+    assert (dropped.data["result"], dropped.data["sent"], world.options) == ("cancelled", "", ())
 
 
 def test_views_and_lists_are_made_when_asked_for_and_once_between_steps():

@@ -16,6 +16,7 @@ from certigraph.adapters.episodes import close_episode, live_episode
 from certigraph.adapters.scienceworld import recorder
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
 from certigraph.adapters.scienceworld.java import JavaSimulator
+from certigraph.adapters.scienceworld.jvm import JVM_FLAGS
 from certigraph.adapters.scienceworld.pool import POOL, Pool
 from certigraph.adapters.scienceworld.recording import read_recordings
 from certigraph.adapters.scienceworld.replies import room_in
@@ -245,3 +246,28 @@ def test_without_the_package_one_reads_how_to_install_it(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "scienceworld.constants", None)
     with pytest.raises(Fault, match=r"pip install 'certigraph\[scienceworld\]'"):
         JavaSimulator()
+
+
+@pytest.mark.slow
+def test_recorded_steps_replay_in_the_stock_simulator(pool: Pool, monkeypatch: pytest.MonkeyPatch):
+    world = world_of(pool, "find-non-living-thing", "variation-0")
+    asked = ("teleport to kitchen", "pick up orange", "cancel", "pick up orange", "dance", "OPTION", *LIGHTER)
+    recorded: list[tuple[str, Observation]] = []
+    for text in asked:
+        options = recorded[-1][1].data.get("options", []) if recorded else []
+        meant = str(options[1]) if text == "OPTION" and isinstance(options, list) else text
+        recorded.append((meant, step(world, meant)))
+    assert [seen.data["sent"] for _, seen in recorded if "sent" in seen.data] == ["", None, "1"]
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", " ".join(JVM_FLAGS[:2]))  # sets of objects are listed by hash codes
+    stock = pytest.importorskip("scienceworld").ScienceWorldEnv("", envStepLimit=1_000)
+    try:
+        stock.load(world.setting.task, world.setting.variation, world.setting.simplification)
+        stock.reset()
+        for text, seen in recorded:
+            line = seen.data.get("sent", text)
+            if line is not None:
+                observation, _, _, infos = stock.step(line)
+                assert (observation.strip(), infos["score"]) == (seen.text.strip(), seen.data["score"])
+    finally:
+        stock.close()
+    assert infos["score"] == world.score().parts["raw"] == 100

@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from certigraph.adapters.retrieval.pool import Pool
-from certigraph.adapters.searching.claims import best_supported, sentences_of, supporting_sentence, titled
+from certigraph.adapters.searching.claims import (
+    best_supported,
+    sentences_of,
+    supporting_sentence,
+    supporting_sentences,
+    titled,
+)
 from certigraph.adapters.searching.files import question_file
 from certigraph.adapters.searching.outcomes import Outcome
 from certigraph.adapters.searching.questions import distinct, substituted
@@ -185,3 +191,11 @@ def test_a_missing_question_file_says_what_it_may_be_called(tmp_path: Path):
     assert question_file("mine", tmp_path, ["other", "q"]) == tmp_path / "q.json"
     with pytest.raises(Fault, match=r"searched .* for one of x\.jsonl\.gz .*--data DIR"):
         question_file("mine", tmp_path, ["x"])
+
+
+def test_every_sentence_that_a_finding_quotes_supports_it_and_a_fragment_within_one_does_not():
+    sentences = ["He died in 1950.", " Ann lived in Ulm, Jr.", " Jr.", "\u00a0It\u200arains."]
+    assert supporting_sentences("Ann lived in Ulm, Jr. it  rains", sentences) == [1, 3]
+    assert supporting_sentences("Ann lived in Ulm, Jr. Jr.", sentences) == [1, 2]
+    assert supporting_sentences("the death in 1950", sentences) == [0]
+    assert supporting_sentences("anything", []) == []

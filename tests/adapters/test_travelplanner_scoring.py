@@ -1,11 +1,13 @@
 import gzip
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from travelplanner_sandbox import DATA, TableSandbox, needs_data, read_sandbox
 
+from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.travelplanner.data.queries import LocalConstraint, Query, read_queries, split_file
 from certigraph.adapters.travelplanner.data.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
 from certigraph.adapters.travelplanner.official.commonsense import COMMONSENSE
@@ -20,6 +22,7 @@ from certigraph.adapters.travelplanner.official.hard import HARD
 from certigraph.adapters.travelplanner.official.parsing import item
 from certigraph.adapters.travelplanner.official.plans import read_plans
 from certigraph.adapters.travelplanner.official.scoring import aggregate, score_plan
+from certigraph.cli import main
 from certigraph.state.endings import Fault
 
 GPT_4O = "gpt-4o-2024-05-13_direct_with_insights_code_with_eval_plan"
@@ -396,3 +399,24 @@ def test_plan_files_are_read_by_idx_and_their_errors_name_the_line(tmp_path):
             read_plans(path)
     with pytest.raises(Fault, match=r"absent.jsonl: no such file"):
         read_plans(tmp_path / "absent.jsonl")
+
+
+@pytest.mark.parametrize(("day", "key"), [(0, "transportation"), (0, "current_city"), (1, "current_city")])
+def test_a_plan_without_a_key_that_the_official_code_reads_is_malformed_and_passes_nothing(day: int, key: str):
+    plan = [{name: text for name, text in one.items() if (at, name) != (day, key)} for at, one in enumerate(PLAN)]
+    score = score_plan(a_query(), plan, WORLD)
+    assert score.malformed == f"day {day + 1} has no {key}" and score.delivered and not score.passed
+    assert {judgement.passed for judgement in (*score.commonsense.values(), *score.hard.values())} == {None}
+    assert aggregate([score])["commonsense_micro"] == 0
+
+
+def test_score_counts_and_names_malformed_plans(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    benchmark = load_benchmark("travelplanner")
+    idx = [int(task.id) for task in benchmark.tasks()[:3]]
+    rows = [{"idx": idx[0], "plan": [{"days": 1, "transportation": "-"}]}, {"idx": idx[1], "plan": [{}]}]
+    (tmp_path / "plans.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(SystemExit, match="0"):
+        main(["score", "travelplanner", "--plans", str(tmp_path / "plans.jsonl")])
+    printed = " ".join(capsys.readouterr().out.split())
+    count = len(benchmark.tasks("validation"))
+    assert f"2 of {count} plans are malformed and pass nothing (idx {idx[0]}: day 1 has no current_city" in printed

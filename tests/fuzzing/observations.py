@@ -7,7 +7,7 @@ from fuzzing.target import Target, of_text, of_texts, several
 from certigraph.adapters.alfworld.goals import read_goal
 from certigraph.adapters.factoring import needed_factors
 from certigraph.adapters.scienceworld.replies import classify, options_in, room_in, tidied
-from certigraph.adapters.searching.claims import sentences_of, supporting_sentence
+from certigraph.adapters.searching.claims import sentences_of, supporting_sentence, supporting_sentences
 from certigraph.adapters.textworld.objectives import recipe_wishes, wishes_in
 from certigraph.adapters.webshop.nouns import nouns
 from certigraph.adapters.webshop.wording import proposals
@@ -74,8 +74,9 @@ def _reply(text: str) -> object:
     return classify(text), options_in(text), room_in(text), tidied(text)
 
 
-def _sentence(finding: str, text: str) -> int:
-    return supporting_sentence(finding, sentences_of(text))
+def _sentence(finding: str, text: str) -> object:
+    sentences = sentences_of(text)
+    return supporting_sentence(finding, sentences), supporting_sentences(finding, sentences)
 
 
 TARGETS = (

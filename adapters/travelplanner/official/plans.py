@@ -40,6 +40,18 @@ def current_city(day: Day) -> str:
     return str(day.get("current_city") or "")
 
 
+def missing_key(plan: Plan) -> str:
+    """The first key without which the official evaluation ends with a KeyError; empty where none is missing.
+
+    It reads `current_city` of every day and `transportation` of the first; without any other key it has a verdict.
+    """
+    for number, day in enumerate(plan, 1):
+        for key in ("current_city", *(["transportation"] if number == 1 else [])):
+            if key not in day:
+                return f"day {number} has no {key}"
+    return ""
+
+
 def read_plans(path: Path) -> dict[int, Plan | None]:
     """The plans of a JSONL file (`.gz` or not) by query idx; fields besides `idx` and `plan` are ignored.
 

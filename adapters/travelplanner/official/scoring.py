@@ -11,7 +11,7 @@ from certigraph.adapters.travelplanner.official.checks import Judgement, judge
 from certigraph.adapters.travelplanner.official.commonsense import COMMONSENSE
 from certigraph.adapters.travelplanner.official.costs import total_cost
 from certigraph.adapters.travelplanner.official.hard import HARD, requested
-from certigraph.adapters.travelplanner.official.plans import Plan, read_plans
+from certigraph.adapters.travelplanner.official.plans import Plan, missing_key, read_plans
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record
 
@@ -29,6 +29,8 @@ class PlanScore(Record):
     requested: int
     """How many hard constraints the query sets, the budget included."""
     cost: float | None = None
+    malformed: str = ""
+    """Why the official evaluation cannot judge the plan, which it ends on with an error: nothing is evaluated."""
 
     @cached_property
     def commonsense_held(self) -> int:
@@ -58,8 +60,18 @@ class PlanScore(Record):
 
 
 def score_plan(query: Query, plan: Plan | None, sandbox: Sandbox) -> PlanScore:
-    """Scores one plan; null or an empty list is not delivered and leaves everything unevaluated."""
+    """Scores one plan; null or an empty list is not delivered and leaves everything unevaluated, as a malformed one."""
     days = (plan or ())[: query.days]
+    if malformed := missing_key(days):
+        return PlanScore(
+            idx=query.idx,
+            level=query.level,
+            delivered=True,
+            commonsense=dict.fromkeys(COMMONSENSE, Judgement()),
+            hard=dict.fromkeys(HARD, Judgement()),
+            requested=len(requested(query)),
+            malformed=malformed,
+        )
     commonsense = _commonsense(query, days, sandbox)
     evaluable = all(commonsense[name].passed for name in NEEDED_FOR_HARD)
     return PlanScore(

@@ -21,6 +21,9 @@ from certigraph.cli.options import (
 from certigraph.evaluation.extras import TABLES, equipped
 from certigraph.state.endings import UnknownName
 
+MALFORMED_SHOWN = 5
+"""Malformed plans that `score` names."""
+
 
 def eval_command(
     graph: Annotated[str | None, typer.Argument(metavar="GRAPH", help="`certigraph list` names them.")] = None,
@@ -131,3 +134,7 @@ def score_command(
     scores = scorer(answers, split)
     intervals = resampled([[score] for score in scores], live.rates)
     print_figures(f"{benchmark}: {answers.name}", live.rates(scores), intervals, as_json=as_json)
+    malformed = [f"idx {score.idx}: {score.malformed}" for score in scores if getattr(score, "malformed", "")]
+    if malformed:
+        shown = "; ".join(malformed[:MALFORMED_SHOWN]) + ("; ..." if malformed[MALFORMED_SHOWN:] else "")
+        typer.echo(f"{len(malformed)} of {len(scores)} plans are malformed and pass nothing ({shown})", err=as_json)
