@@ -1,10 +1,11 @@
 """STEP's Evaluator before an action: does a rule of earlier episodes forbid it? (Section 3, Algorithm 1, line 14.)"""
 
-from typing import Any
+from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
+from certigraph.adapters.bounds import Cut
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.prompting import numbered, prompt
@@ -15,7 +16,7 @@ from certigraph.state.step import AlignView, Approval
 class Ruling(BaseModel):
     """The model's answer."""
 
-    reason: str = Field(max_length=160)
+    reason: Annotated[str, Cut(160)]
     forbidden: bool
 
 

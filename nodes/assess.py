@@ -1,10 +1,11 @@
 """STEP's Evaluator after an action: is the subtask completed?"""
 
-from typing import Any
+from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
+from certigraph.adapters.bounds import Cut
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.prompting import prompt, quoted, shown
@@ -19,7 +20,7 @@ TURNS = 4
 class Completion(BaseModel):
     """The model's answer."""
 
-    reason: str = Field(max_length=160)
+    reason: Annotated[str, Cut(160)]
     completed: bool
 
 

@@ -1,12 +1,13 @@
 """Decide (ReAct) and execute (STEP's Executor): a thought and the action that follows from it."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
+from certigraph.adapters.bounds import Cut, Within
 from certigraph.adapters.candidates import admissible, candidates
 from certigraph.adapters.context import Context
 from certigraph.adapters.embeddings import encoder
@@ -29,8 +30,8 @@ ACCEPT, MATCHES = 0.9, 5
 class Thought(BaseModel):
     """The model's answer where it writes its action freely."""
 
-    thought: str = Field(max_length=160)
-    action: str = Field(min_length=1, max_length=300)
+    thought: Annotated[str, Cut(160)]
+    action: Annotated[str, Field(min_length=1), Within(300)]
 
 
 @specialised

@@ -1,10 +1,11 @@
 """STEP's Planner: the next subtask, or another way where the last one failed, with the insights that matter to it."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
+from certigraph.adapters.bounds import Cut, Within
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.prompting import listed, numbered, prompt, quoted, shown
@@ -16,9 +17,9 @@ from certigraph.state.step import PlannerView, Subtask
 class Next(BaseModel):
     """The model's answer: why, what next, and the numbers of the insights that the Executor is to see."""
 
-    rationale: str = Field(max_length=200)
-    subtask: str = Field(min_length=1, max_length=200)
-    insights: list[int] = Field(max_length=6)
+    rationale: Annotated[str, Cut(200)]
+    subtask: Annotated[str, Field(min_length=1), Within(200)]
+    insights: Annotated[list[int], Cut(6)]
 
 
 @specialised

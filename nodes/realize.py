@@ -1,11 +1,12 @@
 """Realize (SDP Eq. 2): one action meant to make the target hold."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.bounds import Within
 from certigraph.adapters.candidates import candidates
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask, choose
@@ -18,7 +19,7 @@ from certigraph.state.sdp import RealizeView
 class NextAction(BaseModel):
     """The model's answer where the world does not list its actions."""
 
-    action: str = Field(min_length=1, max_length=300)
+    action: Annotated[str, Field(min_length=1), Within(300)]
 
 
 @specialised

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
+from certigraph.adapters.bounds import Cut, Within
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask, ask_text
 from certigraph.adapters.prompting import clipped, listed, numbered, prompt, quoted, shown
@@ -37,13 +38,13 @@ FATAL = "The episode was lost by an action that must not be taken."
 class Insights(BaseModel):
     """CLIN's causal abstractions. What is longer than asked for is cut, not refused."""
 
-    insights: list[Annotated[str, Field(json_schema_extra={"maxLength": MOST_INSIGHT})]] = Field(max_length=12)
+    insights: Annotated[list[Annotated[str, Within(MOST_INSIGHT)]], Cut(12)]
 
 
 class Strategy(BaseModel):
     """STEP's suggested strategy: subtasks in order."""
 
-    subtasks: list[Annotated[str, Field(json_schema_extra={"maxLength": MOST_SUBTASK})]] = Field(max_length=10)
+    subtasks: Annotated[list[Annotated[str, Within(MOST_SUBTASK)]], Cut(10)]
 
 
 @specialised

@@ -1,10 +1,11 @@
 """Validate (SDP Eq. 3): how many consecutive predicates at the head of the plan the observation satisfies."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
+from certigraph.adapters.bounds import Cut
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.prompting import numbered, prompt, quoted
@@ -22,7 +23,7 @@ MOST_SHOWN = 10
 class Holds(BaseModel):
     """The model's answer: a short reason first, then the count it supports."""
 
-    reason: str = Field(max_length=300)
+    reason: Annotated[str, Cut(300)]
     holds: int = Field(ge=0, le=MOST_SHOWN, strict=True)
 
 

@@ -1,9 +1,12 @@
 """Realize (SDP Eq. 2) for the end of a plan: the answer from the certified hops, then handing it in."""
 
+from typing import Annotated
+
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.bounds import Within
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.multihop import prompts
@@ -20,7 +23,7 @@ MOST_FAILURES_SHOWN = 3
 class Conclusion(BaseModel):
     """The model's answer to the question."""
 
-    answer: str = Field(min_length=1, max_length=200)
+    answer: Annotated[str, Field(min_length=1), Within(200)]
 
 
 async def closing_action(state: RealizeView, runtime: Runtime[Context]) -> Action:

@@ -1,11 +1,13 @@
 """Realize (SDP Eq. 2) for hops: search where passages have to be found, else claim what the passages at hand say."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.bounds import Within
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.multihop import prompts
@@ -31,9 +33,9 @@ class Finding(BaseModel):
     """What the model found for a sub-question. The title is in its words: the world resolves it."""
 
     found: bool
-    title: str = Field(max_length=150)
-    finding: str = Field(max_length=MOST_FINDING)
-    entity: str = Field(max_length=100)
+    title: Annotated[str, Within(150)]
+    finding: Annotated[str, Within(MOST_FINDING)]
+    entity: Annotated[str, Within(100)]
 
 
 NOTHING = Finding(found=False, title="", finding="", entity="")

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterator, Sequence, Set
+from typing import Annotated
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.bounds import Cut
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.multihop import prompts
@@ -29,7 +31,7 @@ _COUNTED = re.compile(r"(?:.*/)?(\d)hop")
 class Subquestions(BaseModel):
     """The model's answer."""
 
-    subquestions: list[str] = Field(max_length=MOST)
+    subquestions: Annotated[list[str], Cut(MOST)]
 
 
 def hops_in(task: Task) -> int:

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Annotated
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
+from certigraph.adapters.bounds import Within
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.multihop import prompts
@@ -27,13 +29,13 @@ _SPAN = re.compile(rf"{_NAME}(?: (?:(?:of|the|de|la|van|von) ){{0,2}}{_NAME})*")
 class Query(BaseModel):
     """The model's query."""
 
-    query: str = Field(min_length=1, max_length=150)
+    query: Annotated[str, Field(min_length=1), Within(150)]
 
 
 class Guess(BaseModel):
     """What the model takes for the answer of a sub-question."""
 
-    guess: str = Field(min_length=1, max_length=100)
+    guess: Annotated[str, Field(min_length=1), Within(100)]
 
 
 async def next_query(state: RealizeView, runtime: Runtime[Context]) -> str:

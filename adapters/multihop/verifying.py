@@ -1,11 +1,13 @@
 """Validate (SDP Eq. 3) for multi-hop question answering: two stages for a finding, a cascade for the answer."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.bounds import Cut
 from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.multihop import prompts
@@ -24,14 +26,14 @@ from certigraph.state.searching import SEARCH
 class Support(BaseModel):
     """The verifier's answer on a finding."""
 
-    reason: str = Field(max_length=160)
+    reason: Annotated[str, Cut(160)]
     supported: bool
 
 
 class Consistency(BaseModel):
     """The verifier's answer on MuSiQue's final answers."""
 
-    reason: str = Field(max_length=160)
+    reason: Annotated[str, Cut(160)]
     consistent: bool
 
 

@@ -9,7 +9,7 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.models.ask import ask
 from certigraph.adapters.prompting import prompt, unquoted
 from certigraph.adapters.research import prompts
-from certigraph.adapters.research.forms import MOST_PAGES, MOST_QUERIES, Decomposition, Tools
+from certigraph.adapters.research.forms import MOST_PAGES, MOST_QUERIES, Tools, decomposition_form
 from certigraph.adapters.research.plans import (
     closing,
     failures,
@@ -30,7 +30,7 @@ async def proposed(state: ProposeView, runtime: Runtime[Context]) -> list[Predic
     task = state["task"].goal
     most = limits_of(state["task"], runtime).subqueries
     instruction = prompts.DECOMPOSE.format(task=task, most=most)
-    said = await ask(prompt(runtime, instruction), Decomposition, role="planner", runtime=runtime)
+    said = await ask(prompt(runtime, instruction), decomposition_form(most), role="planner", runtime=runtime)
     steps = [(str(step.kind), goal) for step in said.steps[:most] if (goal := unquoted(step.goal))]
     return [
         *(step_predicate(n, kind, goal) for n, (kind, goal) in enumerate(steps or [(EXTRACT, task)], 1)),

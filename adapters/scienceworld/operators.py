@@ -7,12 +7,14 @@ actions of the kind that the target asks for (`offers`), and conditions that the
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.bounds import Cut, Within, at_most
 from certigraph.adapters.candidates import admissible
 from certigraph.adapters.context import Context
 from certigraph.adapters.embeddings import encoder
@@ -26,7 +28,7 @@ from certigraph.adapters.scienceworld.draft import ROOMS, draft
 from certigraph.adapters.scienceworld.offers import harmless, offers
 from certigraph.adapters.scienceworld.wording import read, settled
 from certigraph.state.records import Action, Attempt, Observation, Predicate, Task, Verdict
-from certigraph.state.sdp import ProposeView, RealizeView, ReplanView, ValidateView
+from certigraph.state.sdp import ProposeView, RealizeView, ReplanView, ValidateView, extends, plan_of
 
 if TYPE_CHECKING:
     from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
@@ -46,21 +48,27 @@ MOST_CASCADE = 5
 
 
 class Conditions(BaseModel):
-    """The model's plan."""
+    """The model's plan, before it is known how many conditions it may have."""
 
-    conditions: list[str] = Field(max_length=60)
+    conditions: list[str]
+
+
+@lru_cache(maxsize=16)
+def conditions_form(most: int) -> type[Conditions]:
+    """The form of a plan of `most` conditions."""
+    return create_model("Conditions", __base__=Conditions, conditions=(at_most(most, str), ...))
 
 
 class Written(BaseModel):
     """An action in the model's own words."""
 
-    action: str = Field(min_length=1, max_length=300)
+    action: Annotated[str, Field(min_length=1), Within(300)]
 
 
 class Holds(BaseModel):
     """The model's verdict: a reason, then how many conditions hold, from the first on."""
 
-    reason: str = Field(max_length=120)
+    reason: Annotated[str, Cut(120)]
     holds: int = Field(ge=0, le=MOST_CASCADE, strict=True)
 
 
@@ -77,6 +85,12 @@ def operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operator]:
     async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
         left = [p.text for p in state["plan"][state["head"] :] if p.kind != "goal"]
         stuck = state["plan"][state["head"]]
+        if extends(state):
+            told = prompts.CUT.format(
+                certified=numbered(p.text for p in state["certified"].predicates),
+                view=quoted(state["evidence"].view, MOST_VIEW),
+            )
+            return {"plan": await _planned(state["task"], [], told, runtime)}
         told = prompts.STUCK.format(
             certified=numbered(p.text for p in state["certified"].predicates),
             stuck=stuck.text,
@@ -108,9 +122,9 @@ def operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operator]:
 async def _planned(task: Task, hint: Sequence[str], told: str, runtime: Runtime[Context]) -> list[Predicate]:
     wordings = prompts.DRAFT.format(draft="\n".join(hint)) if hint else prompts.WORDINGS
     question = prompts.PLAN.format(task=task.goal, rooms=", ".join(ROOMS), situation=told, wordings=wordings)
-    answer = await ask(prompt(runtime, question), Conditions, role="planner", runtime=runtime)
-    texts = [*dict.fromkeys(text.strip() for text in answer.conditions if text.strip())]
-    return _with_goal(texts) if texts else []
+    most = limits_of(task, runtime).plan
+    answer = await ask(prompt(runtime, question), conditions_form(most), role="planner", runtime=runtime)
+    return plan_of([*dict.fromkeys(text.strip() for text in answer.conditions if text.strip())], GOAL, most)
 
 
 def _with_goal(texts: Sequence[str]) -> list[Predicate]:

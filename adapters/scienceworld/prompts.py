@@ -86,6 +86,14 @@ The world now:
 {view}
 """
 
+CUT = """
+Certified so far, all that the plan had, for it was as long as a plan may be; give the rest of it:
+{certified}
+
+The world now:
+{view}
+"""
+
 ACT = """\
 Task: {task}
 

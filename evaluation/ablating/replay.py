@@ -74,7 +74,8 @@ def replay_of(trajectory: Trajectory) -> Replay:
     exhausted, depths, before = None, list[int](), ""
     for event in trajectory.events:
         update: Mapping[str, Any] = event.update or {}
-        if event.node == "replan" and exhausted is None and before not in CHECKS:
+        # an audit, a revalidation or the end of a plan that was cut comes before any try
+        if event.node == "replan" and exhausted is None and before not in CHECKS and tried:
             exhausted = (head, plan)
         before = event.node
         # what a policy let pass was certified at no attempt

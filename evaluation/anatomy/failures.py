@@ -30,7 +30,7 @@ CAUSES = {
     INTERRUPTED: "no ending is on record",
     "validation": "the goal was certified but the task not solved",
     "retrieval": "the evidence for the answer was not found (part evidence_found of the score is 0)",
-    "budget": "a budget was spent (limit:*)",
+    "budget": "a budget, the steps or a limit of the method's own were used up (limit:*)",
     "world": "the world ended the episode without the task being solved",
     "planning": "a target stayed unmet until tries and replans were spent, or the agent stopped by itself",
 }

@@ -1,7 +1,7 @@
 """Rows -> the figures of each method and how its scores and costs differ from the first one's, paired."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from certigraph.evaluation.comparing.costs import Need, needs_of
 from certigraph.evaluation.comparing.plan import Outline
@@ -10,6 +10,7 @@ from certigraph.evaluation.faults import fault_warnings
 from certigraph.evaluation.precision import GoalPrecision, Outcome, goal_precision
 from certigraph.evaluation.report.html import counted
 from certigraph.evaluation.statistics import LEAST, holm, mean_of, paired, pass_hat_k, told_apart
+from certigraph.state.endings import METHODS_OWN
 from certigraph.state.records import Record
 
 Scores = Mapping[str, Sequence[float]]
@@ -118,19 +119,31 @@ def comparison_of(outline: Outline, rows: Sequence[Row]) -> Comparison:
     by_method = shared_rows(outline, rows)
     shared = {row.task for mine in by_method.values() for row in mine}
     differences = _differences({name: scores_of(mine) for name, mine in by_method.items()})
+    methods = tuple(_summary(name, mine, rows, outline.trials) for name, mine in by_method.items())
+    faults = fault_warnings(_endings(outline, rows), "give the same command once more")
     return Comparison(
         benchmark=outline.benchmark,
         model=outline.model,
         n=len(shared),
         planned=len(outline.tasks),
         trials=outline.trials,
-        methods=tuple(_summary(name, mine, rows, outline.trials) for name, mine in by_method.items()),
+        methods=methods,
         differences=tuple(with_faults(difference, rows) for difference in differences),
         needs=needs_of(by_method),
         rows=tuple(rows),
         faults=len({row.task for row in rows if row.fault} - shared),
-        warnings=tuple(fault_warnings(_endings(outline, rows), "give the same command once more")),
+        warnings=(*faults, *limit_warnings(methods)),
     )
+
+
+def limit_warnings(summaries: Sequence[Summary]) -> Iterator[str]:
+    """A line for each limit of a method's own that ended runs of it: such runs say little about the method."""
+    options = {**dict(zip(METHODS_OWN, METHODS_OWN, strict=True)), "subtasks": "subtasks=N or failures"}
+    for summary in summaries:
+        for kind, option in options.items():
+            if count := summary.endings.get(f"limit:{kind}", 0):
+                ended = f"{count} of {counted(summary.runs, 'run')} ended at limit:{kind}"
+                yield f"{summary.method}: {ended}; raise it with --budget {option}=N"
 
 
 def shared_rows(outline: Outline, rows: Sequence[Row]) -> dict[str, list[Row]]:

@@ -30,7 +30,7 @@ from certigraph.evaluation.comparing.findings import findings_of
 from certigraph.evaluation.comparing.forecast import seconds_left, spoken
 from certigraph.evaluation.comparing.keeping import differences, settle
 from certigraph.evaluation.comparing.page import write_page
-from certigraph.evaluation.comparing.plan import methods_from, plan_of
+from certigraph.evaluation.comparing.plan import Outline, methods_from, plan_of
 from certigraph.evaluation.comparing.report import report
 from certigraph.evaluation.comparing.rows import Prompted, Row
 from certigraph.evaluation.comparing.summary import comparison_of
@@ -381,3 +381,33 @@ def await_lines(folder: Path, count: int) -> None:
             return
         time.sleep(0.005)
     raise AssertionError(f"no {count} lines under {folder}")
+
+
+def test_runs_that_a_method_s_own_limit_ended_are_warned_about():
+    ended = [("sdp", "goal"), ("sdp", "limit:plan"), ("step", "limit:subtasks"), ("step", "limit:steps")]
+    rows = [row(method, task=f"t{n % 2}", ending=ending) for n, (method, ending) in enumerate(ended)]
+    comparison = comparison_of(Outline("blocksworld", "local", ("sdp", "step"), ("t0", "t1")), rows)
+    assert comparison.warnings == (
+        "sdp: 1 of 2 runs ended at limit:plan; raise it with --budget plan=N",
+        "step: 1 of 2 runs ended at limit:subtasks; raise it with --budget subtasks=N or failures=N",
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compare", "full=sdp", "cut=sdp", "--swap", "cut:replan=give_up", "--on", "blocksworld"),
+        ("ablate", "sdp", "blocksworld", "--swap", "replan=give_up"),
+    ],
+    ids=["compare", "ablate"],
+)
+def test_the_warning_is_in_the_table_and_on_the_page(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    chosen = ("--task", "tower-5", "--task", "tower-6", "--model", "scripted:expert", "--budget", "plan=3")
+    with pytest.raises(SystemExit):
+        cli.main([*command, *chosen, "--out", str(tmp_path / "c")])
+    warning = "2 of 2 runs ended at limit:plan; raise it with --budget plan=N"
+    shown = capsys.readouterr().out
+    assert shown.count(warning) == 1
+    assert (tmp_path / "c" / "comparison.html").read_text().count(warning) == 1

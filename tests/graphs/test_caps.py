@@ -1,9 +1,14 @@
 """Limits of a method's own: they follow the number of steps, and a run that one of them ends says so and goes on."""
 
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import Any
 
 import pytest
+from annotated_types import MaxLen
+from pydantic import BaseModel
 from real_data import data_folder
 
 from certigraph import Limits, resume, run
@@ -16,7 +21,11 @@ from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.settings import build_graph, parse_swap
 from certigraph.graphs import sdp, step
+from certigraph.nodes.assess import Completion
+from certigraph.nodes.decide import Thought
+from certigraph.nodes.planner import Next
 from certigraph.nodes.replan import give_up
+from certigraph.nodes.validate import Holds
 from certigraph.state.endings import LimitReached
 from certigraph.state.records import Predicate
 from certigraph.state.sdp import extends, plan_of
@@ -31,10 +40,6 @@ def limited(graph: Any, out: Path, task: str = TOWER, model: Any = respond, **li
     """A run of the expert, or of another script, under limits of its own."""
     context = Context(chat=ScriptedChat(responder=model), limits=Limits(**limits))
     return run(graph, BlocksWorld(), task, context=context, out=out)
-
-
-def without_strategy(prompt: str, form: dict[str, Any]) -> Any:
-    return respond(prompt, form)
 
 
 # --- the numbers
@@ -143,6 +148,49 @@ def test_an_outline_is_as_long_as_the_task_and_says_where_it_was_cut(graph: str,
     assert len(cut.state["outline"]) == 6
     assert "5 steps" in cut.state["outline"][-1]
     assert (whole.ending, cut.ending) == ("goal", "goal")
+
+
+def forms() -> list[type[BaseModel]]:
+    """Every form of an answer that an operator asks for by its class."""
+    import certigraph.adapters
+    import certigraph.nodes
+
+    for package in (certigraph.nodes, certigraph.adapters):
+        for found in walk_packages(package.__path__, f"{package.__name__}."):
+            if "torch" not in found.name and not found.name.endswith("__main__"):
+                with suppress(ImportError):
+                    import_module(found.name)
+    return [
+        form
+        for form in BaseModel.__subclasses__()
+        if form.__module__.startswith(("certigraph.nodes", "certigraph.adapters")) and not issubclass(form, Context)
+    ]
+
+
+@pytest.mark.slow  # imports every module
+def test_no_answer_is_refused_for_its_length():
+    lengths = {
+        f"{form.__module__}.{form.__name__}.{name}"
+        for form in forms()
+        for name, field in form.model_fields.items()
+        if any(isinstance(part, MaxLen) for part in field.metadata)
+    }
+    assert lengths == set()
+
+
+@pytest.mark.parametrize("form", [Next, Thought, Completion, Holds])
+def test_what_is_longer_than_its_form_says_is_read(form: type[BaseModel]):
+    long = {
+        "rationale": "r" * 999,
+        "subtask": "s" * 999,
+        "insights": [1] * 99,
+        "thought": "t" * 999,
+        "action": "a" * 999,
+    }
+    more = {"reason": "r" * 999, "completed": True, "holds": 1}
+    given = {name: value for name, value in {**long, **more}.items() if name in form.model_fields}
+    answer = form.model_validate(given)
+    assert all(len(getattr(answer, name)) == 999 for name in ("subtask", "action") if name in given)
 
 
 # --- STEP's subtasks
