@@ -17,6 +17,7 @@ from certigraph.evaluation.consistency import check_consistency
 from certigraph.evaluation.keeping import opened
 from certigraph.evaluation.recorder import Recorder
 from certigraph.evaluation.settings import AnyGraph, graph_module
+from certigraph.evaluation.sound import lacks_space, no_space
 from certigraph.evaluation.worlds import live_scores, own_worlds, rebuild
 from certigraph.state.endings import Fault, Stopped
 from certigraph.state.lessons import best_of
@@ -113,6 +114,8 @@ async def _stream(graph: AnyGraph, given: Any, config: Any, context: Context, re
     except Stopped as stopped:
         return _Outcome(None, stopped.ending, str(stopped))
     except Exception as error:  # noqa: BLE001 - an operator is anybody's code: its failure is an ending, not a crash
+        if lacks_space(error):
+            return _Outcome(None, "error:data", str(no_space(recorder.path.parent)))
         return _Outcome(None, "error:operator", f"{type(error).__name__}: {error} ({_where(error)})")
     return _Outcome(None if waits else state, "", "")
 

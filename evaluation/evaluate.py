@@ -12,10 +12,13 @@ from certigraph.evaluation.collecting import seldom_collecting
 from certigraph.evaluation.concluding import concluded, display
 from certigraph.evaluation.inspecting.evaluation import Evaluation, read_evaluation
 from certigraph.evaluation.keeping import checkpoints_ready
+from certigraph.evaluation.naming import check_out
 from certigraph.evaluation.retrying import evaluate_retry
 from certigraph.evaluation.run import blocking
 from certigraph.evaluation.scaling.cluster import own_models, working
+from certigraph.evaluation.scaling.shared import is_url
 from certigraph.evaluation.settings import build_graph, check_encoders, parse_swap
+from certigraph.graphs.assembly import operators_of
 from certigraph.state.endings import UnknownName
 
 __all__ = ["Evaluation", "evaluate", "evaluate_retry", "read_evaluation"]
@@ -80,9 +83,11 @@ def evaluate(
 
     from certigraph.evaluation.inspecting.registry import TASKS
 
+    if not is_url(str(out)):
+        check_out(out)
     live = load_benchmark(benchmark, data)
     usable(live)
-    check_encoders(build_graph(graph, dict(map(parse_swap, swaps))))
+    check_encoders(operators_of(build_graph(graph, dict(map(parse_swap, swaps)))))
     _can_ask(ray, model, *roles_in(roles).values())
     blocking(checkpoints_ready())
     name, _, config = benchmark.partition(":")

@@ -24,6 +24,21 @@ def is_run_file(path: Path) -> bool:
     return bool(_RUN_FILE.fullmatch(path.name)) and path.is_file() and not path.is_symlink()
 
 
+def check_out(out: Path | str) -> None:
+    """Make sure that a folder is one for runs and their tables to lie in.
+
+    Raises:
+        Fault: ("data") it is the root of the file system, which is what an empty variable in `--out $OUT/` leads to, or
+            the folder of a run, whose own files would be mixed with those of others.
+    """
+    path = Path(out).resolve()
+    told = "the root of the file system" if path == Path(path.anchor) else ""
+    if (path / TRAJECTORY).is_file():
+        told = "the folder of a run"
+    if told:
+        raise Fault("data", f"{out} is {told}: name a folder of its own for what is written, as in --out runs")
+
+
 def slug(text: str, most: int, *, kept: str = "") -> str:
     """Letters and digits of a text, hyphens for all else but `kept`; at most so many bytes.
 

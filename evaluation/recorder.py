@@ -14,6 +14,7 @@ from langgraph.types import Overwrite
 from certigraph.adapters.models.billing import Bill
 from certigraph.adapters.models.redact import redacted
 from certigraph.evaluation.naming import refuse_links
+from certigraph.evaluation.sound import lacks_space, no_space
 from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.lines import drop_torn_line
 from certigraph.state.reading import read_lines, with_number
@@ -29,14 +30,14 @@ Listener = Callable[[Line], None]
 class Recorder:
     """Turns the bills of nodes into trajectory lines, hands them to a listener, and keeps them on disk.
 
-    Every line is flushed, so that it outlives the process; certificates and the footer are forced to the disk, so that
-    they outlive a power cut, which may take the lines since then.
+    Every line is written at once, so that it outlives the process; certificates and the footer are forced to the disk,
+    so that they outlive a power cut, which may take the lines since then.
     """
 
     def __init__(self, path: Path, listener: Listener | None = None) -> None:
         self.path = path
         refuse_links(path.parent, *path.parent.iterdir())
-        self._file = path.open("a", encoding="utf-8")
+        self._file = path.open("ab", buffering=0)
         _lock(self._file, path)
         drop_torn_line(path)
         self._listener = listener
@@ -91,11 +92,14 @@ class Recorder:
             return self._ids
 
     def write(self, line: Line) -> None:
-        """Append one line, its texts without secrets; the listener gets it as it is written."""
+        """Append one line, its texts without secrets; the listener gets it as it is written.
+
+        Raises:
+            Fault: ("data") the disk is full. The file then ends with the line before.
+        """
         line = redacted(line)
         with self._writing:
-            self._file.write(with_number(line.model_dump_json(), len(self._lines) + 1) + "\n")
-            self._file.flush()
+            self._append(with_number(line.model_dump_json(), len(self._lines) + 1) + "\n")
             self._lines.append(line)
             self._calls += _calls_added(line)
         if line.type == "footer" or (line.type == "event" and line.update and line.update.get("certificates")):
@@ -103,9 +107,24 @@ class Recorder:
         if self._listener:
             self._listener(line)
 
+    def _append(self, text: str) -> None:
+        end, left = self._file.seek(0, os.SEEK_END), memoryview(text.encode())
+        try:
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError as error:
+            self._file.truncate(end)
+            if lacks_space(error):
+                raise no_space(self.path.parent) from error
+            raise
+
     def _force(self) -> None:
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            if lacks_space(error):
+                raise no_space(self.path.parent) from error
+            raise
 
 
 def _calls_added(line: Line) -> int:
@@ -135,7 +154,7 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _lock(file: IO[str], path: Path) -> None:
+def _lock(file: IO[Any], path: Path) -> None:
     """One process writes a trajectory; the lock goes with the process, however it ends."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -32,9 +32,9 @@ class RunFailedWarning(UserWarning):
 class Result:
     """A finished or interrupted run, backed by its trajectory file."""
 
-    def __init__(self, folder: Path, trajectory: Trajectory | None = None) -> None:
-        self.folder = folder
-        self.trajectory = trajectory or read_trajectory(folder / "trajectory.jsonl")
+    def __init__(self, folder: Path | str, trajectory: Trajectory | None = None) -> None:
+        self.folder = Path(folder)
+        self.trajectory = trajectory or read_trajectory(self.folder / "trajectory.jsonl")
 
     def __repr__(self) -> str:
         """The outcome at a glance."""

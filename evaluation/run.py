@@ -17,7 +17,7 @@ from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.budgets import must_be_priced
 from certigraph.evaluation.drive import drive
 from certigraph.evaluation.keeping import checkpoints_ready, usual_checkpoints
-from certigraph.evaluation.naming import slug
+from certigraph.evaluation.naming import TRAJECTORY, check_out, slug
 from certigraph.evaluation.recorder import Listener, Recorder
 from certigraph.evaluation.result import OnError, Result, check_on_error, report_failure
 from certigraph.evaluation.settings import AnyGraph, build_graph, save_local, shareable, versions
@@ -87,6 +87,7 @@ async def arun(
         check_model(model)
     must_be_priced(asked, context.budget)
     Faults.read(context.faults)
+    check_out(out)
     folder = Path(out) / (name or run_name(compiled.name, chosen))
     folder.mkdir(parents=True, exist_ok=bool(name))
     save_local(folder, context)
@@ -99,7 +100,7 @@ async def arun(
         context=shareable(context),
         versions=versions(),
     )
-    with Recorder(folder / "trajectory.jsonl", listener) as recorder:
+    with Recorder(folder / TRAJECTORY, listener) as recorder:
         recorder.write(header)
         await drive(compiled, {"task": chosen}, context, folder, recorder)
     return report_failure(Result(folder, recorder.trajectory), on_error)

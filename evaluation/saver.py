@@ -21,7 +21,7 @@ from langgraph.checkpoint.base import id as checkpoint_ids
 from langgraph.checkpoint.serde.types import ERROR
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from certigraph.evaluation.sound import sound
+from certigraph.evaluation.sound import lacks_space, sound
 from certigraph.state.endings import Fault
 from certigraph.state.serializing import serializer
 
@@ -128,7 +128,11 @@ class Saver(SqliteSaver):
                 saver.setup()
                 connection.execute("PRAGMA synchronous = NORMAL")
             yield saver
-            connection.commit()
+            try:
+                connection.commit()
+            except sqlite3.OperationalError as error:
+                if not lacks_space(error):  # what nodes wrote after the latest checkpoint they write again
+                    raise
 
     @contextmanager
     def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:

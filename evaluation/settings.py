@@ -50,13 +50,16 @@ def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
     return graph
 
 
-def check_encoders(graph: AnyGraph) -> None:
-    """Make sure, before any run begins, that the sentence encoders of a graph's operators are installed.
+def check_encoders(operators: Mapping[str, JsonValue]) -> None:
+    """Make sure, before any run begins, that the sentence encoders of operators are installed.
+
+    Args:
+        operators: by slot, as `operators_of` gives them.
 
     Raises:
         Fault: ("model") one is not; the message has the command that installs it.
     """
-    for spec in map(Spec.model_validate, operators_of(graph).values()):
+    for spec in map(Spec.model_validate, operators.values()):
         if spec.name in ENCODING:
             needed_encoder(str(spec.args.get("encoder", NAME)))
 

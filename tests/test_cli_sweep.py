@@ -49,6 +49,21 @@ def test_a_forecast_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.yaml"]
 
 
+def test_a_forecast_imports_no_operators_of_ones_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "dry_run_operators.py").write_text(
+        "open('imported', 'w').close()\nfrom certigraph import always_pass\n"
+    )
+    own = TEXT.replace("validate: always_pass", "validate: dry_run_operators:always_pass")
+    status, shown, _ = said(capsys, file(tmp_path, own), "--dry-run")
+    assert status == 0
+    assert "3 methods: sdp, sdp validate=dry_run_operators:always_pass, react\n" in shown
+    assert not (tmp_path / "imported").exists()
+
+
 def test_a_forecast_refuses_what_the_sweep_would_refuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = ("--out", str(tmp_path / "sweep"))
     status, _, told = said(capsys, file(tmp_path, TEXT + "faults: timeut=0.1\n"), *out, "--dry-run")

@@ -64,7 +64,7 @@ def order(methods: Sequence[Method], benchmark: str, choice: Choice, context: Co
     must_be_priced((context.model, *context.roles.values()), context.budget)
     live = load_benchmark(benchmark, context.data)
     for method in methods:
-        check_encoders(method.build())
+        check_encoders(method.operators)
     for task in choice.ids:
         live.task(task)
     chosen = choice.ids or [task.id for task in _of_split(live, choice)]

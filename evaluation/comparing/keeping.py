@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from certigraph.adapters.rows import MOST_SETTINGS, file_bytes
 from certigraph.evaluation.comparing.plan import Plan
+from certigraph.evaluation.naming import check_out
 from certigraph.state.endings import Fault
 
 FILE = "comparison.json"
@@ -43,8 +44,9 @@ def settle(plan: Plan, folder: Path, command: str = COMMAND) -> None:
     `command` is what goes on with such folders, for messages.
 
     Raises:
-        Fault: the folder holds another comparison; the message says what differs.
+        Fault: the folder holds another comparison; the message says what differs. Or it is no folder for one.
     """
+    check_out(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / FILE).is_file():
         draft = folder / f"{FILE}.tmp"  # renamed when whole: a killed process leaves no half plan

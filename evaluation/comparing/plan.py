@@ -92,9 +92,20 @@ def methods_from(names: Sequence[str], swaps: Sequence[str] = ()) -> tuple[Metho
     return tuple(method_of(name, graph, chosen[name]) for name, graph in graphs.items())
 
 
-def method_of(name: str, graph: str, swaps: Sequence[str]) -> Method:
-    """A graph with swaps, `SLOT=OPERATOR`, under a name. Raises UnknownName as `methods_from` does."""
-    return Method(name=name, graph=graph, operators=operators_of(build_graph(graph, dict(map(parse_swap, swaps)))))
+def method_of(name: str, graph: str, swaps: Sequence[str], *, import_own: bool = True) -> Method:
+    """A graph with swaps, `SLOT=OPERATOR`, under a name.
+
+    Operators named `module:attribute` are imported, which runs the code of their module, unless `import_own` is false:
+    then it is not known whether they exist.
+
+    Raises:
+        UnknownName: as `methods_from` does.
+    """
+    specs = dict(map(parse_swap, swaps))
+    named = {} if import_own else {slot: spec for slot, spec in specs.items() if ":" in spec.name}
+    built = build_graph(graph, {slot: spec for slot, spec in specs.items() if slot not in named})
+    taken = {slot: spec.model_dump(mode="json") for slot, spec in named.items()}
+    return Method(name=name, graph=graph, operators={**operators_of(built), **taken})
 
 
 def plan_of(benchmark: str, methods: Sequence[Method], tasks: Sequence[str], context: Context, trials: int = 1) -> Plan:

@@ -1,5 +1,6 @@
 """What an evaluation came to: its figures with their intervals, and a row for every run."""
 
+import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
@@ -13,7 +14,7 @@ from certigraph.evaluation.precision import GoalPrecision, goal_precision, outco
 from certigraph.evaluation.resampling import Interval
 from certigraph.evaluation.scaling.shared import is_url
 from certigraph.evaluation.statistics import Estimate
-from certigraph.state.endings import INTERRUPTED, Fault
+from certigraph.state.endings import INTERRUPTED, Boundary, Fault
 from certigraph.state.records import Record
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 BULK = frozenset({"events", "store", "attachments", "messages"})
 """Parts of a log's samples that no figure needs; of thousands of runs they would take gigabytes of memory."""
+
+
+LEAST_SPACE = 1 << 20
+"""Free bytes of a disk below which it counts as full: what inspect buffers for a log was larger."""
 
 
 class Evaluation(Record):
@@ -115,8 +120,8 @@ def read_log(log: Path | str, *, without: Set[str] = frozenset()) -> "EvalLog":
 def evaluation_of(log: "EvalLog") -> Evaluation:
     """The evaluation in a log that was read. Raises Fault where nothing was evaluated."""
     if not log.results or not log.samples:
-        why = log.error.message if log.error else log.status
-        raise Fault("operator", f"nothing was evaluated: {why}; finish it with: certigraph eval --retry {log.location}")
+        why, boundary = _unfinished(log)
+        raise Fault(boundary, f"nothing was evaluated: {why}; finish it with: certigraph eval --retry {log.location}")
     asked = log.eval.metadata or {}
     rows = tuple(Row.model_validate(sample.scores[ROW].metadata) for sample in log.samples if sample.scores)
     scored = [row for row in rows if row.scored]
@@ -133,6 +138,16 @@ def evaluation_of(log: "EvalLog") -> Evaluation:
         rows=rows,
         log=log.location,
     )
+
+
+def _unfinished(log: "EvalLog") -> tuple[str, Boundary]:
+    """Why a log has no results: what inspect says, or a disk that is full, which inspect says nothing of."""
+    if log.error:
+        return log.error.message, "operator"
+    folder = Path(log.location.removeprefix("file://")).parent
+    if folder.is_dir() and shutil.disk_usage(folder).free < LEAST_SPACE:
+        return f"no space is left on the disk of {folder}: free space", "data"
+    return f"the log ends with the status {log.status!r}, as after a crash", "operator"
 
 
 def _bounds(found: Estimate) -> Interval | None:

@@ -45,8 +45,8 @@ def worked_off(
 
 
 def forecast(file: Path, out: Path | None, *, as_json: bool) -> int:
-    """Print what a sweep would run and what it may cost at most, and run nothing; exit status 0."""
-    given = prepared(file, out)
+    """Print what a sweep would run and what it may cost at most; exit status 0. Nothing is run or imported."""
+    given = prepared(file, out, import_own=False)
     must_be_unchanged(given)
     if as_json:
         typer.echo(json.dumps(_plain_forecast(given), ensure_ascii=False))

@@ -14,6 +14,7 @@ from certigraph.evaluation.comparing.compare import Part, alone
 from certigraph.evaluation.comparing.keeping import FILE, apart, read_plan, settle
 from certigraph.evaluation.comparing.spreading import Workers, spread
 from certigraph.evaluation.extras import TABLES, equipped
+from certigraph.evaluation.naming import check_out
 from certigraph.evaluation.report.html import counted
 from certigraph.evaluation.sweeping.asked import Most, Sweep
 from certigraph.evaluation.sweeping.expanding import expanded, order_of
@@ -67,8 +68,16 @@ class Prepared(NamedTuple):
         return [cell for arm in self.arms for cell in arm.cells]
 
 
-def prepared(file: Path, out: Path | None = None, workers: Workers | None = None) -> Prepared:
+def prepared(
+    file: Path, out: Path | None = None, workers: Workers | None = None, *, import_own: bool = True
+) -> Prepared:
     """Read a sweep's file and find everything that it names; nothing is run or written.
+
+    Args:
+        file: the sweep's.
+        out: its folder; the file's name without its ending where none is given.
+        workers: processes that carry the runs out.
+        import_own: whether operators named `module:attribute` are imported, which runs the code of their module.
 
     Raises:
         Fault, UnknownName: the file or something that it names is unusable, or is not there.
@@ -77,8 +86,9 @@ def prepared(file: Path, out: Path | None = None, workers: Workers | None = None
     sweep = read_sweep(file)
     Faults.read(sweep.faults)
     must_have_prices(sweep.most, {sweep.model, *sweep.roles.values()})
-    methods, left_out = expanded(sweep)
+    methods, left_out = expanded(sweep, import_own=import_own)
     out = out or Path(file.stem)
+    check_out(out)
     orders = [(case, order_of(sweep, case, methods, file.resolve().parent)) for case in sweep.benchmarks]
     arms = [Arm(case.title, order, out / folder_name(case)) for case, order in orders]
     return Prepared(file, sweep, tuple(arms), left_out, out, workers)

@@ -20,8 +20,12 @@ class Expansion(NamedTuple):
     left_out: tuple[str, ...]
 
 
-def expanded(sweep: Sweep) -> Expansion:
+def expanded(sweep: Sweep, *, import_own: bool = True) -> Expansion:
     """Every graph with every variant for which it has the slots.
+
+    Args:
+        sweep: what the file says.
+        import_own: whether operators named `module:attribute` are imported; else their names are taken as they are.
 
     Raises:
         UnknownName: a graph, slot or operator is unknown, or no graph has the slots of a variant.
@@ -32,7 +36,7 @@ def expanded(sweep: Sweep) -> Expansion:
     for graph, mine in slots.items():
         for variant in sweep.operators:
             if set(variant) <= set(mine):
-                _add(_varied(graph, variant), methods, left_out)
+                _add(_varied(graph, variant, import_own=import_own), methods, left_out)
     return Expansion(tuple(methods), tuple(left_out))
 
 
@@ -61,9 +65,10 @@ def _context(sweep: Sweep, case: Case, home: Path) -> Context:
     return context.model_copy(update={"faults": sweep.faults, "checkpoints": sweep.checkpoints})
 
 
-def _varied(graph: str, variant: Mapping[str, str]) -> Method:
+def _varied(graph: str, variant: Mapping[str, str], *, import_own: bool) -> Method:
     name = f"{graph} {_named(variant)}" if variant else graph
-    return method_of(name, graph, [f"{slot}={operator}" for slot, operator in variant.items()])
+    swaps = [f"{slot}={operator}" for slot, operator in variant.items()]
+    return method_of(name, graph, swaps, import_own=import_own)
 
 
 def _add(method: Method, methods: list[Method], left_out: list[str]) -> None:

@@ -78,11 +78,20 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         _stop(str(lacking("this command needs", [module], extra)), 2)
     except OSError as error:
-        _stop(f"{error.filename or 'a file'}: {error.strerror or error}: name another with --out, --data or --plans", 2)
+        _stop(_file_error(error), 2)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
         _stop(str(error.format_message()) or "name a command, for example: certigraph list", 2)
+
+
+def _file_error(error: OSError) -> str:
+    from certigraph.evaluation.sound import lacks_space
+
+    fix = "name another with --out, --data or --plans"
+    if lacks_space(error):
+        fix = "free space, then repeat the command; a run that was begun goes on with: certigraph resume FOLDER"
+    return f"{error.filename or 'a file'}: {error.strerror or error}: {fix}"
 
 
 def _stop(message: str, status: int) -> None:

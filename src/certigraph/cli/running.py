@@ -42,9 +42,10 @@ def run_command(
     from certigraph.evaluation.run import run
     from certigraph.evaluation.settings import build_graph, check_encoders, parse_swap
     from certigraph.evaluation.shipped import SEARCHES, must_take_answers
+    from certigraph.graphs.assembly import operators_of
 
     compiled = build_graph(graph, dict(map(parse_swap, swap or [])))
-    check_encoders(compiled)
+    check_encoders(operators_of(compiled))
     context = context_from(model, role, data, budget, benchmark, cache).model_copy(update={"faults": faults})
     if graph in SEARCHES:
         must_take_answers(graph, load_benchmark(benchmark, data))

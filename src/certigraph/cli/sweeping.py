@@ -16,7 +16,7 @@ def sweep_command(
     out: Annotated[
         Path | None, typer.Option(help="The sweep's folder; one begun there goes on. Else FILE without its ending.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be run, and run nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be run; run, import nothing.")] = False,
     report_only: ReportOnly = False,
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on a Ray cluster: local, auto, HOST:PORT.")
