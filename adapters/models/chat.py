@@ -9,6 +9,7 @@ from langchain_core.language_models import BaseChatModel
 
 from certigraph.adapters.models.chance import RANDOM, by_chance
 from certigraph.adapters.models.parameters import takes_temperature
+from certigraph.adapters.models.redact import mask_logs
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.models.simulated import SIMULATED, errors_named, name_of, simulated
 from certigraph.adapters.protocols import Responder
@@ -136,6 +137,7 @@ def _endpoint(name: str, base_url: str | None, key: str | None) -> BaseChatModel
         )
     from certigraph.adapters.models.endpoint_chat import endpoint_chat
 
+    mask_logs()
     plain, _, effort = name.partition(EFFORT)
     return endpoint_chat(
         key=key or "none",

@@ -11,6 +11,7 @@ Two kinds of secrets, by what masking them would do to other texts:
 
 import html
 import json
+import logging
 import os
 import re
 import warnings
@@ -122,6 +123,25 @@ def remember_address(address: str) -> str:
     if "://" in address or "@" in address:
         _USED[address] = None
     return address
+
+
+def mask_logs() -> None:
+    """Have the clients of endpoints log without secrets; they name whole addresses. Doing it again changes nothing."""
+    for name in _CLIENT_LOGGERS:
+        logging.getLogger(name).addFilter(_mask_log)
+
+
+def _mask_log(entry: logging.LogRecord) -> bool:
+    try:
+        plain = entry.getMessage()
+    except (TypeError, ValueError):  # logging itself reports a message that does not fit its arguments
+        return True
+    if (safe := redact_message(plain)) != plain:
+        entry.msg, entry.args = safe, ()
+    return True
+
+
+_CLIENT_LOGGERS = ("httpx", "httpcore.connection", "httpcore.http11", "httpcore.http2", "openai._base_client")
 
 
 def redact(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.bounded_http import PACKED, UnboundedAnswer, bound_answer
-from certigraph.adapters.models.redact import remember_address, show_address
+from certigraph.adapters.models.redact import mask_logs, remember_address, show_address
 from certigraph.state.endings import Fault
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Server:
     def __init__(self, url: str, client: "httpx.Client | None", timeout: float) -> None:
         import httpx
 
+        mask_logs()
         address = _address(remember_address(url) or os.environ.get(VARIABLE, ""))
         self.shown = show_address(str(address))
         self._base = f"{address.scheme}://{address.netloc.decode()}{address.path.rstrip('/')}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from certigraph.adapters.bounded_http import PACKED, UnboundedAnswer, bound_answer
-from certigraph.adapters.models.redact import show_address
+from certigraph.adapters.models.redact import mask_logs, show_address
 from certigraph.adapters.web.advice import advice, is_spent
 from certigraph.adapters.web.service import Service
 from certigraph.state.endings import Fault
@@ -55,6 +55,7 @@ class Requests:
     def __init__(self, service: Service, *, timeout: float = TIMEOUT, sleep: Sleep = time.sleep) -> None:
         import httpx
 
+        mask_logs()
         address = service.address()
         self._service, self._timeout, self._sleep = service, timeout, sleep
         self._url = address.copy_with(username="", password="")

@@ -13,7 +13,7 @@ from certigraph.adapters.bounded_http import async_openai_client
 from certigraph.adapters.models.chat import FORMS, check_model, is_scripted
 from certigraph.adapters.models.local import ANSWER_TOKENS, local_endpoint, weights
 from certigraph.adapters.models.parameters import refused_under, takes_temperature
-from certigraph.adapters.models.redact import redact_message, redacted
+from certigraph.adapters.models.redact import mask_logs, redact_message, redacted
 from certigraph.state.endings import Fault, UnknownName
 
 Answered = ModelOutput | tuple[ModelOutput | Exception, ModelCall]
@@ -53,6 +53,7 @@ class Endpoint(ModelAPI):
         config: GenerateConfig | None = None,
         **model_args: Any,
     ) -> None:
+        mask_logs()
         config = config or GenerateConfig()
         super().__init__(model_name, base_url, api_key, [], config)
         self._local = model_name.startswith("local")

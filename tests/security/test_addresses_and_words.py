@@ -1,8 +1,11 @@
 """Threat 7: an address is shown as scheme, host and port alone, and a key that is an ordinary word spoils no record."""
 
 import json
+import os
 import random
 import string
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,6 +96,16 @@ def test_a_run_at_an_address_with_a_token_leaves_the_token_nowhere(
     assert TOKEN not in str(heard) + result.message
 
 
+def test_a_client_logs_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+    for logger in ("", "httpx", "httpcore", "openai"):
+        caplog.set_level("DEBUG", logger=logger)
+    with stub("{}") as server:
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", address_with("path", server.url, TOKEN))
+        run("sdp", "blocksworld", "3-0", context=Context(model="openai:logged", budget=Budget(calls=1)), out=tmp_path)
+    assert "HTTP Request" in caplog.text
+    assert TOKEN not in caplog.text
+
+
 def test_an_endpoint_that_is_down_is_named_without_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CERTIGRAPH_BASE_URL", "http://SECRETWORD@127.0.0.1:9/v1?api-key=SECRETWORD")
     with warnings.catch_warnings():
@@ -140,6 +153,16 @@ def test_an_ordinary_key_is_warned_about_once_without_being_shown(monkeypatch: p
         assert [redact("marmalade"), redact_message("marmalade")] == ["marmalade", MASK]
     assert len(warned) == 1
     assert "OPENAI_API_KEY" in str(warned[0].message) and "marmalade" not in str(warned[0].message)
+
+
+@pytest.mark.slow  # a process of its own
+def test_the_command_warns_on_one_line(tmp_path: Path):
+    arguments = ["run", "sdp", "blocksworld", "--task", "3-0", "--out", str(tmp_path)]
+    code = f"from certigraph import cli; cli.main({arguments})"
+    environment = {**os.environ, "OPENAI_API_KEY": "blocksworld"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    warned = [line for line in done.stderr.splitlines() if "OPENAI_API_KEY" in line]
+    assert len(warned) == 1 and warned[0].startswith("certigraph: the secret in OPENAI_API_KEY is")
 
 
 @pytest.mark.parametrize(

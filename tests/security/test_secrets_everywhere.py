@@ -1,4 +1,4 @@
-"""Threat 7 through the commands: an endpoint that repeats the key it was sent leaves it in no file of any of them."""
+"""Threat 7 through the commands: an endpoint that repeats key and path leaves them in no file of any of them."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,8 @@ from certigraph import cli
 
 pytestmark = pytest.mark.slow  # commands over runs, inspect's evaluation among them
 
-TOLD = f"the key is {SENTINEL}"
+TOKEN = "tok3n-Zx81Qw72Rt63"
+TOLD = f"the key is {SENTINEL} at /{TOKEN}/v1"
 SAYS = json.dumps({"choice": TOLD, "text": TOLD, "thought": TOLD, "conditions": [TOLD], "steps": [TOLD], "score": 1})
 
 
@@ -32,7 +33,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """One that repeats the key in its answers, or in its errors."""
     with stub(SAYS, status=request.param) as server:
-        monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url.replace("/v1", f"/{TOKEN}/v1"))
         yield server
 
 
@@ -60,12 +61,14 @@ def test_no_command_leaves_a_key_in_a_file(here: Path, endpoint: Any, capsys: py
     certigraph("run", "react", "musique", *ASKED)
     certigraph("judge", "runs", "--rubric", "cgdp", *ASKED)
     assert endpoint.requests
-    assert leaks(here) == []
+    assert leaks(here, SENTINEL, TOKEN) == []
     told = capsys.readouterr()
-    assert SENTINEL not in told.out + told.err
+    assert SENTINEL not in told.out + told.err and TOKEN not in told.out + told.err
 
 
 def test_an_evaluation_s_log_holds_no_key(here: Path, endpoint: Any):
     certigraph("eval", "sdp", "blocksworld", "--limit", "1", *ASKED)
     assert list(here.rglob("*.eval"))
     assert leaks(here) == []
+    found = leaks(here, TOKEN)
+    assert [leak for leak in found if not leak.startswith("trace.log")] == []  # the trace is inspect's own: SECURITY.md

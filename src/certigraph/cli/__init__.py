@@ -4,7 +4,9 @@ Exit status: 0 the goal was certified or an answer handed in, 1 another ending, 
 """
 
 import sys
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import typer
 from rich.console import Console
@@ -63,6 +65,7 @@ app.add_typer(rewards_app, name="rewards")
 
 def main(arguments: list[str] | None = None) -> None:
     """The `certigraph` command."""
+    warnings.formatwarning = _format_warning
     sys.path.append("")  # operators of your own; behind all else, so that a file here takes the place of no library
     try:
         sys.exit(app(arguments, standalone_mode=False) or 0)
@@ -92,6 +95,18 @@ def _file_error(error: OSError) -> str:
     if lacks_space(error):
         fix = "free space, then repeat the command; a run that was begun goes on with: certigraph resume FOLDER"
     return f"{error.filename or 'a file'}: {error.strerror or error}: {fix}"
+
+
+def _format_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """A warning of certigraph on one line, without the place in its code that no user can change."""
+    if Path(filename).is_relative_to(Path(__file__).parents[1]):
+        return f"certigraph: {message}\n"
+    return _FORMAT_WARNING(message, category, filename, lineno, line)
+
+
+_FORMAT_WARNING = warnings.formatwarning
 
 
 def _stop(message: str, status: int) -> None:
