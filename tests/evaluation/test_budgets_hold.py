@@ -13,10 +13,14 @@ from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.models.price_table import TABLE
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Limits
+from certigraph.evaluation.recorder import Recorder
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.resume import resume
 from certigraph.evaluation.run import run
 from certigraph.evaluation.shipped import GRAPHS
+from certigraph.state.endings import LimitReached
+from certigraph.state.reading import read_trajectory
+from certigraph.state.trajectory import CallBegun
 
 ENDLESS = Limits(
     attempts=9_999, replans=9_999, steps=9_999, trials=99, substeps=999, subtasks=999, failures=999, repeats=0
@@ -161,3 +165,30 @@ def test_calls_that_an_error_cut_off_count_when_the_run_is_gone_on_with(tmp_path
         endings.append(result.ending)
     assert endings == ["error:model", "error:model", "limit:calls", "limit:calls", "limit:calls"]
     assert result.usage.calls == 8
+
+
+# --- calls that began and that no event records
+
+
+def test_calls_that_no_event_records_count_and_are_named(tmp_path: Path) -> None:
+    stopped = begun(tmp_path, "sdp", calls=2)
+    path = stopped.folder / "trajectory.jsonl"
+    before = stopped.usage.calls
+    with Recorder(path) as recorder:
+        for _ in range(2):
+            recorder.begin_call(CallBegun(node="validate", model="m", input_tokens=7), most=9)
+    lost = read_trajectory(path)
+    assert lost.usage.calls == before + 2
+    assert [event.usage.input_tokens for event in lost.superseded] == [7, 7]
+    assert all(event.calls[0]["failure"] for event in lost.superseded)
+    for most in (before + 2, before + 3):
+        resumed = resume(stopped.folder, chat=able(), budget=Budget(calls=most))
+        assert (resumed.ending, resumed.usage.calls) == ("limit:calls", most)
+
+
+def test_parallel_parts_together_begin_no_more_calls_than_the_run_is_granted(tmp_path: Path) -> None:
+    stopped = begun(tmp_path, "sdp", calls=2)
+    with Recorder(stopped.folder / "trajectory.jsonl") as recorder, pytest.raises(LimitReached, match="4 of 4 calls"):
+        for _ in range(9):
+            recorder.begin_call(CallBegun(node="solve"), most=4)
+    assert read_trajectory(stopped.folder).usage.calls == 4
