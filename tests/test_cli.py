@@ -154,6 +154,7 @@ def test_scoring_recorded_plans_gives_the_known_figures(certigraph, tmp_path: Pa
     figures = json.loads(said.out)
     low, high = figures.pop("intervals")["final_pass"]
     assert low == pytest.approx(17 / 120 - 1.96 * 0.0318, abs=0.015) and low < 17 / 120 < high
+    assert "bootstrap over tasks" in figures.pop("statistics")["intervals"]
     assert set(figures) == {
         "delivery", "commonsense_micro", "commonsense_macro", "hard_micro", "hard_macro", "final_pass", "n",
     }  # fmt: skip

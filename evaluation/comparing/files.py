@@ -8,13 +8,14 @@ from typing import Any
 from certigraph.evaluation.ablating.estimates import Estimate
 from certigraph.evaluation.comparing.rows import Prompted
 from certigraph.evaluation.comparing.summary import Comparison
+from certigraph.evaluation.methods import COMPARISON
 from certigraph.evaluation.spreadsheets import write_rows
 
 
 def plain(comparison: Comparison, estimates: Sequence[Estimate] = ()) -> dict[str, Any]:
     """Table, rows and replayed ablations as one JSON object."""
     replayed = [estimate.model_dump(mode="json") for estimate in estimates]
-    return {**comparison.model_dump(mode="json"), "replayed": replayed}
+    return {**comparison.model_dump(mode="json"), "replayed": replayed, "statistics": COMPARISON}
 
 
 def write_tables(comparison: Comparison, estimates: Sequence[Estimate], folder: Path) -> None:

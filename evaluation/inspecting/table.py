@@ -11,6 +11,7 @@ from rich.table import Table
 from certigraph.adapters.models.chat import describe_model, is_scripted
 from certigraph.evaluation.faults import share_text
 from certigraph.evaluation.inspecting.evaluation import Evaluation
+from certigraph.evaluation.methods import EVALUATION
 from certigraph.evaluation.precision import NONE, GoalPrecision
 from certigraph.evaluation.report.html import counted
 
@@ -98,6 +99,7 @@ def _as_json(done: Sequence[Evaluation]) -> dict[str, object]:
         "goal_precision": first.goals.model_dump(),
         "endings": first.endings,
         "intervals": first.intervals,
+        "statistics": EVALUATION,
         "log": first.log,
         **({"warnings": list(first.warnings)} if first.warnings else {}),
     }

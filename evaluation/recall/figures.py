@@ -1,5 +1,6 @@
 """The figures of a recall study: what is stored, and how scores become it."""
 
+from certigraph.evaluation.methods import RECALL
 from certigraph.evaluation.recall.scoring import BASE, EACH, ONCE, WOVEN, Scores
 from certigraph.evaluation.statistics import holm, mean_of, paired
 from certigraph.state.records import Record
@@ -9,7 +10,7 @@ class Recall(Record):
     """One measure of a method on a split: the mean over questions, 0 to 1, with its 95 % interval (t over questions).
 
     `difference` is to plain BM25 with the question asked once; its interval is a paired bootstrap's, and `p` the
-    paired t-test's after Holm over all differences of the split. Plain BM25's own are None.
+    paired t-test's, `p_holm` the same after Holm over all differences of the split. Plain BM25's own are None.
     """
 
     split: str
@@ -23,6 +24,7 @@ class Recall(Record):
     difference_low: float | None = None
     difference_high: float | None = None
     p: float | None = None
+    p_holm: float | None = None
 
 
 class Corpus(Record):
@@ -41,6 +43,8 @@ class RecallStudy(Record):
     corpora: tuple[Corpus, ...]
     recalls: tuple[Recall, ...]
     encoder: str | None
+    statistics: dict[str, str] = RECALL
+    """The method of every interval and p, by field."""
 
 
 def recalls(split: str, scores: Scores) -> list[Recall]:
@@ -48,7 +52,7 @@ def recalls(split: str, scores: Scores) -> list[Recall]:
     keys = sorted(scores, key=lambda key: (ONCE, WOVEN, EACH).index(key[1]))
     found = [_recall(split, key, scores) for key in keys]
     adjusted = holm([one.p for one in found])
-    return [one.model_copy(update={"p": p}) for one, p in zip(found, adjusted, strict=True)]
+    return [one.model_copy(update={"p_holm": p}) for one, p in zip(found, adjusted, strict=True)]
 
 
 def _recall(split: str, key: tuple[str, str, str], scores: Scores) -> Recall:

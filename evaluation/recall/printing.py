@@ -6,6 +6,7 @@ from itertools import groupby
 from rich.console import Console
 from rich.table import Table
 
+from certigraph.evaluation.methods import RECALL
 from certigraph.evaluation.recall.figures import Recall, RecallStudy
 from certigraph.evaluation.recall.scoring import MEASURES
 from certigraph.evaluation.report.html import counted
@@ -30,6 +31,7 @@ def print_recall(study: RecallStudy) -> None:
     console.print(
         "second line: difference to bm25 asked the question once; bold where told apart (p of Holm within 5 %)"
     )
+    console.print(f"intervals: {RECALL['low, high']}; of differences {RECALL['difference_low, difference_high']}")
 
 
 def _table(recalls: Sequence[Recall], questions: int) -> Table:
@@ -53,7 +55,7 @@ def _difference(one: Recall, questions: int) -> str:
         return ""
     low, high = one.difference_low, one.difference_high
     shown = f"{100 * one.difference:+.1f}{_interval(low, high, '+.1f')}"
-    apart = told_apart(None if low is None or high is None else (low, high), questions, one.p)
+    apart = told_apart(None if low is None or high is None else (low, high), questions, one.p_holm)
     return f"[bold not dim]{shown}[/]" if apart else shown
 
 

@@ -36,7 +36,13 @@ def eval_command(
     limit: Annotated[int | None, typer.Option(min=1, help="Number of tasks.")] = None,
     stratify: Annotated[bool, typer.Option(help="Spread the limit over difficulty and length.")] = False,
     trials: Annotated[int, typer.Option(min=1, help="Runs of each task.")] = 1,
-    beside: Annotated[list[str] | None, typer.Option(help="A configuration to print beside: paper.")] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--also-config", metavar="CONFIG", help="Run this configuration of the benchmark too, as in paper; again."
+        ),
+    ] = None,
+    beside: Annotated[list[str] | None, typer.Option(hidden=True, help="The old name of --also-config.")] = None,
     swap: Swaps = None,
     budget: Budgets = None,
     cache: Cache = None,
@@ -69,6 +75,7 @@ def eval_command(
         raise UnknownName("name a graph and a benchmark: certigraph eval sdp blocksworld; or --retry LOG")
     else:
         announce_models(model, role)
+        others = [*(also or ()), *(beside or ())]
         said_source(benchmark, data)
         done = [
             evaluate(
@@ -93,7 +100,7 @@ def eval_command(
                 workers=workers,
                 quiet=as_json,
             )
-            for name in [benchmark, *(f"{benchmark.partition(':')[0]}:{other}" for other in beside or [])]
+            for name in [benchmark, *(f"{benchmark.partition(':')[0]}:{other}" for other in others)]
         ]
     print_evaluations(done, as_json=as_json)
     raise typer.Exit(1 if any(evaluation.failed for evaluation in done) else 0)
@@ -132,7 +139,8 @@ def score_command(
             f"benchmark {benchmark!r} scores no files; assistantbench, travelplanner, hotpotqa and musique do"
         )
     scores = scorer(answers, split)
-    intervals = resampled([[score] for score in scores], live.rates)
+    found = resampled([[score] for score in scores], live.rates)
+    intervals = {name: bounds for name, bounds in found.items() if not name.endswith("_stderr")}
     print_figures(f"{benchmark}: {answers.name}", live.rates(scores), intervals, as_json=as_json)
     malformed = [f"idx {score.idx}: {score.malformed}" for score in scores if getattr(score, "malformed", "")]
     if malformed:

@@ -12,6 +12,7 @@ from certigraph.adapters.models.chat import is_scripted
 from certigraph.cli.answered import closing_fields, delivered_lines, print_closing
 from certigraph.evaluation.asking import closing_of
 from certigraph.evaluation.live.text import harmless
+from certigraph.evaluation.methods import SCORES
 from certigraph.evaluation.naming import REPORT
 from certigraph.evaluation.precision import is_denied, is_solved
 from certigraph.evaluation.report.graded import is_own, verdict_on
@@ -66,13 +67,14 @@ def print_figures(
 ) -> None:
     """One object of figures with their 95 % intervals, or a table of them."""
     if as_json:
-        typer.echo(json.dumps({**figures, "intervals": intervals}))
+        typer.echo(json.dumps({**figures, "intervals": intervals, "statistics": SCORES}))
         return
     table = Table("figure", title, "95 % interval", box=None)
     for name, value in figures.items():
         between = " to ".join(f"{bound:.1%}" for bound in intervals.get(name, ()))
         table.add_row(name, f"{value:g}" if name == "n" else f"{value:.1%}", between)
     Console().print(table)
+    typer.echo(f"intervals: {SCORES['intervals']}")
 
 
 def _summary(result: Result) -> dict[str, Any]:
