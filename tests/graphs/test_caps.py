@@ -272,6 +272,16 @@ def test_a_tdp_that_gave_up_names_its_sub_task(tmp_path: Path):
     assert "all that it was given" in stopped.message
 
 
+# --- many blocks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("graph", ["sdp", "tdp", "step", "react", "plan_and_solve"])
+@pytest.mark.parametrize(("task", "steps"), [("15-0", 80), ("20-0", 120), ("tower-30", 60)])
+def test_a_world_of_many_blocks_is_shown_whole(graph: str, task: str, steps: int, tmp_path: Path):
+    assert limited(graph, tmp_path, task, steps=steps).ending == "goal"
+
+
 # --- PlanBench's hard instances
 
 
