@@ -10,7 +10,7 @@ from certigraph.adapters.assistantbench.generated.making import Making
 from certigraph.adapters.assistantbench.generated.pages import DEATHS, Reach, Treatment
 from certigraph.adapters.assistantbench.generated.traps import ATTACKER
 from certigraph.adapters.multihop.rejections import no_answer
-from certigraph.adapters.research.forms import MOST_QUERIES, MOST_STEPS, Found
+from certigraph.adapters.research.forms import MOST_QUERIES, Found
 from certigraph.adapters.research.scoring import score
 from certigraph.state.endings import Fault
 from certigraph.state.researching import STEPS

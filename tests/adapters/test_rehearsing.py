@@ -77,7 +77,7 @@ def test_copies_close_with_the_live_episode():
     stage = Stage()
     stage.rehearse(UP)
     assert not stage.copies[0].closed
-    del stage.live
+    stage.live.close()
     assert stage.copies[0].closed
 
 

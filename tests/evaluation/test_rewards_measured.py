@@ -68,7 +68,7 @@ def test_a_measurement_goes_on_with_what_is_left(pairs: Path, tmp_path: Path):
 
 
 def test_an_encoder_that_is_not_here_is_told_before_anything_is_rated(pairs: Path, tmp_path: Path):
-    with pytest.raises(Fault, match="no encoder 'nowhere' is here") as fault:
+    with pytest.raises(Fault, match="'nowhere' is not installed") as fault:
         measure(predictors(BASELINES, ["nowhere"]), Context(data=str(pairs)), tmp_path / "out")
     assert "\n" not in str(fault.value) and not (tmp_path / "out").exists()
 

@@ -50,7 +50,7 @@ def test_a_task_without_recordings_is_told_how_to_have_some(recordings):
 def test_an_empty_goal_is_told():
     with pytest.raises(Fault, match="task kitchen/1 has an empty goal"):
         rewards(monotonic.graph, given=task(goal=" \n"))
-    with pytest.raises(UnknownName, match=r"no task 'kitchen/1'.*one of your own needs a goal"):
+    with pytest.raises(UnknownName, match=r"no task 'kitchen/1'.*a task of your own needs a goal"):
         rewards(monotonic.graph, given=task(goal=""))
 
 
