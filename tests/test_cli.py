@@ -156,7 +156,8 @@ def test_scoring_recorded_plans_gives_the_known_figures(certigraph, tmp_path: Pa
     assert low == pytest.approx(17 / 120 - 1.96 * 0.0318, abs=0.015) and low < 17 / 120 < high
     assert "bootstrap over tasks" in figures.pop("statistics")["intervals"]
     assert set(figures) == {
-        "delivery", "commonsense_micro", "commonsense_macro", "hard_micro", "hard_macro", "final_pass", "malformed", "n",
+        "delivery", "commonsense_micro", "commonsense_macro", "hard_micro", "hard_macro", "final_pass",
+        "malformed", "n",
     }  # fmt: skip
     exact = {"n": 120, "delivery": 1, "commonsense_micro": 855 / 960, "commonsense_macro": 51 / 120}
     exact |= {"hard_micro": 165 / 280, "hard_macro": 49 / 120, "final_pass": 17 / 120, "malformed": 0}

@@ -8,6 +8,7 @@ import pytest
 from races import killed, together
 
 from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.locks import TEXTWORLD
 from certigraph.adapters.textworld import games, kinds
 from certigraph.adapters.textworld.games import DESCRIPTION, STORY, Game, Library, named
 from certigraph.adapters.textworld.world import TextWorld
@@ -79,9 +80,24 @@ def test_a_game_that_is_not_finished_leaves_nothing(monkeypatch: pytest.MonkeyPa
     assert not list(tmp_path.iterdir())
 
 
+class Turn:
+    """The lock around textworld; who has made a game waits for the other before it is moved to its place."""
+
+    def __init__(self, wait: Callable[[], int]) -> None:
+        self.wait = wait
+
+    def __enter__(self) -> None:
+        TEXTWORLD.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        TEXTWORLD.release()
+        self.wait()
+
+
 def test_two_that_make_one_game_at_once_both_have_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     def made(wait: Callable[[], int]) -> tuple[str, str, bool]:
-        monkeypatch.setattr(games, "_compile", lambda *asked: (compiled(*asked), wait()))
+        monkeypatch.setattr(games, "_compile", compiled)
+        monkeypatch.setattr(games, "TEXTWORLD", Turn(wait))
         return held(Library(tmp_path).game(QUEST))
 
     assert together(made) == [WHOLE, WHOLE]

@@ -23,14 +23,8 @@ TASK = "gold/use-thermometer:0"
 
 PREFIX = OPENING.format(briefing=BRIEFING)
 
-MOST = 640
-"""Tokens of a prompt beyond the prefix, at four characters each."""
-
-MOST_OF_MEMORY = 800
-"""The same for those that write a lesson: once an episode, they read all of it."""
-
-LESSONS = ({"insights"}, {"subtasks"}, set())
-"""The fields that Memory is asked for; Reflexion's prose has none."""
+MOST = 800
+"""Tokens of a prompt beyond the prefix, at four characters each; the view of a room is shown whole."""
 
 BUILDS: dict[str, tuple[Callable[[], Any], str]] = {
     "sdp": (sdp.build, ""),
@@ -82,9 +76,7 @@ def walked(name: str, twins: Twins, out: Path) -> list[tuple[frozenset[str], str
 def test_every_prompt_opens_with_the_prefix_and_stays_short_beyond_it(name: str, asked: Any):
     assert asked(name)
     assert all(prompt.startswith(PREFIX) for _, prompt in asked(name))
-    for fields, prompt in asked(name):
-        about_lessons = fields in LESSONS
-        assert (len(prompt) - len(PREFIX)) / 4 <= (MOST_OF_MEMORY if about_lessons else MOST)
+    assert max(len(prompt) - len(PREFIX) for _, prompt in asked(name)) / 4 <= MOST
 
 
 def test_the_prefix_holds_no_task():
