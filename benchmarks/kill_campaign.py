@@ -83,8 +83,13 @@ def step_clock(seconds: float) -> None:
     time.time_ns = lambda: now_ns() + int(seconds * 1e9)
 
 
+def run_folder(out: Path) -> Path:
+    """The folder of the run under `out`, of a name of its own: on a server it is the thread's."""
+    return out / f"run-{out.name}"
+
+
 def carry_on(case: Case, out: Path, clock: float, context: dict[str, Any]) -> None:
-    """Begin the run of a case in `out`/run, or resume the one that is there."""
+    """Begin the run of a case under `out`, or resume the one that is there."""
     from certigraph.adapters.context import Budget, Context
     from certigraph.evaluation.finding import has_header
     from certigraph.evaluation.resume import resume
@@ -93,15 +98,16 @@ def carry_on(case: Case, out: Path, clock: float, context: dict[str, Any]) -> No
 
     if clock:
         step_clock(clock)
-    path = out / "run" / "trajectory.jsonl"
+    folder = run_folder(out)
+    path = folder / "trajectory.jsonl"
     if path.is_file() and has_header(path):
         with suppress(Fault):  # a run with an ending of its own cannot be resumed; what it came to is compared later
-            resume(out / "run")
+            resume(folder)
         return
     calls = context.pop("calls", None)
     budget = {"budget": Budget(calls=calls)} if calls is not None else {}
     chosen = Context(model=case.model, **budget, **context)
-    blocking(arun(case.graph, case.benchmark, case.task or None, context=chosen, out=out, name="run"))
+    blocking(arun(case.graph, case.benchmark, case.task or None, context=chosen, out=out, name=folder.name))
 
 
 def import_everything() -> None:
@@ -168,7 +174,7 @@ def outcome(out: Path) -> Outcome:
     """Read the run under `out`."""
     from certigraph.evaluation.result import Result
 
-    result = Result(out / "run")
+    result = Result(run_folder(out))
     state = {key: value for key, value in result.state.items() if key not in VARYING}
     certificates = [c.as_json() for c in result.certificates]
     scores = result.scores.as_json() if result.scores else None
@@ -178,7 +184,7 @@ def outcome(out: Path) -> Outcome:
 
 def progress_lost(out: Path) -> str:
     """Why a resume began behind an earlier one; empty where each went on from the same checkpoint or a later one."""
-    lines = (json.loads(line) for line in (out / "run" / "trajectory.jsonl").read_bytes().splitlines())
+    lines = (json.loads(line) for line in (run_folder(out) / "trajectory.jsonl").read_bytes().splitlines())
     steps = [line["superstep"] for line in lines if line["type"] == "resumed"]
     return "" if steps == sorted(steps) else f"resumes went back: supersteps {steps}"
 
@@ -275,7 +281,7 @@ def run_kills(options: argparse.Namespace, root: Path, context: dict[str, Any] |
             tally.counts["kills"] += (hits := kill_trial(case, out, seconds, draw, clocks, context))
             try:
                 found = outcome(out)
-                resumed = Result(out / "run").trajectory.resumes
+                resumed = Result(run_folder(out)).trajectory.resumes
             except Fault as fault:
                 tally.problems.append(f"{number} {case}: {fault}")
                 continue
@@ -448,7 +454,7 @@ def run_budgets(options: argparse.Namespace, root: Path) -> Tally:
             problem, kills = budget_trial(case, calls, out, log, draw, rounds)
             time.sleep(2 * options.delay + 0.01)
             received = count_of(log) - before
-            recorded = read_trajectory(out / "run" / "trajectory.jsonl")
+            recorded = read_trajectory(run_folder(out) / "trajectory.jsonl")
             record = budget_record(problem, received, int(recorded.usage.calls), calls, kills)
             tally.counts.update(["trials", *record])
             if {"over", "unrecorded", "hangs"} & set(record) or ("overcounted" in record and not kills):
@@ -476,8 +482,8 @@ def run_postgres(options: argparse.Namespace, root: Path) -> Tally:
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     from postgres_server import running  # type: ignore[import-not-found]
 
-    with running(root / "postgres") as address:
-        os.environ["CERTIGRAPH_POSTGRES"] = address
+    with running() as server:
+        os.environ["CERTIGRAPH_POSTGRES"] = server.url
         return run_kills(options, root)
 
 

@@ -82,14 +82,11 @@ def share_of(hits: Sequence[bool], clusters: Sequence[str]) -> Share:
     Raises:
         ValueError: hits and clusters differ in number.
     """
-    from statsmodels.stats.proportion import proportion_confint
-
     if not hits:
         return Share(0, 0)
     found = mean_of([float(hit) for hit in hits], clusters)
     effective = _effective_n(found)
-    low, high = proportion_confint(found.mean * effective, effective, alpha=1 - CONFIDENCE, method="wilson")
-    return Share(found.n, found.clusters, found.mean, float(low), float(high))
+    return Share(found.n, found.clusters, found.mean, *_wilson(found.mean * effective, effective))
 
 
 def wilson(successes: int, n: int) -> tuple[float, float]:
@@ -98,12 +95,16 @@ def wilson(successes: int, n: int) -> tuple[float, float]:
     Raises:
         ValueError: there are more successes than trials, or fewer than none.
     """
-    from statsmodels.stats.proportion import proportion_confint
-
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes in {n} trials: successes are counted from 0 to the number of trials")
     if n == 0:
         return 0.0, 1.0
+    return _wilson(successes, n)
+
+
+def _wilson(successes: float, n: float) -> tuple[float, float]:
+    from statsmodels.stats.proportion import proportion_confint
+
     low, high = proportion_confint(successes, n, alpha=1 - CONFIDENCE, method="wilson")
     # the bounds are exact there, but for rounding
     return float(low) if successes else 0.0, float(high) if successes < n else 1.0

@@ -44,6 +44,12 @@ def test_runs_of_one_task_count_as_one_where_they_agree():
     assert (repeated.low, repeated.high) == pytest.approx(proportion_confint(2, 3, method="wilson"), abs=0.01)
 
 
+@pytest.mark.parametrize("n", range(1, 30))
+def test_no_rounding_shows_at_the_ends_of_an_interval(n: int):
+    assert goal_precision(outcomes(0, n)).low == 0.0
+    assert goal_precision(outcomes(n, 0)).high == 1.0
+
+
 def test_without_a_scored_goal_there_is_no_precision():
     assert goal_precision([Outcome("x", "goal", None), Outcome("y", "gave_up", False)]) == GoalPrecision()
     assert str(GoalPrecision()) == "-"
