@@ -176,6 +176,8 @@ def outcome(out: Path) -> Outcome:
 
     result = Result(run_folder(out))
     state = {key: value for key, value in result.state.items() if key not in VARYING}
+    if "branches" in state:  # searches that run at once are recorded in the order in which they end
+        state["branches"] = sorted(state["branches"], key=lambda branch: branch.number)
     certificates = [c.as_json() for c in result.certificates]
     scores = result.scores.as_json() if result.scores else None
     superseded = len(result.trajectory.superseded)
