@@ -13,6 +13,7 @@ from certigraph.evaluation.recorder import locked
 from certigraph.evaluation.run import blocking
 from certigraph.evaluation.settings import load_local
 from certigraph.state.endings import Fault
+from certigraph.state.lines import read_bounded_lines
 
 
 def delete(folder: Path | str) -> list[str]:
@@ -31,7 +32,7 @@ def delete(folder: Path | str) -> list[str]:
         context = _context(folder)
         beside = list(_beside(folder, context))
         blocking(delete_thread(folder, context))
-        for journal in _journals(folder):
+        for journal in find_journals(folder):
             _strike(journal, folder.name)
         left = _delete_files(folder)
     return [*left, *beside]
@@ -86,22 +87,23 @@ def _beside(folder: Path, context: Context) -> Iterator[str]:
     yield "pages that it read, if it did, are in the web cache; exports, judgements and drawings lie where you put them"
 
 
-def _journals(folder: Path) -> Iterator[Path]:
+def find_journals(folder: Path) -> Iterator[Path]:
+    """The journals of evaluations, next to a run's folder, that have a line of the run."""
     files = (file for file in folder.parent.glob("journal-*.jsonl") if not file.is_symlink())
-    return (file for file in files if any(_names(line, folder.name) for line in _lines(file)))
+    return (file for file in files if any(_names(line, folder.name) for line in _read_journal(file)))
 
 
 def _strike(journal: Path, run: str) -> None:
-    left = [line for line in _lines(journal) if not _names(line, run)]
-    with whole_file(journal) as draft:
-        draft.write_text("\n".join(left), encoding="utf-8")
+    with whole_file(journal) as draft, draft.open("wb") as kept:
+        kept.writelines(line for line in _read_journal(journal) if not _names(line, run))
 
 
-def _lines(journal: Path) -> list[str]:
-    return journal.read_text(encoding="utf-8", errors="replace").split("\n")
+def _read_journal(journal: Path) -> Iterator[bytes]:
+    with journal.open("rb") as file:
+        yield from read_bounded_lines(file, str(journal), fix="repair that journal, then delete the run")
 
 
-def _names(line: str, run: str) -> bool:
+def _names(line: bytes, run: str) -> bool:
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):

@@ -17,7 +17,7 @@ from certigraph.evaluation.naming import refuse_links
 from certigraph.evaluation.sound import lacks_space, no_space
 from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.lines import drop_torn_line
-from certigraph.state.reading import read_lines, with_number
+from certigraph.state.reading import LONGEST_LINE, read_lines, with_number
 from certigraph.state.records import Record
 from certigraph.state.trajectory import CallBegun, Event, Line, Trajectory, assembled, recorded_ids
 
@@ -108,7 +108,14 @@ class Recorder:
             self._listener(line)
 
     def _append(self, text: str) -> None:
-        end, left = self._file.seek(0, os.SEEK_END), memoryview(text.encode())
+        line = text.encode()
+        if len(line) > LONGEST_LINE:
+            raise Fault(
+                "data",
+                f"a step of the run made a trajectory line of {len(line):,} bytes, and at most {LONGEST_LINE:,} can be "
+                "read again: have its world or tools answer with less text",
+            )
+        end, left = self._file.seek(0, os.SEEK_END), memoryview(line)
         try:
             while left:
                 left = left[self._file.write(left) :]

@@ -3,6 +3,7 @@
 The trajectory's header holds what may be shared; the run folder's `local.json` holds the rest, paths included.
 """
 
+import json
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -17,7 +18,7 @@ from certigraph.adapters.context import Context
 from certigraph.adapters.embeddings import NAME, encoder, needed_encoder
 from certigraph.adapters.matching import method
 from certigraph.adapters.models.chat import model_label
-from certigraph.adapters.models.redact import show_address
+from certigraph.adapters.models.redact import MASK, show_address
 from certigraph.adapters.rows import MOST_SETTINGS, file_bytes
 from certigraph.evaluation.naming import SETTINGS
 from certigraph.evaluation.shipped import GRAPHS, OPERATORS
@@ -79,7 +80,15 @@ def _operator(slot: str, spec: Spec) -> Any:
 
 
 def rebuilt_graph(name: str, operators: Mapping[str, JsonValue]) -> AnyGraph:
-    """The graph whose operators a header describes; those it has anyway need no name of their own."""
+    """The graph whose operators a header describes; those it has anyway need no name of their own.
+
+    Raises:
+        Fault: ("data") an argument of an operator held a secret, which the header does not have.
+    """
+    masked = [slot for slot, spec in operators.items() if MASK in json.dumps(spec)]
+    if masked:
+        fix = "read the secret from the environment inside the operator, and start the run again"
+        raise Fault("data", f"the operator in {', '.join(masked)} was given a secret, which no trajectory keeps: {fix}")
     return build_graph(name, swaps_of(name, operators))
 
 

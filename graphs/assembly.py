@@ -41,8 +41,10 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
                         return
                 yield chunk
         finally:
-            chunks.close()
-            scope.end()
+            try:
+                chunks.close()
+            finally:
+                scope.end()
 
     async def astream(self, input: Any, config: Any = None, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: D102
         chunks: Any = super().astream(input, config, **kwargs)
@@ -60,8 +62,10 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
                         return
                 yield chunk
         finally:
-            await chunks.aclose()
-            await scope.aend()
+            try:
+                await chunks.aclose()
+            finally:
+                await scope.aend()
 
 
 class Assembly(StateGraph[Any, Context, Any, Any]):

@@ -28,7 +28,7 @@ NOT_RUN = {
     "certigraph eval sdp travelplanner --data DIR --also-config paper": "needs TravelPlanner's data",
     "certigraph score travelplanner --plans FILE --data DIR": "needs TravelPlanner's data and plans",
     "certigraph sweep sweep.yaml --out sweep": "needs a file; tests/test_cli_sweep.py writes one",
-    "certigraph study cgdp --on musique --limit 10 --model simulated --out study": "takes minutes; tests/evaluation/test_studying.py",
+    "certigraph study cgdp --on musique --limit 10 --model simulated --out study": "takes minutes; test_studying.py",
     "certigraph run react_reward textworld": "compiles a game; tests/evaluation/test_lookahead_views.py",
     "certigraph index wiki.jsonl.gz": "needs a corpus; tests/test_cli_index.py writes one",
     'certigraph ask "How old is the Eiffel Tower?"': "needs a key and the web; tests/test_cli_ask.py",

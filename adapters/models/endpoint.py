@@ -16,10 +16,11 @@ from certigraph.adapters.models.parameters import (
     UNNAMED,
     ParameterRefused,
     find_refused,
+    is_about_value,
     names_something,
-    remember_refused,
     set_parameters,
     without_parameters,
+    wrapped_model,
 )
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.token_counts import credible, usage_of
@@ -72,8 +73,6 @@ async def send(
             raise
         # not chained: the original may hold the key
         raise fault_of(error, model) from None
-    if without:
-        remember_refused(model, without)
     finish = message.response_metadata.get("finish_reason")
     cut = finish if finish in ("length", "content_filter") else ""
     text = replace_surrogates(message.text)
@@ -83,11 +82,14 @@ async def send(
 
 def single_requests(model: BaseChatModel) -> BaseChatModel:
     """The model, or a copy whose client does not repeat requests by itself, which no budget would count."""
+    if (wrapped := wrapped_model(model)) is not model:
+        once = single_requests(wrapped)
+        return model if once is wrapped else model.model_copy(update={"chat": once})
     client: Any = getattr(model, "root_async_client", None)
     if not getattr(client, "max_retries", 0) or not hasattr(client, "with_options"):
         return model
-    once = client.with_options(max_retries=0)
-    return model.model_copy(update={"root_async_client": once, "async_client": once.chat.completions})
+    single = client.with_options(max_retries=0)
+    return model.model_copy(update={"root_async_client": single, "async_client": single.chat.completions})
 
 
 def written(schema: Schema) -> str:
@@ -106,11 +108,12 @@ def _refused(
         return ParameterRefused(RESPONSE_FORMAT, f"{type(error).__name__}: {error}") if no_argument else None
     sent = {*given, *set_parameters(model)} - {*without}
     named = find_refused(error, sent)
-    if named:
-        remember_refused(model, {named})
-    elif not names_something(error):
+    if not named and not names_something(error):
         named = next((parameter for parameter in UNNAMED if parameter in given), "")
-    return ParameterRefused(named, f"it refuses {named}: {explained(error, model)}") if named else None
+    if not named:
+        return None
+    lasting = not is_about_value(error)
+    return ParameterRefused(named, f"it refuses {named}: {explained(error, model)}", lasting=lasting)
 
 
 def _with_schema(messages: list[BaseMessage], schema: Schema) -> list[BaseMessage]:

@@ -41,16 +41,23 @@ UNNAMED = (RESPONSE_FORMAT, "temperature")
 _NAMES = re.compile(rf"(?<![\w.])({'|'.join(sorted(SPELLINGS, key=len, reverse=True))})(?!\w)")
 _REASONING = re.compile(r"(?:.*/)?(?:o\d|gpt-(?:[6-9]|5(?!.*chat)))")
 
+_ABOUT_VALUE = re.compile(
+    r"too (?:large|big|high|long|small|low)|at (?:most|least)|maximum|minimum|context (?:length|window)|range|between"
+)
+
 _REFUSED: dict[Hashable, frozenset[str]] = {}
 _OBJECTS: WeakValueDictionary[int, BaseChatModel] = WeakValueDictionary()
 """Models that are known by their id, which another object may have later."""
 
 
 class ParameterRefused(Fault):
-    """An endpoint that does not take one parameter of a request; without that one it may answer."""
+    """An endpoint that does not take one parameter of a request; without that one it may answer.
 
-    def __init__(self, parameter: str, message: str) -> None:
-        self.parameter = parameter
+    `lasting`: whether it is left out of later requests too; not where the value alone did not suit this request.
+    """
+
+    def __init__(self, parameter: str, message: str, *, lasting: bool = True) -> None:
+        self.parameter, self.lasting = parameter, lasting
         super().__init__("model", message)
 
 
@@ -61,7 +68,7 @@ def takes_temperature(name: str) -> bool:
 
 def refused_by(model: BaseChatModel) -> frozenset[str]:
     """The parameters that are not to be sent to a model: its family refuses them, or it did in this process."""
-    model = _behind(model)
+    model = wrapped_model(model)
     known = frozenset[str]()
     if hasattr(model, "openai_api_base") and not takes_temperature(_served_name(model)):
         known |= {"temperature"}
@@ -75,7 +82,7 @@ def refused_under(key: Hashable) -> frozenset[str]:
 
 def remember_refused(model: BaseChatModel, parameters: Collection[str]) -> None:
     """Send the model none of these parameters again, as long as this process lives."""
-    model = _behind(model)
+    model = wrapped_model(model)
     key = _key(model)
     if key == id(model):
         _OBJECTS[id(model)] = model
@@ -99,6 +106,11 @@ def find_refused(error: Exception, sent: Collection[str]) -> str:
     return next((name for name in found if name in sent), "")
 
 
+def is_about_value(error: Exception) -> bool:
+    """Whether an endpoint refuses the value of a parameter, as an answer longer than the context has room for."""
+    return bool(_ABOUT_VALUE.search(str(error).lower()))
+
+
 def names_something(error: Exception) -> bool:
     """Whether an endpoint says which part of a request it refuses."""
     return bool(getattr(error, "param", None))
@@ -106,7 +118,7 @@ def names_something(error: Exception) -> bool:
 
 def set_parameters(model: BaseChatModel) -> frozenset[str]:
     """The parameters that a model sends with every request of its own accord."""
-    model = _behind(model)
+    model = wrapped_model(model)
     fields = type(model).model_fields
     return frozenset(name for name in set(SPELLINGS.values()) & set(fields) if getattr(model, name) is not None)
 
@@ -116,12 +128,12 @@ def without_parameters(model: BaseChatModel, parameters: Collection[str]) -> Bas
     changed = dict.fromkeys(set_parameters(model) & set(parameters))
     if not changed:
         return model
-    if (behind := _behind(model)) is not model:
+    if (behind := wrapped_model(model)) is not model:
         return model.model_copy(update={"chat": behind.model_copy(update=changed)})
     return model.model_copy(update=changed)
 
 
-def _behind(model: BaseChatModel) -> BaseChatModel:
+def wrapped_model(model: BaseChatModel) -> BaseChatModel:
     """The model itself, or the one that a FaultyModel asks."""
     behind: BaseChatModel = getattr(model, "chat") if getattr(type(model), "spoils", False) else model  # noqa: B009
     return behind

@@ -23,6 +23,8 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 from pydantic import BaseModel
 
+from certigraph.state.records import Record
+
 R = TypeVar("R", bound=BaseModel)
 
 MASK = "[redacted]"
@@ -57,27 +59,14 @@ LONG = 8
 ORDINARY_LETTERS, ORDINARY_DIGITS = 24, 12
 """Below so many characters a secret of letters alone, or of digits alone, is an ordinary one."""
 
-IDENTITY = frozenset(
-    (
-        *(
-            "type",
-            "kind",
-            "id",
-            "run_id",
-            "run",
-            "created",
-            "graph",
-            "benchmark",
-            "node",
-            "scope",
-            "subtask",
-            "episode",
-        ),
-        *("digest", "role", "model", "schema_name", "ending", "forced", "method", "rubric", "judge", "replaced"),
-        *("operators", "versions", "context"),
-    )
-)
-"""Fields of records, in JSON too, by which runs, nodes and types are known: never masked."""
+IDENTITY = frozenset((
+    "type", "kind", "id", "run_id", "run", "created", "graph", "benchmark", "node", "scope", "subtask", "episode",
+    "digest", "role", "model", "schema_name", "ending", "forced", "method", "rubric", "judge", "replaced",
+))  # fmt: skip
+"""Fields of certigraph's records, in JSON too, by which runs, nodes and types are known: never masked."""
+
+TAGS = frozenset(("type", "role", "source"))
+"""Fields that tell the records of other libraries apart: never masked."""
 
 MESSAGES = frozenset(("message", "failure"))
 """Fields of records that hold the message of an error."""
@@ -170,7 +159,8 @@ def redact_message(text: str) -> str:
 def redacted(record: R) -> R:
     """The record with its texts masked; itself where there is nothing to mask.
 
-    Kept as they are: names of fields, fields of IDENTITY, and keys of dictionaries; those in DATA are masked.
+    Kept as they are: names of fields, fields of IDENTITY, and keys of dictionaries; those in DATA are masked. Of
+    records of other libraries only TAGS are kept.
     """
     known, lowered = _known_now(), record.model_dump_json().lower()
     signs = (*known.signs, *known.message_signs, *(sign for sign, _, _ in _LOOKS_SECRET))
@@ -183,10 +173,11 @@ def redacted_value(value: Any) -> Any:
 
 
 def _masked_record(record: R) -> R:
+    masked_field = _masked_field if isinstance(record, Record) else _masked_foreign
     changed = {}
     for name in (*type(record).model_fields, *(record.model_extra or ())):
         value = getattr(record, name)
-        safe = _masked_field(name, value)
+        safe = masked_field(name, value)
         if safe is not value:
             changed[name] = safe
     return record.model_copy(update=changed) if changed else record
@@ -196,6 +187,10 @@ def _masked_field(name: str, value: Any) -> Any:
     if name in IDENTITY and not isinstance(value, BaseModel):
         return value
     return _masked(value, redact_message if name in MESSAGES else redact, data=name in DATA)
+
+
+def _masked_foreign(name: str, value: Any) -> Any:
+    return value if name in TAGS else _masked(value, redact, data=True)
 
 
 def _masked(value: Any, mask: Callable[[str], str], *, data: bool) -> Any:

@@ -15,7 +15,7 @@ from certigraph.adapters.models.endpoint import Reply, send, written
 from certigraph.adapters.models.failures import SHOWN, PassingFault
 from certigraph.adapters.models.meter import Call, current_meter
 from certigraph.adapters.models.minds import model_for
-from certigraph.adapters.models.parameters import ParameterRefused, refused_by
+from certigraph.adapters.models.parameters import ParameterRefused, refused_by, remember_refused
 from certigraph.adapters.models.parsing import ParseError
 from certigraph.adapters.models.price_table import Price, cached_tokens
 from certigraph.adapters.models.prices import price_of, usd
@@ -83,12 +83,15 @@ async def answered(question: list[BaseMessage], form: Form[A], role: str, contex
 
 async def _patiently(model: BaseChatModel, messages: list[BaseMessage], form: Form[A], role: str, place: Kept) -> A:
     """One try; a request that was refused or failed in passing is made again, each time as a call of the budget."""
-    without, pauses = refused_by(model), iter(PAUSES)
+    without, lasting, pauses = refused_by(model), set[str](), iter(PAUSES)
     while True:
         try:
-            return await _try(model, messages, form, role, place, without)
+            answer = await _try(model, messages, form, role, place, without)
+            remember_refused(model, lasting)
+            return answer
         except ParameterRefused as refused:
             without |= {refused.parameter}
+            lasting |= {refused.parameter} if refused.lasting else set()
         except PassingFault as passing:
             if (pause := next(pauses, None)) is None:
                 raise

@@ -102,7 +102,11 @@ def _started(options: Sequence[str]) -> tuple["subprocess.Popen[bytes]", int, st
         while not ready.wait(0.05):
             raise_if_cancelled()
             if time.monotonic() - began > STARTS_WITHIN:
-                raise ValueError(f"it did not start within {STARTS_WITHIN:g} s")
+                raise Fault(
+                    "environment",
+                    f"a JVM of ScienceWorld did not start within {STARTS_WITHIN:g} s: is this machine overloaded? "
+                    "Run fewer at once: export CERTIGRAPH_SIMULATORS=1",
+                )
         if not all(lines):
             raise ValueError(f"it ended with exit status {process.wait()}")
         return process, int(lines[0]), lines[1].decode().strip()

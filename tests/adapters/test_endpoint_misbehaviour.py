@@ -18,8 +18,11 @@ from misbehaving_endpoint import KINDS, MIXED, MisbehavingEndpoint, misbehaving_
 from pydantic import BaseModel, SecretStr
 
 from certigraph.adapters.context import Budget, Context
+from certigraph.adapters.faults.model import FaultyModel
 from certigraph.adapters.models import Meter, Prompt, ask, metering
+from certigraph.adapters.models.ask import ask_text
 from certigraph.adapters.models.parameters import find_refused
+from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.web.asked import Asked
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.run import run
@@ -133,6 +136,39 @@ def test_repetitions_of_a_chat_object_of_ones_own_are_calls() -> None:
         chat = ChatOpenAI(model="m", base_url=server.url, api_key=SecretStr("none"), max_retries=2)
         result, meter = answered(chat)
     assert (result, meter.calls, server.count) == (Answer(value=1), 2, 2)
+
+
+def test_repetitions_of_a_chat_object_inside_a_faulty_model_are_calls() -> None:
+    with misbehaving_endpoint("fails_first", lambda _: GOOD) as server:
+        chat = ChatOpenAI(model="m", base_url=server.url, api_key=SecretStr("none"), max_retries=2)
+        result, meter = answered(FaultyModel(chat=chat, faults="crash=0,seed=3"))
+    assert (result, meter.calls, server.count) == (Answer(value=1), 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("message", "lasting"),
+    [
+        ("'max_tokens' is too large: 512. This model's maximum context length is 4096", False),
+        ("Unsupported parameter: 'max_tokens'", True),
+    ],
+)
+def test_a_length_that_one_request_has_no_room_for_is_sent_again_with_the_next(message: str, lasting: bool) -> None:
+    refused: list[bool] = []
+
+    class Refusing(ScriptedChat):
+        def _generate(self, *args: Any, **kwargs: Any) -> Any:
+            refused.append("max_tokens" in kwargs)
+            if refused[-1]:
+                error = ValueError(message)
+                error.status_code = 400  # type: ignore[attr-defined]
+                raise error
+            return super()._generate(*args, **kwargs)
+
+    runtime = Runtime(context=Context(chat=Refusing()))
+    with metering(Meter("propose", Budget())):
+        for _ in range(2):
+            asyncio.run(ask_text(Prompt("s", "u"), role="planner", runtime=runtime, tokens=512))
+    assert refused == ([True, False, False] if lasting else [True, False, True, False])
 
 
 def test_redirects_are_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,7 @@ READERS = {
     "value.json.gz": "read_json(path)",
     "trajectory.jsonl": "read_trajectory(path)",
     "e.jsonl": "Journal(path.parent, 'e').begun(Cell('a', 1))",
+    "journal-0.jsonl": "list(find_journals(path.parent / 'run'))",
     "judgements.jsonl": "read_judgements(path)",
     "queries.csv": "read_queries(path)",
     "queries.csv.gz": "read_queries(path)",
@@ -51,6 +52,7 @@ from certigraph.adapters.blocksworld.pddl import read_problems
 from certigraph.adapters.retrieval.sources import read_passages
 from certigraph.adapters.rows import read_json, read_rows
 from certigraph.adapters.travelplanner.data.queries import read_queries
+from certigraph.evaluation.deleting import find_journals
 from certigraph.evaluation.inspecting.journal import Cell, Journal
 from certigraph.evaluation.judging.judgements import read_judgements
 from certigraph.state.endings import Fault

@@ -92,6 +92,27 @@ def abandoned_async(graph: Any, benchmark: Counting) -> None:
     asyncio.run(first())
 
 
+def cancelled_while_closing(graph: Any, benchmark: Counting) -> None:
+    """The stream is abandoned, and whoever waits for its end is cancelled."""
+
+    class Slow(InMemorySaver):
+        async def aput(self, *args: Any, **kwargs: Any) -> Any:
+            await asyncio.sleep(0.2)
+            return await super().aput(*args, **kwargs)
+
+    async def begin() -> None:
+        slow = graph.copy({"checkpointer": Slow(serde=serializer())})
+        thread: Any = {"configurable": {"thread_id": "slow"}}
+        states = slow.astream(given(benchmark), thread, context=Context(benchmark=benchmark))
+        await anext(states)
+        closing = asyncio.create_task(states.aclose())
+        await asyncio.sleep(0.05)
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+
+    asyncio.run(begin())
+
+
 def events(graph: Any, benchmark: Counting) -> None:
     async def all_events() -> None:
         async for _ in graph.astream_events(given(benchmark), context=Context(benchmark=benchmark), version="v2"):
@@ -121,7 +142,19 @@ def limited(graph: Any, benchmark: Counting) -> None:
         graph.invoke(given(benchmark), {"recursion_limit": 3}, context=Context(benchmark=benchmark))
 
 
-WAYS = (invoke, ainvoke, batch, stream, abandoned, abandoned_async, events, copied, as_subgraph, limited)
+WAYS = (
+    invoke,
+    ainvoke,
+    batch,
+    stream,
+    abandoned,
+    abandoned_async,
+    cancelled_while_closing,
+    events,
+    copied,
+    as_subgraph,
+    limited,
+)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -19,6 +19,7 @@ from endpoint_stub import stub
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from leaks import leaks
+from pydantic import BaseModel
 
 from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.models.failures import explained
@@ -36,8 +37,12 @@ from certigraph.adapters.models.redact import (
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.report.report import write_report
+from certigraph.evaluation.resume import resume
 from certigraph.evaluation.run import run
 from certigraph.evaluation.shipped import GRAPHS, OPERATORS
+from certigraph.graphs import sdp
+from certigraph.nodes.specs import factory
+from certigraph.state.endings import Fault
 from certigraph.state.reading import read_trajectory
 from certigraph.state.records import Observation, Record, Task, Usage
 from certigraph.state.trajectory import Event
@@ -284,3 +289,38 @@ def test_two_keys_that_become_the_same_are_both_kept(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("OPENAI_API_KEY", key := "task-7f3k9")
     seen = redacted(Observation(text="", data={key: 1, MASK: 2}))
     assert sorted(seen.data.values()) == [1, 2]
+
+
+@factory
+def replan_with(*, key: str) -> Any:
+    """A Replan that is given a secret."""
+
+    async def replan(state: Any, runtime: Any) -> dict[str, Any]:
+        return {"plan": []}
+
+    return replan
+
+
+def test_a_secret_of_an_operator_or_a_setting_is_in_no_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", TOKEN)
+    context = Context(memory=f"m-{TOKEN}", budget=Budget(calls=2))
+    result = run(sdp.build(replan=replan_with(key=TOKEN)), "blocksworld", "4-0", context=context, out=tmp_path)
+    assert TOKEN not in (result.folder / "trajectory.jsonl").read_text()
+    assert result.trajectory.header.operators["propose"] == {"name": "propose", "args": {}}
+    with pytest.raises(Fault, match="the operator in replan was given a secret"):
+        resume(result.folder)
+
+
+class Foreign(BaseModel):
+    """What another library makes of an answer."""
+
+    type: str
+    id: str
+    model: str
+    parts: list[dict[str, str]]
+
+
+def test_records_of_other_libraries_are_masked_but_for_their_tags(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", TOKEN)
+    answer = Foreign(type="reply", id=f"x-{TOKEN}", model=TOKEN, parts=[{"id": TOKEN}])
+    assert redacted(answer) == Foreign(type="reply", id=f"x-{MASK}", model=MASK, parts=[{"id": MASK}])
