@@ -13,7 +13,7 @@ SHORT = 300
 """Characters of an answer where a name or a sentence is asked for."""
 
 MOST_READ = 300
-"""Items of a list that are read, or as many as are allowed: mending takes time with the square of the sub-tasks."""
+"""Items of a list that are read where fewer are allowed: mending takes time with the square of the sub-tasks."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,11 @@ class Within:
 
 
 def at_most(most: int, kind: Any, *, least: int = 0) -> Any:
-    """A list; a model under a grammar writes no more items and no fewer, of others up to `MOST_READ` are read."""
-    read = AfterValidator(lambda items: items[: max(most, MOST_READ)])
+    """A list; a model under a grammar writes no more items and no fewer.
+
+    Of a longer list up to `MOST_READ` items are read, and at least `most` + 1: readers see that it was too long.
+    """
+    read = AfterValidator(lambda items: items[: max(most + 1, MOST_READ)])
     return Annotated[list[kind], Field(json_schema_extra={"minItems": least, "maxItems": most}), read]
 
 

@@ -6,7 +6,7 @@ import uuid
 from typing import Any
 
 from langgraph.runtime import Runtime
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, SearchItem
 
 from certigraph.adapters.benchmarks import context_of
 from certigraph.adapters.context import Context
@@ -17,11 +17,13 @@ from certigraph.state.records import Task
 
 Namespace = tuple[str, ...]
 
+PAGE = 1000
+"""Items that are read from a store at a time."""
+
 
 async def recall(state: RecallView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Read the latest lessons about the task, oldest first; a memory of your own need not store what it returns."""
-    # The blocking half of the interface: a store of either kind answers it from a worker thread.
-    items = await off_loop(store_of(runtime).search, namespace(state["task"], runtime), limit=1000)
+    items = await _items(store_of(runtime), namespace(state["task"], runtime))
     run = _run(runtime)
     # The store may be ahead of the checkpoint that a run went on from: what comes later in it, it has yet to learn.
     try:
@@ -36,14 +38,34 @@ async def recall(state: RecallView, runtime: Runtime[Context]) -> dict[str, Any]
 
 async def keep(lesson: Lesson, task: Task, runtime: Runtime[Context]) -> None:
     """Write a lesson. The same episode's lesson written again, after a crash, takes its own place."""
-    run, place = _run(runtime), namespace(task, runtime)
+    run, place, store = _run(runtime), namespace(task, runtime), store_of(runtime)
     key = f"{run}/{lesson.trial:04d}"
-    items = await off_loop(store_of(runtime).search, place, limit=1000)
-    known = {item.key: at for item in items if isinstance(at := item.value.get("written"), (int, float))}
-    # after all others also by a clock that is behind the one they were written by
-    written = known.get(key) or max(time.time(), math.nextafter(max(known.values(), default=0.0), math.inf))
+    before = await off_loop(store.get, place, key)
+    written = _written(before.value) if before else None
+    if written is None:
+        times = [_written(item.value) or 0.0 for item in await _items(store, place)]
+        # after all others also by a clock that is behind the one they were written by
+        written = max(time.time(), math.nextafter(max(times, default=0.0), math.inf))
     value = {**lesson.as_json(), "run": run, "written": written}
-    await off_loop(store_of(runtime).put, place, key, value, False)
+    await off_loop(store.put, place, key, value, False)
+
+
+async def _items(store: BaseStore, place: Namespace) -> list[SearchItem]:
+    """Every item of a namespace. A store returns at most one page at a time, and its order is its own."""
+    # By key: items that another run writes meanwhile may move others to a later page.
+    items, start = dict[str, SearchItem](), 0
+    while True:
+        # The blocking half of the interface: a store of either kind answers it from a worker thread.
+        page = await off_loop(store.search, place, limit=PAGE, offset=start)
+        items |= {item.key: item for item in page}
+        if len(page) < PAGE:
+            return list(items.values())
+        start += PAGE
+
+
+def _written(value: dict[str, Any]) -> float | None:
+    written = value.get("written")
+    return written if isinstance(written, (int, float)) else None
 
 
 def namespace(task: Task, runtime: Runtime[Context]) -> Namespace:

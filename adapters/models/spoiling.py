@@ -41,7 +41,12 @@ SLIP = "fumble"
 
 
 class Errors(Record):
-    """How often a simulated agent errs, each a probability for one condition, one action or one verdict."""
+    """How often a simulated agent errs, each a probability for one condition, one action or one verdict.
+
+    Where one verdict names those of several conditions that do not hold any more (revalidation), `accept` is drawn for
+    each such condition, which is then not named. `reject` is drawn once for the verdict, which then also names one of
+    the conditions that hold, chosen at random: of n of them, each is named wrongly at the rate `reject` / n.
+    """
 
     propose: float = Field(0.1, ge=0, le=1, description="a proposed condition, step or subtask is an impossible one")
     split: float = Field(0.0, ge=0, le=1, description="a proposed condition comes twice: the plan is cut too finely")

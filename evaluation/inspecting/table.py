@@ -84,27 +84,29 @@ def _counted(evaluation: Evaluation) -> str:
 
 def _as_json(done: Sequence[Evaluation]) -> dict[str, object]:
     first, *others = done
-    counts = {"n": first.n, "runs": len(first.rows), "faults": first.faults}
     about = {
         "graph": first.graph,
         "benchmark": first.benchmark,
         "model": first.model,
         "language_model": not is_scripted(first.model),
-    }
-    told = {
-        **first.figures,
-        **counts,
-        "tasks": first.tasks,
-        "trials": first.trials,
-        "goal_precision": first.goals.model_dump(),
-        "endings": first.endings,
-        "intervals": first.intervals,
         "statistics": EVALUATION,
-        "log": first.log,
-        **({"warnings": list(first.warnings)} if first.warnings else {}),
     }
-    beside = {
-        other.benchmark: {**other.figures, "goal_precision": other.goals.model_dump(), "log": other.log}
-        for other in others
+    beside = {other.benchmark: _counts(other) for other in others}
+    return {**about, **_counts(first), **({"beside": beside} if beside else {})}
+
+
+def _counts(evaluation: Evaluation) -> dict[str, object]:
+    """What one configuration came to, whether it is the first or another."""
+    return {
+        **evaluation.figures,
+        "n": evaluation.n,
+        "runs": len(evaluation.rows),
+        "faults": evaluation.faults,
+        "tasks": evaluation.tasks,
+        "trials": evaluation.trials,
+        "goal_precision": evaluation.goals.model_dump(),
+        "endings": evaluation.endings,
+        "intervals": evaluation.intervals,
+        "log": evaluation.log,
+        **({"warnings": list(evaluation.warnings)} if evaluation.warnings else {}),
     }
-    return {**about, **told, **({"beside": beside} if beside else {})}

@@ -15,6 +15,7 @@ from certigraph import Limits, resume, run
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.blocksworld.responder import respond
+from certigraph.adapters.bounds import MOST_READ
 from certigraph.adapters.context import Context
 from certigraph.adapters.limits import PAPER_LIMITS
 from certigraph.adapters.models.scripted import ScriptedChat
@@ -23,6 +24,7 @@ from certigraph.evaluation.settings import build_graph, parse_swap
 from certigraph.graphs import sdp, step
 from certigraph.nodes.assess import Completion
 from certigraph.nodes.decide import Thought
+from certigraph.nodes.plan import outline_of, steps_form
 from certigraph.nodes.planner import Next
 from certigraph.nodes.replan import give_up
 from certigraph.nodes.validate import Holds
@@ -148,6 +150,16 @@ def test_an_outline_is_as_long_as_the_task_and_says_where_it_was_cut(graph: str,
     assert len(cut.state["outline"]) == 6
     assert "5 steps" in cut.state["outline"][-1]
     assert (whole.ending, cut.ending) == ("goal", "goal")
+
+
+@pytest.mark.parametrize("most", [5, MOST_READ, MOST_READ + 50])
+def test_an_outline_that_is_cut_says_so_at_any_limit(most: int):
+    answer = steps_form(most).model_validate({"steps": [f"step {n}" for n in range(most + 20)]})
+    outline = outline_of(answer.steps, most)
+    assert len(outline) == most + 1
+    assert f"{most} steps" in outline[-1]
+    whole = steps_form(most).model_validate({"steps": answer.steps[:most]})
+    assert outline_of(whole.steps, most) == outline[:-1]
 
 
 def forms() -> list[type[BaseModel]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.store.memory import InMemoryStore
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.context import Context
@@ -107,6 +108,19 @@ def test_lessons_keep_their_order_by_a_clock_that_runs_backwards(tmp_path: Path,
     for memory in ("ours", "ours"):
         played(clin.build(), tmp_path, mind, memory=memory, steps=1, trials=4)
     assert mind.shown() == [[], *([f"LESSON-{number}"] for number in range(1, 8))]
+
+
+def test_a_lesson_comes_after_all_that_a_large_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(time, "time", lambda: 1.0)
+    store, place = InMemoryStore(), ("lessons", "ours", "blocksworld", "4-0")
+    for number in range(2_100):
+        lesson = Lesson(trial=1, report="", insights=(f"LESSON-OLD-{number}",))
+        store.put(place, f"old/{number:04d}", {**lesson.as_json(), "run": "old", "written": 1_000.0 + number})
+    graph, mind = clin.build(store=store), Learner()
+    for _ in range(2):
+        context = Context(chat=ScriptedChat(responder=mind), limits=Limits(steps=1, trials=1), memory="ours")
+        graph.invoke(TASK, context=context)
+    assert mind.shown() == [["LESSON-OLD-2099"], ["LESSON-1"]]
 
 
 def test_runs_without_a_thread_are_apart_too(tmp_path: Path):
