@@ -8,6 +8,7 @@ from langgraph.types import Overwrite
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.nodes.slots import ACTED, OPENED, Slot, Update, forgotten
+from certigraph.state.certified import predicates_in_force
 from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.records import RESTORE, Attempt, Audit, Invalidation, Predicate, Revalidation, Verdict
 from certigraph.state.sdp import (
@@ -78,8 +79,13 @@ def _invalidated(state: SDPState, update: Update, runtime: Runtime[Context]) -> 
     if beyond := [index for index in found.undone if not 0 <= index < len(checked)]:
         told = f"the operator in slot revalidate named predicate {beyond[0]} of {len(checked)}"
         raise Fault("operator", f"{told}; `undone` has indices from 0 into the view's `certified`")
+    # A condition that was certified more than once is undone wherever it was.
+    undone = {checked[index].predicate.text for index in found.undone}
+    in_force = predicates_in_force(state["certificates"], state.get("invalidations", ()))
     lost = [
-        Invalidation(**checked[index]._asdict(), step=step, reason=found.reason) for index in sorted({*found.undone})
+        Invalidation(**place._asdict(), step=step, reason=found.reason)
+        for place in in_force
+        if place.predicate.text in undone and place.predicate.kind != RESTORE
     ]
     return {"invalidations": lost} if lost else {}
 

@@ -73,27 +73,35 @@ class Place(NamedTuple):
 
 
 def predicates_in_force(certificates: Sequence[Certificate], invalidations: Sequence[Invalidation] = ()) -> list[Place]:
-    """The predicates of the latest certified state that were not invalidated since, in order."""
-    lost = {(invalidation.certificate, invalidation.target) for invalidation in invalidations}
-    return [
-        Place(index, number, predicate)
-        for index in _leading_to_latest(certificates)
-        for number, predicate in enumerate(certificates[index].targets)
-        if (index, number) not in lost
-    ]
+    """The predicates of the latest certified state that were not invalidated since it was reached, in order.
 
-
-def _leading_to_latest(certificates: Sequence[Certificate]) -> list[int]:
-    """Indices of the certificates that make up the latest certified state: none that a return went behind."""
-    states: list[list[int]] = [[]]
+    A return to an earlier state brings back what was in force there, also what was invalidated in between.
+    """
     if all(c.restores is None for c in certificates):
-        return [index for index, c in enumerate(certificates) if not c.forced]
+        places = [place for index, certificate in enumerate(certificates) for place in _places(index, certificate)]
+        return _without(places, invalidations)
+    states: list[list[Place]] = [[]]
+    since = 0
     for index, certificate in enumerate(certificates):
         if certificate.restores is not None:
             states.append(states[certificate.restores])
         else:
-            states.append(states[-1] if certificate.forced else [*states[-1], index])
-    return states[-1]
+            recent = [i for i in invalidations if since <= i.step < certificate.step]
+            states.append([*_without(states[-1], recent), *_places(index, certificate)])
+        since = certificate.step
+    return _without(states[-1], [i for i in invalidations if i.step >= since])
+
+
+def _places(index: int, certificate: Certificate) -> list[Place]:
+    """The predicates that certificate number `index` adds to the certified state."""
+    if certificate.forced:
+        return []
+    return [Place(index, number, predicate) for number, predicate in enumerate(certificate.targets)]
+
+
+def _without(places: Sequence[Place], invalidations: Sequence[Invalidation]) -> list[Place]:
+    lost = {(invalidation.certificate, invalidation.target) for invalidation in invalidations}
+    return [place for place in places if (place.certificate, place.target) not in lost]
 
 
 def transitions(certificates: Sequence[Certificate]) -> list[Transition]:

@@ -53,7 +53,9 @@ class Fold:
     decided: set[int] = field(default_factory=set)
     """Which of `tries` were certified."""
     invalidated: set[tuple[int, int]] = field(default_factory=set)
-    """Certified predicates found undone: index of the certificate, number of its target."""
+    """Certified predicates found undone, and not held again by a return: index of the certificate, its target."""
+    invalidated_at: list[frozenset[tuple[int, int]]] = field(default_factory=lambda: [frozenset()])
+    """The same for every certified state, the empty one first."""
     before: str = ""
     """The node of the event before."""
 
@@ -95,6 +97,10 @@ class Fold:
         return Tried(position, target, before + 1, attempt["verdict"]["depth"], self.steps)
 
     def _certify(self, record: Plain) -> None:
+        to = record.get("restores")
+        if to is not None:
+            self.invalidated = {*self.invalidated_at[to]}
+        self.invalidated_at.append(frozenset(self.invalidated))
         first = record["targets"][0]
         rejected = sum(t.target == first for t in self.open_tries()[:-1])
         self.certificates.append(Certified(record, rejected, self.since))

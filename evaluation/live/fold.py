@@ -6,7 +6,8 @@ from certigraph.evaluation.report.episodes import Episodes
 from certigraph.evaluation.report.rated import Rating
 from certigraph.evaluation.report.standing import standing, tally
 from certigraph.evaluation.report.task_graph import TaskGraph
-from certigraph.state.records import Certificate
+from certigraph.state.certified import predicates_in_force
+from certigraph.state.records import Certificate, Invalidation
 from certigraph.state.trajectory import Event, Footer, Header, Line, Resumed, assembled
 
 USAGE = ("calls", "input_tokens", "output_tokens", "cached_tokens", "usd")
@@ -70,6 +71,7 @@ class Watched:
         self.plan: list[str] = []
         self.head = self.tried = self.replans = 0
         self.certificates: list[Certificate] = []
+        self.invalidations: list[Invalidation] = []
         self.certified: dict[int, Certificate] = {}
         self.undone: set[int] = set()
         self.standing = self.passed = 0
@@ -108,6 +110,7 @@ class Watched:
         for certificate in update.get("certificates", ()):
             self._certify(Certificate.model_validate(certificate))
         for lost in update.get("invalidations", ()):
+            self.invalidations.append(Invalidation.model_validate(lost))
             self.undone.add(self.certificates[lost["certificate"]].position + lost["target"])
             self.standing -= 1
         if event.node == "replan":
@@ -126,9 +129,15 @@ class Watched:
 
     def _return(self) -> None:
         kept = standing(self.certificates)
-        self.standing, self.passed = tally(self.certificates)
-        gone = (c for index, c in enumerate(self.certificates) if index not in kept and c.restores is None)
-        self.undone = {position for certificate in gone for position in _positions(certificate)}
+        in_force = predicates_in_force(self.certificates, self.invalidations)
+        self.standing, self.passed = len(in_force), tally(self.certificates).passed
+        gone = {
+            position
+            for index, certificate in enumerate(self.certificates)
+            if certificate.restores is None and not (certificate.forced and index in kept)
+            for position in _positions(certificate)
+        }
+        self.undone = gone - {self.certificates[place.certificate].position + place.target for place in in_force}
 
 
 def _positions(certificate: Certificate) -> range:

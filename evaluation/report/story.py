@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from certigraph.evaluation.report.standing import held, reached, standing
+from certigraph.state.certified import predicates_in_force
 from certigraph.state.endings import GOAL
-from certigraph.state.records import Attempt, Audit, Certificate, Predicate
+from certigraph.state.records import Attempt, Audit, Certificate, Invalidation, Predicate
 from certigraph.state.trajectory import Event, Trajectory
 
 Status = Literal["certified", "forced", "undone", "restored", "failed", "target", "waiting"]
@@ -76,29 +77,36 @@ def read_story(trajectory: Trajectory) -> Story:
     """Fold a trajectory. A graph without plan or head is shown by its certificates and attempts."""
     state, moments = trajectory.state(), list(_moments(trajectory.events))
     certificates = state.get("certificates", [])
-    lost = [invalidation.step for invalidation in state.get("invalidations", ())]
-    counts = map(held, reached(certificates)[1:])
     return Story(
         rows=list(_rows(state, moments, trajectory.footer.ending if trajectory.footer else "")),
         moments=moments,
-        standing=[
-            (c.step, max(count - sum(step <= c.step for step in lost), 0))
-            for c, count in zip(certificates, counts, strict=True)
-        ],
+        standing=[*zip((c.step for c in certificates), _held(certificates, state), strict=True)],
         steps=len(state.get("history", [])),
     )
+
+
+def _held(certificates: Sequence[Certificate], state: Mapping[str, Any]) -> Iterator[int]:
+    """How many predicates were in force after every certificate."""
+    found: Sequence[Invalidation] = state.get("invalidations", ())
+    if not found:
+        yield from map(held, reached(certificates)[1:])
+        return
+    for number, certificate in enumerate(certificates, 1):
+        known = [invalidation for invalidation in found if invalidation.step <= certificate.step]
+        yield len(predicates_in_force(certificates[:number], known))
 
 
 def _rows(state: Mapping[str, Any], moments: Sequence[Moment], ending: str) -> Iterator[Row]:
     certificates, at = state.get("certificates", []), _by_position(moments)
     by_position = {c.position + n: i for i, c in enumerate(certificates) for n in range(c.depth)}
     kept, plan = standing(certificates), _plan(state)
-    lost = {certificates[i.certificate].position + i.target for i in state.get("invalidations", ())}
+    places = predicates_in_force(certificates, state.get("invalidations", ()))
+    in_force = {certificates[place.certificate].position + place.target for place in places}
     head = state.get("head", max(by_position, default=-1) + 1)
     for position, predicate in sorted(plan.items()):
         index = by_position.get(position)
         certificate = None if index is None else certificates[index]
-        stands = index in kept and position not in lost
+        stands = position in in_force or (certificate is not None and bool(certificate.forced) and index in kept)
         status = _status(certificate, stands, position == head, ending)
         yield Row(position, predicate, status, certificate, tuple(at[position]))
 

@@ -26,8 +26,10 @@ from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.ablating.replay import replay_of
 from certigraph.evaluation.anatomy.frames import Recorded, frames_of
+from certigraph.evaluation.live.fold import Watched
 from certigraph.evaluation.live.view import LiveView
 from certigraph.evaluation.report.report import write_report
+from certigraph.evaluation.report.story import read_story
 from certigraph.evaluation.run import run
 from certigraph.evaluation.settings import build_graph, parse_swap
 from certigraph.graphs import sdp
@@ -39,6 +41,7 @@ from certigraph.state.certified import certified_state
 from certigraph.state.endings import UnknownName
 from certigraph.state.reading import read_trajectory
 from certigraph.state.records import (
+    RESTORE,
     Action,
     Audit,
     Certificate,
@@ -265,6 +268,68 @@ def test_what_the_rest_of_the_plan_names_or_was_invalidated_is_not_checked():
     lost = Invalidation(certificate=0, target=1, predicate=Predicate(text="b"), step=1)
     known: SDPState = {**state, "invalidations": [lost]}
     assert [p.text for p in seen_by(sdp_slots.REVALIDATE, known)["certified"]] == ["a"]
+
+
+def test_a_condition_that_was_certified_twice_is_invalidated_twice():
+    async def proposing(state: Any, runtime: Any) -> dict[str, Any]:
+        return {"plan": [Predicate(text=text) for text in ("open", "key", "open", "in", "out")]}
+
+    seen: list[Any] = []
+
+    async def replanning(state: Any, runtime: Any) -> dict[str, Any]:
+        seen.append(state)
+        return {"plan": predicates("again", 1)}
+
+    revalidate = finding([1])
+    operators = {"propose": proposing, "replan": replanning, "revalidate": revalidate}
+    final(Script(verdicts=[1, 1, 1, 0]), **operators)
+    assert [p.text for p in revalidate.seen[0]["certified"]] == ["key", "open"], "equal conditions are shown once"
+    assert [(i.certificate, i.predicate.text) for i in seen[0]["invalidations"]] == [(0, "open"), (2, "open")]
+    assert [p.text for p in seen[0]["certified"].predicates] == ["key"]
+
+
+def test_a_return_brings_back_what_was_invalidated_after_the_state_it_returns_to(tmp_path: Path):
+    back = Predicate(text="as after p1", kind=RESTORE, args={"to": 1})
+
+    async def returning(state: Any, runtime: Any) -> dict[str, Any]:
+        return {"plan": [back, *predicates("again", 1)]}
+
+    graph = sdp.build(revalidate=finding([0]), replan=returning)
+    watched = Watched()
+    result = run(
+        graph,
+        Script(plan=3, verdicts=[1, 1, 0]),
+        "only",
+        out=tmp_path,
+        listener=watched.take,
+    )
+    assert [(i.predicate.text, i.step) for i in result.invalidations] == [("p1", 3)]
+    assert [p.text for p in result.certified.predicates] == ["p1", "again1"]
+    assert watched.standing == 2
+    story = read_story(result.trajectory)
+    assert [row.status for row in story.rows] == ["certified", "undone", "restored", "certified"]
+    assert story.standing == [(1, 1), (2, 2), (4, 1), (5, 2)]
+    frames = frames_of([Recorded("sdp", "only", 0, result.trajectory)])
+    assert list(frames.predicates["status"]) == ["certified", "undone", "return", "certified"]
+
+
+def test_a_return_does_not_bring_back_what_was_invalidated_before_the_state_it_returns_to():
+    targets = [Predicate(text=text) for text in "abc"]
+    issued = [
+        Certificate(step=step, position=n, targets=(target,), action=Action(text="go"), digest="")
+        for n, (step, target) in enumerate(zip((1, 3, 4), targets, strict=True))
+    ]
+    back = Certificate(
+        step=6,
+        position=3,
+        targets=(Predicate(text="back", kind=RESTORE),),
+        action=Action(text="x"),
+        digest="",
+        restores=2,
+    )
+    lost = [Invalidation(certificate=n, target=0, predicate=targets[n], step=step) for n, step in ((0, 2), (1, 5))]
+    assert [p.text for p in certified_state(issued, lost).predicates] == ["c"]
+    assert [p.text for p in certified_state([*issued, back], lost).predicates] == ["b"]
 
 
 def test_an_index_that_is_not_in_the_view_is_the_operator_s_error(tmp_path: Path):
