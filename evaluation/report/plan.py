@@ -97,7 +97,7 @@ def _passed(row: Row, policy: str) -> Markup:
 
 def _told(row: Row) -> list[Markup]:
     """What happened at a row, in order, besides the attempt that its certificate already shows."""
-    told = [m for m in row.moments if not isinstance(m, Try) or m.attempt.verdict.depth == 0]
+    told = [m for m in row.moments if not isinstance(m, Try) or not m.discharged]
     shown: list[Markup] = []
     for _, run in groupby(told, key=type):
         moments = list(run)
@@ -110,12 +110,13 @@ def _told(row: Row) -> list[Markup]:
 
 def _tries(tries: Sequence[Try], row: Row) -> list[Markup]:
     shown = [_try(t, row) for t in tries]
+    kind = "attempts without a certificate" if any(t.attempt.verdict.depth for t in tries) else "rejected attempts"
     if len(tries) <= OPEN_UP_TO:
         return shown
     others = {t.attempt.target.text for t in tries if t.attempt.target != row.predicate}
     aims = f" at: {'; '.join(sorted(others))}" if others else ""
     last = tag("span", _reason(tries[-1]), class_="reason")
-    summary = tag("summary", f"{len(tries)} rejected attempts{aims}", last)
+    summary = tag("summary", f"{len(tries)} {kind}{aims}", last)
     return [tag("details", summary, *shown, class_="many")]
 
 
@@ -144,6 +145,9 @@ def _try(moment: Try, row: Row) -> Markup:
 
 
 def _reason(moment: Try) -> str:
+    """Why an attempt was not certified. The reason of a verdict that it holds is none."""
+    if moment.attempt.verdict.depth:
+        return "judged to hold, but not certified"
     return moment.attempt.verdict.reason or "the target does not hold"
 
 

@@ -53,7 +53,7 @@ class _Scale:
 def _ticks(story: Story, scale: _Scale) -> list[Markup]:
     base = scale.y(0)
     return [
-        *(tag("line", x1=x, x2=x, y1=base + 3, y2=base + 9, class_="miss") for x in map(scale.x, _rejected(story))),
+        *(tag("line", x1=x, x2=x, y1=base + 3, y2=base + 9, class_="miss") for x in map(scale.x, _uncertified(story))),
         *(tag("circle", cx=x, cy=base, r=3, class_="turn") for x in map(scale.x, _replanned(story))),
         *(tag("circle", cx=x, cy=base, r=4, class_="pass") for x in map(scale.x, _forced(story))),
     ]
@@ -61,14 +61,14 @@ def _ticks(story: Story, scale: _Scale) -> list[Markup]:
 
 def _key(story: Story) -> Markup:
     line, dot, disc = (tag("i", class_=f"{name}-key") for name in ("miss", "turn", "pass"))
-    shown = [tag("span", line, "rejected attempt")] if _rejected(story) else []
+    shown = [tag("span", line, "attempt without a certificate")] if _uncertified(story) else []
     shown += [tag("span", dot, "replan")] if _replanned(story) else []
     shown += [tag("span", disc, PASSED)] if _forced(story) else []
     return tag("p", *shown, class_="key") if shown else joined()
 
 
-def _rejected(story: Story) -> list[int]:
-    return sorted({m.step for m in story.moments if isinstance(m, Try) and m.attempt.verdict.depth == 0})
+def _uncertified(story: Story) -> list[int]:
+    return sorted({m.step for m in story.moments if isinstance(m, Try) and not m.discharged})
 
 
 def _replanned(story: Story) -> list[int]:

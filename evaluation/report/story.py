@@ -14,11 +14,16 @@ Status = Literal["certified", "forced", "undone", "restored", "failed", "target"
 
 
 class Try(NamedTuple):
-    """An attempt, the world step it was made at, and what the world answered."""
+    """An attempt, the world step it was made at, and what the world answered.
+
+    `discharged`: a certificate came of it, be it one that a policy forced. An attempt that was judged to hold has none
+    where an audit denied the goal, or where the run stopped in between.
+    """
 
     attempt: Attempt
     step: int
     answer: str
+    discharged: bool = False
 
 
 class Replanned(NamedTuple):
@@ -75,7 +80,7 @@ class Story(NamedTuple):
 
 def read_story(trajectory: Trajectory) -> Story:
     """Fold a trajectory. A graph without plan or head is shown by its certificates and attempts."""
-    state, moments = trajectory.state(), list(_moments(trajectory.events))
+    state, moments = trajectory.state(), _moments(trajectory.events)
     certificates = state.get("certificates", [])
     return Story(
         rows=list(_rows(state, moments, trajectory.footer.ending if trajectory.footer else "")),
@@ -127,19 +132,28 @@ def _status(certificate: Certificate | None, stands: bool, at_head: bool, ending
     return "target" if not ending or ending == GOAL or ending.startswith(("limit:", "error:")) else "failed"
 
 
-def _moments(events: Sequence[Event]) -> Iterator[Moment]:
-    head, step, answer = 0, 0, ""
+def _moments(events: Sequence[Event]) -> list[Moment]:
+    moments: list[Moment] = []
+    head, step, answer, latest = 0, 0, "", -1
     for event in (event for event in events if not event.scope):
         update: dict[str, Any] = {**(event.update or {})}
         step += len(update.get("history", []))
         answer = update.get("observation", {}).get("text", answer)
         for attempt in update.get("attempts", []):
-            yield Try(Attempt.model_validate(attempt), step, answer)
+            latest = len(moments)
+            moments.append(Try(Attempt.model_validate(attempt), step, answer))
+        if update.get("certificates") and latest >= 0:
+            moments[latest] = _discharged(moments[latest])
         for audit in update.get("audits", []):
-            yield Audited(head, Audit.model_validate(audit))
+            moments.append(Audited(head, Audit.model_validate(audit)))
         if event.node == "replan":
-            yield Replanned(head, step, max(len(update.get("plan", [])) - head, 0))
+            moments.append(Replanned(head, step, max(len(update.get("plan", [])) - head, 0)))
         head = update.get("head", head)
+    return moments
+
+
+def _discharged(moment: Moment) -> Moment:
+    return moment._replace(discharged=True) if isinstance(moment, Try) and moment.attempt.verdict.depth else moment
 
 
 def _by_position(moments: Sequence[Moment]) -> defaultdict[int, list[Moment]]:

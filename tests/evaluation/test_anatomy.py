@@ -145,6 +145,14 @@ def test_what_a_return_undid_is_not_certified():
     assert figures(tables(recorded)["cascade_rate"]) == {"sdp": (0.5, 2)}
 
 
+def test_a_return_takes_invalidations_back_with_the_state():
+    back = {"text": "back", "kind": "restore", "args": {"to": 1}}
+    lost = {"certificate": 0, "target": 0, "predicate": PLAN[0], "step": 2}
+    tape = Tape().tries(1, 0).add("revalidate", {"invalidations": [lost]}).tries(1, 0).replan(back, *PLAN[1:]).tries(1)
+    status = frames_of([tape.ended("gave_up")]).predicates["status"].tolist()
+    assert status[:3] == ["certified", "undone", "return"]
+
+
 def test_where_and_how_far_failed_runs_stopped():
     stalled = Tape(task="1").tries(1, 0, 0, 0).replan().ended("gave_up")
     later = Tape(task="2").tries(1, 1, 1, 0).ended("limit:calls")

@@ -14,7 +14,18 @@ from certigraph.evaluation.live.view import LiveView
 from certigraph.evaluation.run import run
 from certigraph.graphs import pbai
 from certigraph.state.lessons import Lesson
-from certigraph.state.records import Action, Attempt, Certificate, Observation, Predicate, Step, Task, Usage, Verdict
+from certigraph.state.records import (
+    Action,
+    Attempt,
+    Certificate,
+    Invalidation,
+    Observation,
+    Predicate,
+    Step,
+    Task,
+    Usage,
+    Verdict,
+)
 from certigraph.state.trajectory import Event, Footer, Header, Resumed
 
 TASK = Task(benchmark="toy", id="7", goal="reach the end", constants={"budget": 100})
@@ -147,6 +158,17 @@ def test_return_takes_certificates_back():
     assert "back to state 1" in line_with("condition 3", frame)
     assert "1/2" in " ".join(frame)
     assert plain(*lines)[-1] == "step 4: returned to certified state 1: condition 3"
+
+
+@pytest.mark.parametrize(("to", "standing"), [(1, "1/2"), (2, "1/2")])
+def test_return_takes_invalidations_back_with_the_state(to, standing):
+    lost = Invalidation(certificate=0, target=0, predicate=plan(1)[0], step=3).as_json()
+    undone = event(3, "revalidate", invalidations=[lost])
+    lines = [HEADER, proposed(4), certified(2, 0), undone, certified(4, 1), certified(5, 2, restores=to)]
+    frame = last_frame(*lines)
+    assert ("taken back" in line_with("condition 1", frame)) is (to == 2)
+    assert ("taken back" in line_with("condition 2", frame)) is (to == 1)
+    assert standing in " ".join(frame)
 
 
 def test_resume_drops_superseded_work_but_not_its_cost():

@@ -20,7 +20,9 @@ from certigraph.state.records import (
     RESTORE,
     Action,
     Attempt,
+    Audit,
     Certificate,
+    Invalidation,
     Observation,
     Predicate,
     Scores,
@@ -81,6 +83,12 @@ class Tape:
     def replan(self, *tail):
         self.plan = [*self.plan[: self.head], *tail]
         self.event("replan", **({"plan": [p.as_json() for p in self.plan]} if tail else {}))
+        return self
+
+    def invalidate(self, certificate, target=0):
+        predicate = self.plan[certificate]
+        lost = Invalidation(certificate=certificate, target=target, predicate=predicate, step=self.steps)
+        self.event("revalidate", invalidations=[lost.as_json()])
         return self
 
     def trajectory(self, ending=None, scores=None, **changes):
@@ -148,6 +156,31 @@ def test_return_to_an_earlier_state_takes_certificates_back(tmp_path):
     html = page(trajectory, tmp_path)
     assert "returned to certified state 1" in html
     assert "replanned: 3 predicates from here" in html
+
+
+def test_a_return_takes_invalidations_back_with_the_state(tmp_path):
+    tape = Tape("a", "b", "c").attempt(1).attempt(0).invalidate(0).attempt(1).attempt(0)
+    back = Predicate(text="as at first", kind=RESTORE, args={"to": 1})
+    tape.replan(back, Predicate(text="b again"), Predicate(text="c"))
+    tape.steps += 1
+    tape.certify(1, "undo", restores=1)
+    story = read_story(tape.trajectory("limit:calls"))
+    assert [row.status for row in story.rows] == ["certified", "undone", "restored", "target", "waiting"]
+    assert story.standing == [(1, 1), (3, 1), (5, 1)]
+
+
+def test_an_attempt_that_was_judged_to_hold_and_not_certified_is_shown(tmp_path):
+    tape = Tape("a", "b").attempt(1, "first").attempt(1, "claim", reason="it holds")
+    del tape.lines[-1]
+    tape.head -= 1
+    audit = Audit(confirmed=False, reason="not there", step=2)
+    tape.event("audit", audits=[audit.as_json()])
+    tape.replan(Predicate(text="b")).attempt(1, "last")
+    html = page(tape.trajectory("goal"), tmp_path)
+    assert re.findall(r'<span class="action">(\w+)</span>', html) == ["claim"]
+    assert "judged to hold, but not certified" in html
+    assert "it holds" not in html
+    assert "attempt without a certificate" in html
 
 
 def test_interrupted_run_renders(tmp_path):

@@ -332,6 +332,33 @@ def test_a_return_does_not_bring_back_what_was_invalidated_before_the_state_it_r
     assert [p.text for p in certified_state([*issued, back], lost).predicates] == ["b"]
 
 
+@pytest.mark.parametrize(("to", "held"), [(0, []), (1, ["a"]), (2, ["b"]), (3, ["b", "c"])])
+def test_a_return_to_a_state_returns_to_what_was_in_force_in_it(to: int, held: list[str]):
+    """`a` was undone at step 3, after state 1 and before state 2."""
+    made = [certified(1, "a"), certified(4, "b"), certified(5, "c")]
+    lost = Invalidation(certificate=0, target=0, predicate=Predicate(text="a"), step=3)
+    back = certified(7, "back", restores=to)
+    assert in_force([*made, back], lost) == held
+    assert in_force([*made, back, certified(8, "d")], lost) == [*held, "d"]
+
+
+def test_what_is_undone_after_a_return_is_undone():
+    made = [certified(1, "a"), certified(2, "b"), certified(4, "back", restores=1)]
+    first = Invalidation(certificate=0, target=0, predicate=Predicate(text="a"), step=3)
+    again = first.model_copy(update={"step": 5})
+    assert in_force(made, first) == ["a"]
+    assert in_force(made, first, again) == []
+
+
+def certified(step: int, text: str, restores: int | None = None) -> Certificate:
+    targets, action = (Predicate(text=text),), Action(text="go")
+    return Certificate(step=step, position=0, targets=targets, action=action, digest="d", restores=restores)
+
+
+def in_force(certificates: Sequence[Certificate], *lost: Invalidation) -> list[str]:
+    return [predicate.text for predicate in certified_state(certificates, lost).predicates]
+
+
 def test_an_index_that_is_not_in_the_view_is_the_operator_s_error(tmp_path: Path):
     result = run(sdp.build(revalidate=finding([7])), Script(plan=2, verdicts=[1, 0]), "only", out=tmp_path)
     assert result.ending == "error:operator"
