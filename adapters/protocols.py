@@ -107,7 +107,9 @@ class Environment(Protocol):
 class Benchmark(Protocol):
     """A family of tasks with its world, scorer and specialised operators.
 
-    One whose worlds tell by `Observation.solved` whether a task's goal is reached says `signals_goal = True`.
+    One whose worlds tell by `Observation.solved` whether a task's goal is reached says `signals_goal = True`. One whose
+    own `replan` plans the conditions of `ReplanView.undone` again says `replans_undone = True`; where it does not, a
+    graph with the optional slot `revalidate` is refused.
     """
 
     name: str

@@ -4,7 +4,7 @@
 the next try. Where neither is used the edges are the paper's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from langgraph.graph import END
 from langgraph.runtime import Runtime
@@ -12,10 +12,23 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.context import Context
 from certigraph.graphs.assembly import Assembly
 from certigraph.nodes import gathering_slots as gathering
+from certigraph.nodes import sdp_slots as slots
+from certigraph.nodes.slots import Slot
 from certigraph.state.beliefs import stopped
 from certigraph.state.sdp import SDPState
 
 Router = Callable[[SDPState, Runtime[Context]], str]
+
+
+def opening_slot(operators: Mapping[str, object], usual_replan: object) -> Slot:
+    """The slot of `reset`, which refuses a benchmark whose Replan would not mend what `revalidate` finds.
+
+    Args:
+        operators: the swaps, by slot; a Replan among them is not checked.
+        usual_replan: the Replan that hands over to the benchmark's own.
+    """
+    leaves_replan = operators.get("replan", usual_replan) is usual_replan
+    return slots.RESET_REVALIDATING if "revalidate" in operators and leaves_replan else slots.RESET
 
 
 def add_checked_edges(builder: Assembly, after_validate: Router, edges: dict[str, str]) -> None:

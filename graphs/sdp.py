@@ -18,7 +18,7 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.context import Context
 from certigraph.adapters.protocols import Operator
 from certigraph.graphs.assembly import add_path, assemble
-from certigraph.graphs.goal_checks import add_checked_edges
+from certigraph.graphs.goal_checks import add_checked_edges, opening_slot
 from certigraph.nodes import gathering_slots as gathering
 from certigraph.nodes import sdp_slots as slots
 from certigraph.nodes.act import act, reset
@@ -39,7 +39,6 @@ __all__ = ["State", "build", "ending", "graph"]
 SDPGraph = CompiledStateGraph[State, Context, RunInput, State]
 
 SLOTS = (
-    slots.RESET,
     slots.PROPOSE,
     slots.REALIZE,
     slots.ACT,
@@ -91,6 +90,7 @@ class Operators(TypedDict, total=False):
     """The keywords of `build`.
 
     `memory` and `gate` (CGDP), `audit` and `revalidate` are optional nodes: without them the graph is the paper's.
+    `revalidate` needs a benchmark whose Replan plans undone conditions again (`Benchmark.replans_undone`).
     """
 
     reset: Operator
@@ -129,7 +129,8 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
         answer=answer,
         deliver=act,
     )
-    builder = assemble(State, RunInput, SLOTS, defaults, with_memory(operators))
+    opening = opening_slot(operators, replan)
+    builder = assemble(State, RunInput, (opening, *SLOTS), defaults, with_memory(operators))
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "propose")
     builder.add_conditional_edges("propose", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})

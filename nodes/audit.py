@@ -2,7 +2,9 @@
 
 SDP ends `goal` as soon as one verdict of Validate says so. A validator that wrongly accepts one verdict in ten is given
 many occasions in a long run, so many of these endings are false. An audit is a second, independent check; a denied goal
-is not certified, and the run replans with the audit's reason.
+is not certified, and the run replans. Replan sees the audit (`ReplanView.denied`); the prompts of the generic Replan,
+of ScienceWorld's and of the multi-hop questions' have its reason. TravelPlanner's asks no model, and research has no
+other way once its steps are done: it gives up.
 
 An audit sees the task, the goal predicate, the last action, what the world answered, and the world's present view. It
 sees neither the verdict that it checks nor certificates, attempts or plan: they would lead it to the same conclusion.

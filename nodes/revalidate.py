@@ -7,6 +7,9 @@ a run has left its plan. Checked are the certified predicates in force; those th
 are left out, for they will be made true anyway. The ones found undone are recorded as invalidated, and the run replans
 at once instead of trying the same target again.
 
+A benchmark whose own Replan does not plan undone conditions again (TravelPlanner, multi-hop questions, research) is
+refused when the run begins.
+
 Certificates are never altered: an `Invalidation` says which predicate lost its force, when and why.
 """
 

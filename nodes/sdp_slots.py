@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
-from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.benchmarks import context_of, limits_of
 from certigraph.adapters.context import Context
 from certigraph.nodes.slots import ACTED, OPENED, Slot, Update, forgotten
 from certigraph.state.certified import predicates_in_force
@@ -90,6 +90,15 @@ def _invalidated(state: SDPState, update: Update, runtime: Runtime[Context]) -> 
     return {"invalidations": lost} if lost else {}
 
 
+def _must_replan_undone(state: SDPState, runtime: Runtime[Context]) -> Update | None:
+    """Refuse, before the world is opened, a benchmark whose own Replan would leave undone conditions undone."""
+    benchmark = context_of(runtime).benchmark
+    if benchmark and "replan" in benchmark.operators() and not getattr(benchmark, "replans_undone", False):
+        why = f"revalidate cannot be used with {benchmark.name}, whose replan does not plan undone conditions again"
+        raise Fault("operator", f"{why}: leave revalidate out, or build the graph with a replan of your own as well")
+    return None
+
+
 def _nothing_to_revalidate(state: SDPState, runtime: Runtime[Context]) -> Update | None:
     """Nothing can have been undone, or no replan is left that could mend it."""
     refused = not state["observation"].accepted
@@ -102,6 +111,8 @@ def _replans_spent(state: SDPState, runtime: Runtime[Context]) -> Update | None:
 
 
 RESET = Slot("reset", OPENED, record=_nothing_certified, opens_books=True)
+RESET_REVALIDATING = RESET._replace(skip=_must_replan_undone)
+"""`reset` of a graph with `revalidate` that leaves Replan to the benchmark."""
 PROPOSE = Slot("propose", frozenset({"plan"}), propose_view)
 REALIZE = Slot("realize", frozenset({"action"}), realize_view)
 ACT = Slot("act", ACTED)

@@ -111,6 +111,10 @@ class ReplanView(TypedDict):
     replans: int
     audits: Sequence[Audit]
     invalidations: Sequence[Invalidation]
+    denied: Audit | None
+    """The audit whose denial led to this replan; tries at the target may be left."""
+    undone: Sequence[Invalidation]
+    """The invalidations that led to this replan, which no plan has made true again; tries may be left too."""
 
 
 CUT = "cut_at"
@@ -148,7 +152,7 @@ def realize_view(state: SDPState) -> RealizeView:
         "certified": _certified(state),
         "target": state["plan"][head],
         "evidence": state["evidence"],
-        "attempts": list(_attempts_at(head, state["attempts"], state["plan"][head])),
+        "attempts": list(_attempts_at(head, judged_attempts(state), state["plan"][head])),
         "belief": belief_of(state),
         "advice": advised(state),
     }
@@ -161,18 +165,43 @@ def validate_view(state: SDPState) -> ValidateView:
 
 def replan_view(state: SDPState) -> ReplanView:
     """Everything but bookkeeping."""
+    audits, invalidations = tuple(state.get("audits", ())), tuple(state.get("invalidations", ()))
+    step = len(state["history"]) if audits or invalidations else 0
     return {
         "task": state["task"],
         "certified": _certified(state),
         "plan": tuple(state["plan"]),
         "head": state["head"],
         "certificates": tuple(state["certificates"]),
-        "attempts": tuple(state["attempts"]),
+        "attempts": tuple(judged_attempts(state)),
         "evidence": state["evidence"],
         "replans": state["replans"],
-        "audits": tuple(state.get("audits", ())),
-        "invalidations": tuple(state.get("invalidations", ())),
+        "audits": audits,
+        "invalidations": invalidations,
+        "denied": next((audit for audit in audits[-1:] if not audit.confirmed and audit.step == step), None),
+        "undone": tuple(invalidation for invalidation in invalidations if invalidation.step == step),
     }
+
+
+def judged_attempts(state: SDPState) -> Sequence[Attempt]:
+    """The attempts as they were judged in the end: one whose claim of the goal an audit denied has the audit's reason.
+
+    The log itself keeps what Validate said.
+    """
+    denied = {audit.step: audit for audit in state.get("audits", ()) if not audit.confirmed}
+    if not denied:
+        return state["attempts"]
+    # Every action is validated; a run that is a part of another has the steps before it in its log.
+    first = 1 + len(state["history"]) - len(state["attempts"])
+    return [
+        _denied(attempt, denied[step]) if step in denied else attempt
+        for step, attempt in enumerate(state["attempts"], first)
+    ]
+
+
+def _denied(attempt: Attempt, audit: Audit) -> Attempt:
+    verdict = attempt.verdict.model_copy(update={"depth": 0, "reason": f"audit of the goal: {audit.reason}"})
+    return attempt.model_copy(update={"verdict": verdict})
 
 
 def audit_view(state: SDPState) -> AuditView:

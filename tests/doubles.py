@@ -34,6 +34,7 @@ class Script:
     """
 
     name = "script"
+    replans_undone = True
 
     def __init__(
         self,

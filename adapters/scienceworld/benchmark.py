@@ -40,6 +40,7 @@ class ScienceWorldBenchmark:
     """The world comes with its package, not with a data folder."""
     briefing = BRIEFING
     signals_goal = True
+    replans_undone = True
     synonyms: Mapping[str, str] = SYNONYMS
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:

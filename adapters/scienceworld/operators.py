@@ -21,7 +21,7 @@ from certigraph.adapters.embeddings import encoder
 from certigraph.adapters.loops import off_loop
 from certigraph.adapters.matching import shortlist
 from certigraph.adapters.models.ask import ask, choose
-from certigraph.adapters.prompting import listed, numbered, prompt, quoted
+from certigraph.adapters.prompting import listed, numbered, prompt, quoted, unquoted
 from certigraph.adapters.protocols import Operator
 from certigraph.adapters.scienceworld import prompts
 from certigraph.adapters.scienceworld.draft import ROOMS, draft
@@ -83,8 +83,7 @@ def operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operator]:
         return {"plan": await _planned(state["task"], hint, "", runtime)}
 
     async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
-        left = [p.text for p in state["plan"][state["head"] :] if p.kind != "goal"]
-        stuck = state["plan"][state["head"]]
+        left = _left(state)
         if extends(state):
             told = prompts.CUT.format(
                 certified=numbered(p.text for p in state["certified"].predicates),
@@ -93,15 +92,14 @@ def operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operator]:
             return {"plan": await _planned(state["task"], [], told, runtime)}
         told = prompts.STUCK.format(
             certified=numbered(p.text for p in state["certified"].predicates),
-            stuck=stuck.text,
-            tries=len(state["attempts"]),
+            why=_why(state),
             failures=listed(_failure(a) for a in state["attempts"][-5:]),
             rejected=listed(dict.fromkeys(a.action.text for a in state["attempts"] if a.verdict.evidence == REJECTED)),
             view=quoted(state["evidence"].view, MOST_VIEW),
         )
-        if left[1:] and benchmark.drafted:
-            return {"plan": _with_goal(left[1:])}
-        return {"plan": await _planned(state["task"], left[1:] if grounded else [], told, runtime)}
+        if left and benchmark.drafted:
+            return {"plan": _with_goal(left)}
+        return {"plan": await _planned(state["task"], left if grounded else [], told, runtime)}
 
     async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
         # A condition in words of the model's own gets an action in its own words, where the model can write one.
@@ -117,6 +115,24 @@ def operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operator]:
         return {"verdict": verdict or await _judged(state, runtime)}
 
     return {"propose": propose, "realize": realize, "validate": validate, "replan": replan}
+
+
+def _left(state: ReplanView) -> list[str]:
+    """The conditions that are still to be met: those that were undone first; without the target if it is exhausted."""
+    tail = [p.text for p in state["plan"][state["head"] :] if p.kind != "goal"]
+    if state["undone"] or state["denied"]:
+        return [*dict.fromkeys(invalidation.predicate.text for invalidation in state["undone"]), *tail]
+    return tail[1:]
+
+
+def _why(state: ReplanView) -> str:
+    """What led to the replan."""
+    if undone := state["undone"]:
+        texts = numbered(dict.fromkeys(invalidation.predicate.text for invalidation in undone))
+        return prompts.UNDONE.format(undone=texts, reason=unquoted(undone[0].reason))
+    if denied := state["denied"]:
+        return prompts.DENIED.format(reason=unquoted(denied.reason))
+    return prompts.EXHAUSTED.format(stuck=state["plan"][state["head"]].text, tries=len(state["attempts"]))
 
 
 async def _planned(task: Task, hint: Sequence[str], told: str, runtime: Runtime[Context]) -> list[Predicate]:

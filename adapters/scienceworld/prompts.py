@@ -76,7 +76,7 @@ STUCK = """
 Certified so far:
 {certified}
 
-Stuck at "{stuck}" after {tries} attempts in all, lately:
+{why}
 {failures}
 
 What the world does not take; do not name it again:
@@ -85,6 +85,19 @@ What the world does not take; do not name it again:
 The world now:
 {view}
 """
+
+EXHAUSTED = 'Stuck at "{stuck}" after {tries} attempts in all, lately:'
+
+UNDONE = """\
+These conditions were met, but do not hold any more; make them true again. {reason}
+{undone}
+
+Tried lately:"""
+
+DENIED = """\
+The task was believed to be completed, but a check found that it is not. {reason}
+
+Tried lately:"""
 
 CUT = """
 Certified so far, all that the plan had, for it was as long as a plan may be; give the rest of it:

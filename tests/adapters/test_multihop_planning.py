@@ -8,7 +8,7 @@ from certigraph.adapters.multihop.planning import numbered_hops
 from certigraph.state.certified import CertifiedState
 from certigraph.state.chains import Hop
 from certigraph.state.endings import Fault
-from certigraph.state.records import Attempt, Verdict
+from certigraph.state.records import Attempt, Audit, Step, Verdict
 from certigraph.state.run import Evidence
 from certigraph.state.sdp import propose_view, replan_view
 from certigraph.state.searching import search
@@ -120,6 +120,27 @@ def test_an_answer_that_was_rejected_with_nothing_left_to_ask_is_asked_for_direc
 def poisoned(state):
     """The state with everything that a view must not show made unusable."""
     return {name: object() for name in ("observation", "verdict", "history", "action", "turns")} | state
+
+
+def test_a_replan_after_a_denied_audit_is_shown_the_audits_reason():
+    quiz, mind = Quiz(strict=True), Mind(subquestions=[["Where is Brandt from?"]])
+    believed = Attempt(
+        position=0, target=closing()[0], action=FIRST, digest="-", verdict=Verdict(depth=2, reason="all is said")
+    )
+    state = {
+        "task": quiz.task(""),
+        "certificates": [],
+        "plan": [*closing()],
+        "head": 0,
+        "attempts": [believed],
+        "history": [Step(action=FIRST, digest="-")],
+        "audits": [Audit(confirmed=False, reason="it is another river", step=1)],
+        "evidence": Evidence(),
+        "replans": 0,
+    }
+    answered("replan", replan_view(state), mind, quiz)
+    assert "it is another river" in mind.prompts["subquestions"][0]
+    assert "all is said" not in mind.prompts["subquestions"][0]
 
 
 def test_propose_and_replan_make_the_same_of_a_state_whose_hidden_parts_are_poisoned():

@@ -25,7 +25,7 @@ from certigraph.adapters.scienceworld.operators import GOAL, REJECTED
 from certigraph.adapters.scienceworld.recording import Recording, read_recordings
 from certigraph.adapters.scienceworld.wording import read, settled
 from certigraph.state.certified import CertifiedState
-from certigraph.state.records import Action, Attempt, Observation, Predicate, Task, Verdict
+from certigraph.state.records import Action, Attempt, Audit, Invalidation, Observation, Predicate, Task, Verdict
 from certigraph.state.run import Evidence
 
 TASK = Task(benchmark="scienceworld", id="find-plant:0", goal="Your task is to find a(n) plant. First, focus on it.")
@@ -413,6 +413,8 @@ def replan_state(attempts: Sequence[Attempt], *left: str) -> dict[str, Any]:
         "attempts": attempts,
         "evidence": Evidence(view=VIEW),
         "replans": 0,
+        "denied": None,
+        "undone": (),
     }
 
 
@@ -433,6 +435,35 @@ def test_a_replan_of_small_models_drops_the_condition_that_is_stuck():
     assert [predicate.text for predicate in plan] == ["Later.", GOAL.text]
     mind = Mind(conditions=["c"])
     assert answered("replan", replan_state([], "All is well."), mind, config="drafted")["plan"][0].text == "c"
+
+
+def undone_state() -> dict[str, Any]:
+    lost = Invalidation(certificate=0, target=0, predicate=Predicate(text="A cup is held."), step=3, reason="it fell")
+    return {**replan_state([], "All is well.", "Later."), "invalidations": (lost,), "undone": (lost,)}
+
+
+def test_a_replan_after_a_revalidation_plans_what_was_undone_and_keeps_the_untried_rest():
+    plan = answered("replan", undone_state(), config="drafted")["plan"]
+    assert [predicate.text for predicate in plan] == ["A cup is held.", "All is well.", "Later.", GOAL.text]
+
+
+@pytest.mark.parametrize("config", ["", "paper"])
+def test_a_planner_is_shown_what_was_undone_or_denied_and_why(config: str):
+    mind = Mind(conditions=["c"])
+    answered("replan", undone_state(), mind, config=config)
+    denied = Audit(confirmed=False, reason="the door is shut", step=3)
+    answered("replan", {**replan_state([], "All is well."), "denied": denied}, mind, config=config)
+    assert "A cup is held." in mind.prompts[0]
+    assert "it fell" in mind.prompts[0]
+    assert "the door is shut" in mind.prompts[1]
+    assert not [prompt for prompt in mind.prompts if "Stuck at" in prompt]
+
+
+def test_a_replan_after_a_denied_audit_keeps_the_untried_rest():
+    denied = Audit(confirmed=False, reason="the door is shut", step=3)
+    state = {**replan_state([], "All is well.", "Later."), "denied": denied}
+    plan = answered("replan", state, config="drafted")["plan"]
+    assert [predicate.text for predicate in plan] == ["All is well.", "Later.", GOAL.text]
 
 
 @pytest.mark.parametrize(("config", "target"), [("paper", WORDED[0]), ("", "All is well.")])

@@ -221,7 +221,74 @@ def test_swaps_are_in_the_header_and_build_the_graph_again(tmp_path: Path):
     assert (result.ending, result.audits[0].votes) == ("goal", (True,))
 
 
+def test_later_prompts_have_the_audits_reason_in_place_of_the_verdicts():
+    shown: list[Any] = []
+
+    async def replanning(state: Any, runtime: Any) -> dict[str, Any]:
+        shown.append(state)
+        return {"plan": list(state["plan"][state["head"] :])}
+
+    async def realizing(state: Any, runtime: Any) -> dict[str, Any]:
+        shown.append(state)
+        return {"action": Action(text="go")}
+
+    state = final(Script(plan=2, verdicts=[1, 0, 1, 0]), audit=auditing(False), replan=replanning, realize=realizing)
+    tried = [[(a.verdict.depth, a.verdict.reason) for a in view["attempts"]] for view in shown]
+    denied = (0, "audit of the goal: seen through")
+    assert tried[3] == [(1, "scripted"), (0, "scripted"), denied], "Replan"
+    assert tried[4] == [(0, "scripted"), denied], "Realize, which tries the same target again"
+    assert shown[3]["denied"] == state["audits"][0]
+    assert [a.verdict.depth for a in state["attempts"]] == [1, 0, 1, 0, 1], "the log keeps what Validate said"
+
+
+def test_a_replan_is_shown_a_check_only_if_that_led_to_it():
+    seen: list[Any] = []
+
+    async def replanning(state: Any, runtime: Any) -> dict[str, Any]:
+        seen.append((state["denied"] is not None, len(state["undone"])))
+        return {"plan": list(state["plan"][state["head"] :])}
+
+    limits = Limits(attempts=2, replans=9, steps=60)
+    script = Script(plan=2, verdicts=[1, 0, 0, 0, 1, 0, 0], limits=limits)
+    final(script, audit=auditing(False), revalidate=finding([0]), replan=replanning)
+    assert seen == [(False, 1), (False, 0), (True, 0), (False, 0)]
+
+
 # --- revalidate
+
+
+class Unmending(Script):
+    """Its own Replan does not declare that it plans undone conditions again."""
+
+    name = "unmending"
+    replans_undone = False
+
+
+def test_a_benchmark_whose_replan_leaves_conditions_undone_is_refused_before_its_world_is_opened(tmp_path: Path):
+    script = Unmending(plan=2)
+    result = run(sdp.build(revalidate=finding()), script, "only", out=tmp_path)
+    assert (result.ending, script.worlds) == ("error:operator", [])
+    assert "unmending" in result.message
+    own = sdp.build(revalidate=finding(), replan=give_up)
+    assert run(own, Unmending(plan=2), "only", out=tmp_path).ending == "goal"
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "refused"),
+    [
+        ("assistantbench", True),
+        ("blocksworld", False),
+        ("hotpotqa", True),
+        ("musique", True),
+        ("scienceworld", False),
+        ("travelplanner", True),
+        ("webshop", False),
+    ],
+)
+def test_which_benchmarks_can_revalidate(benchmark: str, refused: bool):
+    plans = load_benchmark(benchmark)
+    own = "replan" in plans.operators()
+    assert (own and not getattr(plans, "replans_undone", False)) == refused
 
 
 def test_what_was_undone_is_recorded_and_planned_again_and_no_certificate_changes():
@@ -458,8 +525,10 @@ def test_revalidation_sees_what_it_checks_the_tail_and_the_world():
 )
 def test_the_expert_confirms_what_the_scorer_confirms(benchmark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
-    graph = sdp.build(audit=votes(k=1, n=1), revalidate=recheck())
-    result = run(graph, benchmark, context=Context(model="scripted:expert"), out=tmp_path)
+    checks: dict[str, Any] = {"audit": votes(k=1, n=1)}
+    if benchmark not in ("hotpotqa", "travelplanner"):  # whose own Replan does not know what was undone
+        checks["revalidate"] = recheck()
+    result = run(sdp.build(**checks), benchmark, context=Context(model="scripted:expert"), out=tmp_path)
     assert result.audits
     assert result.scores is not None
     assert result.audits[-1].confirmed == (result.scores.value >= 1)
