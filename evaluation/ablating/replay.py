@@ -7,7 +7,7 @@ granted that the rest of the run would have gone as it did; `report` sets it bes
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from certigraph.evaluation.anatomy.folding import CHECKS
+from certigraph.evaluation.anatomy.folding import CHECKS, EXTENDED
 from certigraph.nodes.specs import Spec
 from certigraph.state.trajectory import Trajectory
 
@@ -75,9 +75,9 @@ def replay_of(trajectory: Trajectory) -> Replay:
     for event in trajectory.events:
         update: Mapping[str, Any] = event.update or {}
         # an audit, a revalidation or the end of a plan that was cut comes before any try
-        if event.node == "replan" and exhausted is None and before not in CHECKS and tried:
+        if event.node == "replan" and exhausted is None and before not in CHECKS | {EXTENDED} and tried:
             exhausted = (head, plan)
-        before = event.node
+        before = before if event.update is None else event.node
         # what a policy let pass was certified at no attempt
         for certificate in (c for c in update.get("certificates", []) if not c.get("forced")):
             depths.append(len(certificate["targets"]))

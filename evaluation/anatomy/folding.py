@@ -15,6 +15,9 @@ from certigraph.state.trajectory import Event
 CHECKS = frozenset({"audit", "revalidate"})
 """Nodes that lead to a replan though tries at the target are left."""
 
+EXTENDED = "certify"
+"""The node before Replan where it extends a plan that was cut: that is neither a replan nor are tries used up."""
+
 PLANNING = frozenset({"reset", "propose"})
 """Nodes whose cost is the whole plan's, not that of the first predicate."""
 
@@ -57,16 +60,17 @@ class Fold:
     invalidated_at: list[frozenset[tuple[int, int]]] = field(default_factory=lambda: [frozenset()])
     """The same for every certified state, the empty one first."""
     before: str = ""
-    """The node of the event before."""
+    """The node of the event before that did not fail."""
 
     def take(self, event: Event) -> None:
         """Go on by one event. One without an update failed: it changed nothing but what it spent."""
         update: dict[str, Any] = event.update or {}
         if event.node == "replan":
-            if self.before not in CHECKS:
+            if self.before not in CHECKS | {EXTENDED}:
                 self.exhaustion = self.exhaustion or Exhaustion(self.head, len(self.plan))
-            self.replans += bool(update.get("plan"))
-        self.before = event.node
+            self.replans += bool(update.get("plan")) and self.before != EXTENDED
+        if event.update is not None:
+            self.before = event.node
         for lost in update.get("invalidations", ()):
             self.invalidated.add((lost["certificate"], lost["target"]))
         taken = steps_of(event)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from certigraph.evaluation.anatomy.folding import EXTENDED
 from certigraph.evaluation.report.episodes import Episodes
 from certigraph.evaluation.report.rated import Rating
 from certigraph.evaluation.report.standing import standing, tally
@@ -75,7 +76,8 @@ class Watched:
         self.certified: dict[int, Certificate] = {}
         self.undone: set[int] = set()
         self.standing = self.passed = 0
-        self.reason = ""
+        self.reason = self.before = ""
+        self.extended = False
         self.cost: float | None = None
 
     def _rewind(self) -> None:
@@ -114,7 +116,10 @@ class Watched:
             self.undone.add(self.certificates[lost["certificate"]].position + lost["target"])
             self.standing -= 1
         if event.node == "replan":
-            self.tried, self.replans = 0, self.replans + ("plan" in update)
+            self.extended = self.before == EXTENDED
+            self.tried, self.replans = 0, self.replans + ("plan" in update and not self.extended)
+        if event.update is not None:
+            self.before = event.node
 
     def _certify(self, certificate: Certificate) -> None:
         self.tried, self.reason = 0, ""

@@ -79,7 +79,8 @@ def _brief(finding: Finding) -> str:
 def _replanned(run: Watched, found: bool) -> str:
     if not found:
         return f"step {run.steps}: replanning gave up: {run.target}"
-    return f"step {run.steps}: replanned, {len(run.plan) - run.head} predicates from here: {run.target}"
+    done = "extended the plan" if run.extended else "replanned"
+    return f"step {run.steps}: {done}, {len(run.plan) - run.head} predicates from here: {run.target}"
 
 
 def _episode_lines(episode: Episode, event: Event) -> Iterator[str]:

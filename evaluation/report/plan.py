@@ -121,7 +121,8 @@ def _tries(tries: Sequence[Try], row: Row) -> list[Markup]:
 
 
 def _replanned(moment: Replanned) -> Markup:
-    text = f"replanned: {counted(moment.tail, 'predicate')} from here" if moment.tail else "replanning gave up"
+    done = "extended the plan" if moment.extends else "replanned"
+    text = f"{done}: {counted(moment.tail, 'predicate')} from here" if moment.tail else "replanning gave up"
     return tag("p", f"⟲ {text}", tag("span", f"after step {moment.step}", class_="when"), class_="replan")
 
 

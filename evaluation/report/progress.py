@@ -72,7 +72,7 @@ def _uncertified(story: Story) -> list[int]:
 
 
 def _replanned(story: Story) -> list[int]:
-    return sorted({m.step for m in story.moments if isinstance(m, Replanned)})
+    return sorted({m.step for m in story.moments if isinstance(m, Replanned) and not m.extends})
 
 
 def _forced(story: Story) -> list[int]:

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from certigraph.evaluation.anatomy.folding import EXTENDED
 from certigraph.evaluation.report.standing import held, reached, standing
 from certigraph.state.certified import predicates_in_force
 from certigraph.state.endings import GOAL
@@ -27,11 +28,15 @@ class Try(NamedTuple):
 
 
 class Replanned(NamedTuple):
-    """A replan at a position of the plan; `tail` is the length of the new rest, 0 when there was none."""
+    """A replan at a position of the plan; `tail` is the length of the new rest, 0 when there was none.
+
+    `extends`: it was the rest of a plan that was cut.
+    """
 
     position: int
     step: int
     tail: int
+    extends: bool = False
 
 
 class Audited(NamedTuple):
@@ -70,7 +75,7 @@ class Story(NamedTuple):
     @property
     def replans(self) -> int:
         """Replans that brought a new tail."""
-        return sum(isinstance(m, Replanned) and m.tail > 0 for m in self.moments)
+        return sum(isinstance(m, Replanned) and m.tail > 0 and not m.extends for m in self.moments)
 
     @property
     def forced(self) -> bool:
@@ -134,7 +139,7 @@ def _status(certificate: Certificate | None, stands: bool, at_head: bool, ending
 
 def _moments(events: Sequence[Event]) -> list[Moment]:
     moments: list[Moment] = []
-    head, step, answer, latest = 0, 0, "", -1
+    head, step, answer, latest, before = 0, 0, "", -1, ""
     for event in (event for event in events if not event.scope):
         update: dict[str, Any] = {**(event.update or {})}
         step += len(update.get("history", []))
@@ -147,7 +152,9 @@ def _moments(events: Sequence[Event]) -> list[Moment]:
         for audit in update.get("audits", []):
             moments.append(Audited(head, Audit.model_validate(audit)))
         if event.node == "replan":
-            moments.append(Replanned(head, step, max(len(update.get("plan", [])) - head, 0)))
+            tail = max(len(update.get("plan", [])) - head, 0)
+            moments.append(Replanned(head, step, tail, extends=before == EXTENDED))
+        before = before if event.update is None else event.node
         head = update.get("head", head)
     return moments
 

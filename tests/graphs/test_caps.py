@@ -19,6 +19,11 @@ from certigraph.adapters.bounds import MOST_READ
 from certigraph.adapters.context import Context
 from certigraph.adapters.limits import PAPER_LIMITS
 from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.evaluation.ablating.replay import replay_of
+from certigraph.evaluation.anatomy.frames import Recorded, frames_of
+from certigraph.evaluation.live.fold import Watched
+from certigraph.evaluation.report.report import write_report
+from certigraph.evaluation.report.story import read_story
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.settings import build_graph, parse_swap
 from certigraph.graphs import sdp, step
@@ -99,6 +104,21 @@ def test_a_plan_that_is_cut_is_extended_once_it_is_certified(most: int, tmp_path
     texts = [target.text for c in cut.certificates for target in c.targets]
     assert texts == [target.text for c in whole.certificates for target in c.targets]
     assert cut.state["replans"] == 0  # no try was used up
+
+
+def test_views_count_an_extension_neither_as_a_replan_nor_as_tries_used_up(tmp_path: Path):
+    watched = Watched()
+    context = Context(chat=ScriptedChat(responder=respond), limits=Limits(plan=2))
+    result = run("sdp", BlocksWorld(), "6-0", context=context, out=tmp_path, listener=watched.take)
+    assert (result.ending, result.state["replans"]) == ("goal", 0)
+    figures = frames_of([Recorded("sdp", "6-0", 0, result.trajectory)]).runs.iloc[0]
+    assert figures.replans == 0
+    assert frames_of([Recorded("sdp", "6-0", 0, result.trajectory)]).runs["first_exhaustion"].isna().all()
+    assert replay_of(result.trajectory).exhausted_at is None
+    assert (watched.replans, read_story(result.trajectory).replans) == (0, 0)
+    page = write_report(result.trajectory, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "extended the plan" in page
+    assert "replanned" not in page
 
 
 def test_an_extension_is_no_replan_that_a_limit_could_forbid(tmp_path: Path):
