@@ -169,7 +169,7 @@ def test_a_judge_scores_the_answers_of_finished_runs(tmp_path: Path):
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_real_questions_are_answered_by_titles_within_thirty_steps(graph: str, tmp_path: Path):
     made = HotpotQA(data_folder("hotpotqa"), "interactive")
-    assert (made.limits.steps, made.limits.nodes) == (30, 4)
+    assert (made.limits.steps, made.limits.nodes) == (30, None)
     built = GRAPHS[graph]()
     for task in made.tasks()[::8]:
         result = run(built, made, task, out=tmp_path)
