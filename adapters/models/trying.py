@@ -89,6 +89,9 @@ async def _patiently(model: BaseChatModel, messages: list[BaseMessage], form: Fo
             answer = await _try(model, messages, form, role, place, without)
             remember_refused(model, lasting)
             return answer
+        except _UnusableError:
+            remember_refused(model, lasting)  # the request was taken, whatever the answer is worth
+            raise
         except ParameterRefused as refused:
             without |= {refused.parameter}
             lasting |= {refused.parameter} if refused.lasting else set()
