@@ -68,7 +68,8 @@ def test_runs_cancelled_at_random_times_leave_no_jvm():
 
     for _ in range(12):
         asyncio.run(cancelled())
-    assert becomes(lambda: not jvms(), SOON)
+    # an episode that was being loaded cannot be broken off: its JVM comes back seconds later, and is kept for 3 s more
+    assert becomes(lambda: not jvms(), 20.0)
 
 
 def test_a_jvm_whose_start_is_cancelled_is_ended_at_once():
