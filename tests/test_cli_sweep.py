@@ -121,7 +121,8 @@ def test_the_command_runs_goes_on_and_reports(
     assert status == 1
     assert "calls are made" in shown
     assert "go on with a larger `most`" in shown
-    assert "blocksworld (1 of 1)\n6 runs (3 methods x 2 tasks): 0 done" in told
+    assert "blocksworld (1 of 1)\nmodel simulated:act=0.1: " in told
+    assert "; 6 runs (3 methods x 2 tasks): 0 done" in told
     status, shown, told = said(capsys, file(tmp_path))
     assert status == 0
     assert "report: sweep/sweep.html" in shown

@@ -378,7 +378,8 @@ def test_a_dead_port_is_a_fault_that_says_where_and_what_to_check(openai: Any) -
         url = f"http://user:hunter2secret@127.0.0.1:{free.getsockname()[1]}/v1"
     fault, meter = metered(ask(PROMPT, Stay, role="executor", runtime=openai(url)))
     assert isinstance(fault, Fault) and meter.calls == 3 and all(call.failure for call in meter.records)
-    assert url.rpartition("@")[2] in str(fault) and "CERTIGRAPH_BASE_URL" in str(fault) and "hunter2" not in str(fault)
+    assert url.rpartition("@")[2].removesuffix("/v1") in str(fault) and "CERTIGRAPH_BASE_URL" in str(fault)
+    assert "hunter2" not in str(fault)
 
 
 @pytest.mark.parametrize(("status", "remedy"), [(401, "OPENAI_API_KEY"), (404, "model's name"), (400, "context")])

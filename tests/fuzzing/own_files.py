@@ -9,13 +9,14 @@ from typing import Any
 import numpy
 from fuzzing.target import Target, of_file, of_folder, of_text
 
+from certigraph.adapters.alfworld.plans import _key
 from certigraph.adapters.retrieval.journal import Journal, goes_on
 from certigraph.adapters.retrieval.manifest import Manifest, read_manifest
 from certigraph.adapters.retrieval.vectors import WIDTH, _opened
 from certigraph.adapters.reward_heads import Card, Head, load_heads
 from certigraph.adapters.rewardprediction.reading import read_pairs
 from certigraph.evaluation.comparing.keeping import read_plan
-from certigraph.evaluation.deleting import _names
+from certigraph.evaluation.deleting import _names, find_journals
 from certigraph.evaluation.inspecting.journal import Cell
 from certigraph.evaluation.inspecting.journal import Journal as Samples
 from certigraph.evaluation.judging.judgements import read_judgements
@@ -89,6 +90,12 @@ TARGETS = (
     Target("own.manifest", of_folder(read_manifest, "manifest.json"), (Fault,), (MANIFEST.model_dump_json().encode(),)),
     Target("own.index_journal", of_folder(_begun, "journal.jsonl"), (Fault,), (_lines([1, "a", "e"], [3, "00"]),)),
     Target("own.samples", of_folder(_samples, "runs.jsonl"), (Fault,), (b'\n["a", 0, "r"]',)),
+    Target(
+        "own.journals",
+        of_file(lambda path: (list(find_journals(path.parent / "r")), _key(path, [])), "journal-0.jsonl"),
+        (Fault,),
+        (b'["a", 0, "r"]',),
+    ),
     Target("own.struck", of_text(lambda line: _names(line, "r")), (), (b'["a", 0, "r"]',)),
     Target("own.vectors", of_file(partial(_opened, count=1), "v.npy"), (Fault,), (_vectors(),)),
     Target("own.heads", of_file(load_heads, "heads.npz"), (Fault,), (_heads(),)),
