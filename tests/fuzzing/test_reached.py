@@ -26,9 +26,7 @@ METHODS = {"model_validate_json", "validate_json"}
 OTHERWISE: Mapping[str, str] = {
     **dict.fromkeys(("adapters/models/ask.py:ask", "adapters/models/ask.py:_choice_form"), "in forms: model.forms"),
     "adapters/retrieval/vectors.py:_part": "as own.vectors; what is spoilt is made anew",
-    **dict.fromkeys(
-        ("evaluation/recorder.py:__init__", "evaluation/recorder.py:write"), "lines of the run itself: trajectory.line"
-    ),
+    "evaluation/recorder.py:__init__": "lines of the run itself: trajectory.line",
     **dict.fromkeys(
         ("evaluation/rewards/keeping.py:dropped_in", "evaluation/rewards/keeping.py:pairs_in"), "as own.rated"
     ),
