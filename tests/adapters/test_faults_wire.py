@@ -25,7 +25,7 @@ def good(asked: dict[str, Any]) -> str:
 
 def said(server: FaultyEndpoint, *, retries: int = 0) -> str:
     chat = ChatOpenAI(
-        base_url=server.url, api_key=SecretStr("none"), model="m", max_retries=retries, timeout=0.3, temperature=0
+        base_url=server.url, api_key=SecretStr("none"), model="m", max_retries=retries, timeout=2, temperature=0
     )
     try:
         return chat.invoke("?").text

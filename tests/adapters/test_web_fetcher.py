@@ -19,7 +19,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 
 
 def fetcher(site: Site, **options) -> Fetcher:
-    return Fetcher(**{"timeout": 0.3, "robots": False, "hosts": {".example": site.place}, **options})
+    return Fetcher(**{"timeout": 10, "robots": False, "hosts": {".example": site.place}, **options})
 
 
 def fetched(behaviour, **options) -> Page | Unreadable:
@@ -64,10 +64,10 @@ def test_statuses(code, expected, lasting):
 @pytest.mark.parametrize(
     "behaviour",
     [
-        silent(0.6),
+        silent(3),
         drip(b"HTTP/1.1 200 OK\r\n", b"X-More: header\r\n"),
         drip(HEAD + b"\r\n", b"<p>drip</p>"),
-        drip(HEAD + b"Content-Length: 9999\r\n\r\n", b"", 0.6, 1),
+        drip(HEAD + b"Content-Length: 9999\r\n\r\n", b"", 3, 1),
         drip(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
     ],
     ids=["silent", "headers", "body", "stalled", "chunks"],
@@ -76,7 +76,7 @@ def test_slow_servers_end_at_the_deadline(behaviour):
     start = time.monotonic()
     outcome = fetched(behaviour, timeout=0.2)
     assert outcome == Unreadable(url="http://a.example/x", reason="timed out after 0.2 s", lasting=True)
-    assert time.monotonic() - start < 0.45
+    assert time.monotonic() - start < 2  # the server would go on for 3 s
 
 
 def test_a_slow_resolver_ends_at_the_deadline():
@@ -84,11 +84,11 @@ def test_a_slow_resolver_ends_at_the_deadline():
     outcome = Fetcher(timeout=0.1, robots=False, resolve=lambda *_: [str(done.wait(5))]).page("http://a.example/")
     done.set()
     assert reason(outcome) == "timed out after 0.1 s"
-    assert time.monotonic() - start < 0.4
+    assert time.monotonic() - start < 2
 
 
 def test_servers_that_are_not_there():
-    gone = Fetcher(timeout=0.3, robots=False, hosts={"a.example": "127.0.0.1:1"}).page("http://a.example/")
+    gone = Fetcher(timeout=10, robots=False, hosts={"a.example": "127.0.0.1:1"}).page("http://a.example/")
     assert gone == Unreadable(url="http://a.example/", reason="cannot be reached", lasting=True)
     lost = Fetcher(robots=False, resolve=lambda *_: []).page("http://a.example/")
     assert lost == Unreadable(url="http://a.example/", reason="its host cannot be found", lasting=True)
@@ -158,7 +158,7 @@ def test_bombs_and_floods_cost_no_more_than_is_allowed():
     ],
 )
 def test_a_body_of_no_use_is_not_waited_for(headers, expected):
-    assert reason(fetched(drip(b"HTTP/1.1 200 OK\r\n" + headers + b"\r\n\r\n", b"", 0.6, 1))) == expected
+    assert reason(fetched(drip(b"HTTP/1.1 200 OK\r\n" + headers + b"\r\n\r\n", b"", 3, 1))) == expected
 
 
 def test_no_more_is_unpacked_than_is_wanted():

@@ -12,7 +12,7 @@ REFUSED = "its robots.txt does not allow it"
 
 
 def reader(site: Site, **options) -> Fetcher:
-    return Fetcher(**{"timeout": 0.3, "hosts": {".example": site.place}, **options})
+    return Fetcher(**{"timeout": 10, "hosts": {".example": site.place}, **options})
 
 
 def outcome(robots: Behaviour, path: str = "x") -> str:

@@ -142,9 +142,9 @@ def test_where_a_line_ends_changes_nothing_of_what_looks_like_a_key(line: str, k
 
 def test_redacting_keeps_up_with_what_is_written():
     line = json.dumps({"text": "You see a hall, 2 doors and https://news.example/a?b=c. " * 20_000})
-    started = time.perf_counter()
+    started = time.process_time()
     assert redact(line) == line
-    assert time.perf_counter() - started < 0.25  # more than a megabyte; the usual is 10 ms
+    assert time.process_time() - started < 0.25  # more than a megabyte; the usual is 10 ms
 
 
 @pytest.fixture
