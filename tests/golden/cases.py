@@ -1,0 +1,82 @@
+"""All goldens: the file of each, how its text is made, and what making it takes."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from golden.matrix import MORE, RUNS
+from golden.runs import MODELS, Run, record_run
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Golden:
+    """A recorded text.
+
+    `data` is the folder below CERTIGRAPH_DATA that it reads, if any; `slow` marks encoders, JVMs and minutes.
+    """
+
+    name: str
+    make: Callable[[], str]
+    slow: bool = False
+    data: str = ""
+
+    @property
+    def path(self) -> Path:
+        """File of the golden."""
+        return FOLDER / self.name
+
+    def difference(self) -> str:
+        """What today's text has otherwise, a few lines; empty if nothing."""
+        if not self.path.is_file():
+            return f"{self.name} is not recorded: python tests/golden/record.py --only {self.name}"
+        return difference(self.name, self.path.read_text(encoding="utf-8"), self.make())
+
+
+def difference(name: str, golden: str, found: str, most: int = 6) -> str:
+    """The first lines in which two texts differ, with the JSON paths of what differs in a line of JSON."""
+    old, new = golden.splitlines(), found.splitlines()
+    told = [f"{name}: {len(old)} lines recorded, {len(new)} now"] if len(old) != len(new) else []
+    for number, (one, other) in enumerate(zip(old, new, strict=False), 1):
+        if one != other:
+            told += [f"{name}:{number} {change}" for change in changes(one, other)]
+        if len(told) > most:
+            return "\n".join([*told[:most], f"{name}: and more"])
+    return "\n".join(told)
+
+
+def changes(one: str, other: str) -> list[str]:
+    """What differs between two lines: by JSON path where both are JSON."""
+    try:
+        return list(_changes(json.loads(one), json.loads(other), ""))
+    except ValueError:
+        return [f"{one[:160]!r} is now {other[:160]!r}"]
+
+
+def _changes(one: object, other: object, path: str) -> list[str]:
+    match one, other:
+        case dict(), dict():
+            keys = sorted({*one, *other})
+            return [told for key in keys for told in _changes(one.get(key), other.get(key), f"{path}.{key}")]
+        case list(), list() if len(one) == len(other):
+            pairs = enumerate(zip(one, other, strict=True))
+            return [told for place, (a, b) in pairs for told in _changes(a, b, f"{path}[{place}]")]
+        case _ if one == other:
+            return []
+    return [f"{path or 'line'}: {json.dumps(one)[:160]} is now {json.dumps(other)[:160]}"]
+
+
+def goldens() -> list[Golden]:
+    """Every golden, by name."""
+    return sorted(_runs(), key=lambda golden: golden.name)
+
+
+def _runs() -> list[Golden]:
+    def golden(run: Run, model: str) -> Golden:
+        data = run.world.partition(":")[0] if run.data else ""
+        return Golden(f"trajectories/{run.name}-{model}.jsonl", partial(record_run, run, model), run.slow, data)
+
+    return [golden(run, model) for run in (*RUNS, *MORE) for model in MODELS]

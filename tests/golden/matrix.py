@@ -1,0 +1,129 @@
+"""Which graph runs on which world: every graph on two worlds, every benchmark at least once.
+
+Every run is made under both models. What does not fit the pattern:
+
+| graph | exception | reason |
+|---|---|---|
+| statefactory, monotonic, reward_judge | two domains of one benchmark | only `rewardprediction` has recorded rewards |
+| reward_head | ends `error:model` | it needs a trained head: see `rewards` among the tables |
+| statefactory, monotonic | the models do not matter | they call none |
+| hypotheses | prompts without events | the searches inside its node leave no events of their own |
+| react, pbai and the harnesses on questions | slow | they use sentence vectors |
+| statefactory, react_reward, mcts | slow | they use sentence vectors |
+| all on scienceworld, alfworld, textworld | slow | a JVM; games that take seconds to start |
+| all on assistantbench | `assistantbench:recorded` | the benchmark itself searches the web |
+"""
+
+from typing import Any
+
+from golden.runs import Run
+
+import certigraph
+from certigraph.graphs import sdp
+
+ASSISTANT = "b36ef2d8f2643b80e74a44ce3403f674ecb2aed7fd36afeaa289061a59feef92"
+CLOCK = "look_at_obj_in_light-AlarmClock-None-DeskLamp-308/trial_T20190908_222917_366542"
+HOP = "2hop__574419_270105"
+
+FRIDGE = certigraph.Task(
+    benchmark="rewardprediction",
+    id="mine",
+    goal="put some apple in fridge.",
+    constants={
+        "domain": "alfworld",
+        "recordings": [
+            [
+                {"action": "go to shelf 1", "observation": "You arrive at shelf 1. On the shelf 1, you see a apple 3."},
+                {"action": "take apple 3 from shelf 1", "observation": "You pick up the apple 3 from the shelf 1."},
+                {"action": "go to fridge 1", "observation": "You arrive at fridge 1. In it, you see nothing."},
+                {"action": "move apple 3 to fridge 1", "observation": "You move the apple 3 to the fridge 1."},
+            ]
+        ],
+    },
+)  # fmt: skip
+
+
+def _checked() -> dict[str, Any]:
+    return {"audit": certigraph.votes(k=2, n=3), "revalidate": certigraph.recheck()}
+
+
+def _gated(memory: str) -> dict[str, Any]:
+    return {"memory": memory, "gate": certigraph.exhaustion_gate(jaccard=0.6, upr=0.3, patience=1)}
+
+
+RUNS = (
+    Run("sdp", "blocksworld", "6-2"),
+    Run("sdp", "travelplanner", "2", data=True),
+    Run("tdp", "hotpotqa:interactive", "dev-comparison-0"),
+    Run("tdp", "travelplanner:tools", "2", data=True),
+    Run("step", "blocksworld", "5-1"),
+    Run("step", "scienceworld", "find-non-living-thing:0", slow=True),
+    Run("react", "webshop", "B09PYSKD7H-6", data=True),
+    Run("react", "locomo", "conv-26/0", data=True, slow=True),
+    Run("react_reward", "textworld", "quest-5-0", slow=True),
+    Run("react_reward", "blocksworld", "4-0", slow=True),
+    Run("mcts", "blocksworld", "3-0", slow=True),
+    Run("mcts", "webshop", "B09PYSKD7H-6", data=True, slow=True),
+    Run("reflexion", "alfworld", CLOCK, data=True, slow=True),
+    Run("reflexion", "blocksworld", "5-1"),
+    Run("clin", "textworld", "quest-5-0", slow=True),
+    Run("clin", "blocksworld", "generated_basic/instance-1", data=True),
+    Run("plan_and_solve", "blocksworld", "5-1"),
+    Run("plan_and_solve", "travelplanner", "3", data=True),
+    Run("plan_and_act", "travelplanner:tools", "2", data=True),
+    Run("plan_and_act", "hotpotqa:interactive", "dev-bridge-0"),
+    Run("cot", "hotpotqa:interactive", "dev-bridge-0"),
+    Run("cot", "blocksworld", "5-1"),
+    Run("pbai", "musique", HOP, data=True, slow=True),
+    Run("pbai", "assistantbench:recorded", ASSISTANT, data=True),
+    Run("ircot", "musique", HOP, data=True, slow=True),
+    Run("ircot", "hotpotqa", "dev-bridge-0", slow=True),
+    Run("memgpt", "hotpotqa", "dev-bridge-0", slow=True),
+    Run("memgpt", "locomo", "made-0/0", slow=True),
+    Run("iter_retgen", "musique", "2hop__dev_0", slow=True),
+    Run("iter_retgen", "hotpotqa", "5ab48ec25542991779162cdc", data=True, slow=True),
+    Run("hypotheses", "musique", "2hop__dev_0", slow=True),
+    Run("hypotheses", "hotpotqa", "5ab48ec25542991779162cdc", data=True, slow=True),
+    Run("statefactory", "rewardprediction", "blocksworld/3-0", slow=True),
+    Run("statefactory", "rewardprediction", FRIDGE, slow=True),
+    Run("monotonic", "rewardprediction", "blocksworld/3-0"),
+    Run("monotonic", "rewardprediction", FRIDGE),
+    Run("reward_judge", "rewardprediction", "blocksworld/3-0"),
+    Run("reward_judge", "rewardprediction", FRIDGE),
+    Run("reward_head", "rewardprediction", "blocksworld/3-0"),
+    Run("reward_head", "rewardprediction", FRIDGE),
+    Run("subtask", "blocksworld", "4-0"),
+    Run("subtask", "travelplanner:tools", "2", data=True),
+)
+"""Every graph on two worlds."""
+
+MORE = (
+    Run("sdp", "travelplanner:paper", "4", data=True),
+    Run("sdp", "travelplanner", "1"),
+    Run("sdp", "web", "museum/1"),
+    Run("sdp", "assistantbench:recorded", ASSISTANT, data=True),
+    Run("sdp", "musique", HOP, data=True),
+    Run("sdp", "musique:hops", "3hop__dev_1"),
+    Run("sdp", "hotpotqa:corpus", "dev-bridge-1"),
+    Run("sdp", "hotpotqa", "5ab48ec25542991779162cdc", data=True),
+    Run("sdp", "locomo", "made-0/10"),
+    Run("sdp", "swe_qa", "made/3"),
+    Run("sdp", "webshop:attributes", "B08L373FLK-1", data=True),
+    Run("sdp", "alfworld", CLOCK, data=True, slow=True),
+    Run("sdp", "textworld", "cooking-1-0", slow=True),
+    Run("sdp", "scienceworld:drafted", "chemistry-mix:0", slow=True),
+    Run("pbai", "swe_qa", "made/3"),
+    Run("reflexion", "travelplanner", "5", data=True),
+    Run("sdp", "blocksworld", "6-2", variant="checked", operators=_checked),
+    Run("sdp", "blocksworld", "6-2", variant="solved", operators=lambda: {"audit": certigraph.world_check()}),
+    Run("sdp", "blocksworld", "6-2", variant="pass", operators=lambda: {"validate": certigraph.always_pass}),
+    Run("sdp", "blocksworld", "6-2", variant="stop", operators=lambda: {"replan": certigraph.give_up}),
+    Run("sdp", "blocksworld", "6-2", variant="capped", operators=lambda: {"validate": certigraph.capped(depth=1)}),
+    Run("sdp", "blocksworld", "4-0", variant="reward", slow=True,
+        operators=lambda: {"realize": certigraph.reward_guided(k=3)}),
+    Run("tdp", "hotpotqa:interactive", "dev-bridge-0", variant="sdp", operators=lambda: {"solve": sdp}),
+    Run("react", "hotpotqa", "dev-bridge-0", variant="lobotomized", slow=True, operators=lambda: _gated("lobotomized")),
+    Run("tdp", "hotpotqa:interactive", "dev-bridge-0", variant="structured", operators=lambda: _gated("structured")),
+    Run("pbai", "swe_qa", "made/3", variant="freeform", operators=lambda: _gated("freeform")),
+)  # fmt: skip
+"""Benchmarks and operators that the table above leaves out."""
