@@ -1,13 +1,21 @@
 """All goldens: the file of each, how its text is made, and what making it takes."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from golden.matrix import MORE, RUNS
+from golden.normalise import plain
+from golden.results import SLOW, results
 from golden.runs import MODELS, Run, record_run
+from golden.scorers import SCORERS
+from golden.tables import TABLES, called, record_table
+
+ROUNDING = 2e-6
+"""Tolerance of numbers in what may use sentence vectors."""
 
 FOLDER = Path(__file__).parent
 
@@ -17,12 +25,15 @@ class Golden:
     """A recorded text.
 
     `data` is the folder below CERTIGRAPH_DATA that it reads, if any; `slow` marks encoders, JVMs and minutes.
+    `tolerance` is how far numbers may be off: sentence vectors are computed in single precision, and their last digits
+    depend on which texts are encoded together, and so on what the process did before.
     """
 
     name: str
     make: Callable[[], str]
     slow: bool = False
     data: str = ""
+    tolerance: float = 0.0
 
     @property
     def path(self) -> Path:
@@ -33,19 +44,30 @@ class Golden:
         """What today's text has otherwise, a few lines; empty if nothing."""
         if not self.path.is_file():
             return f"{self.name} is not recorded: python tests/golden/record.py --only {self.name}"
-        return difference(self.name, self.path.read_text(encoding="utf-8"), self.make())
+        return difference(self.name, self.path.read_text(encoding="utf-8"), self.make(), self.tolerance)
 
 
-def difference(name: str, golden: str, found: str, most: int = 6) -> str:
+def difference(name: str, golden: str, found: str, tolerance: float = 0.0, most: int = 6) -> str:
     """The first lines in which two texts differ, with the JSON paths of what differs in a line of JSON."""
     old, new = golden.splitlines(), found.splitlines()
     told = [f"{name}: {len(old)} lines recorded, {len(new)} now"] if len(old) != len(new) else []
     for number, (one, other) in enumerate(zip(old, new, strict=False), 1):
-        if one != other:
+        if one != other and not close(one, other, tolerance):
             told += [f"{name}:{number} {change}" for change in changes(one, other)]
         if len(told) > most:
             return "\n".join([*told[:most], f"{name}: and more"])
     return "\n".join(told)
+
+
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e-?\d+)?(?![\w.])")
+
+
+def close(one: str, other: str, tolerance: float) -> bool:
+    """Whether two lines differ in numbers alone, and in none by more than the tolerance."""
+    if not tolerance or NUMBER.sub("", one) != NUMBER.sub("", other):
+        return False
+    pairs = zip(NUMBER.findall(one), NUMBER.findall(other), strict=True)
+    return all(abs(float(a) - float(b)) <= tolerance for a, b in pairs)
 
 
 def changes(one: str, other: str) -> list[str]:
@@ -71,12 +93,40 @@ def _changes(one: object, other: object, path: str) -> list[str]:
 
 def goldens() -> list[Golden]:
     """Every golden, by name."""
-    return sorted(_runs(), key=lambda golden: golden.name)
+    found = [*_runs(), *_tables(), *_scorers(), *_results(), Golden("list.json", _listed)]
+    return sorted(found, key=lambda golden: golden.name)
 
 
 def _runs() -> list[Golden]:
     def golden(run: Run, model: str) -> Golden:
         data = run.world.partition(":")[0] if run.data else ""
-        return Golden(f"trajectories/{run.name}-{model}.jsonl", partial(record_run, run, model), run.slow, data)
+        return Golden(
+            f"trajectories/{run.name}-{model}.jsonl",
+            partial(record_run, run, model),
+            run.slow,
+            data,
+            ROUNDING * run.slow,
+        )
 
     return [golden(run, model) for run in (*RUNS, *MORE) for model in MODELS]
+
+
+def _tables() -> list[Golden]:
+    return [
+        Golden(f"tables/{one.name}.txt", partial(record_table, one), one.slow, one.data, ROUNDING * one.slow)
+        for one in TABLES
+    ]
+
+
+def _scorers() -> list[Golden]:
+    return [Golden(f"scorers/{data}.jsonl", make, data=data) for data, make in SCORERS.items()]
+
+
+def _results() -> list[Golden]:
+    return [Golden(f"results/{name}.txt", make, slow=name in SLOW) for name, make in results().items()]
+
+
+def _listed() -> str:
+    """`certigraph list --json`, a name a line."""
+    _, _, text = called("list --json").partition("\n")
+    return json.dumps(json.loads(plain(text)), indent=1, ensure_ascii=False) + "\n"

@@ -28,6 +28,9 @@ DROPPED = frozenset({"t", "seconds", "created", "run_id", "versions", "commit", 
 DOTTED = re.compile(r"\bcertigraph(?:\.\w+)*[.:](\w+)")
 UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 RUN = re.compile(r"\b\d{8}-\d{6}-[\w.-]+?-[0-9a-f]{4}\b(?::[0-9a-f]{8})?")
+LOG = re.compile(r"\b\d{4}-\d\d-\d\dT[\d-]+_([\w.-]+?)_\w{22}\b")
+"""The name of an inspect_ai log."""
+
 PORT = re.compile(r"\b(127\.0\.0\.1|localhost):\d{2,5}\b")
 TEMPORARY = re.compile(rf"{re.escape(tempfile.gettempdir())}/[\w./-]*")
 TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?")
@@ -46,7 +49,7 @@ def plain(text: str, places: Mapping[str, str] | None = None) -> str:
     """
     for folder, word in (places or {}).items():
         text = text.replace(folder, word)
-    text = RUN.sub("RUN", text)
+    text = LOG.sub(r"LOG_\1", RUN.sub("RUN", text))
     text = UUID.sub("UUID", text)
     text = PORT.sub(r"\1:PORT", text)
     text = TEMPORARY.sub("TMP", text.replace(str(ROOT), "ROOT"))

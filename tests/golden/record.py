@@ -12,10 +12,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS.parent / "src")]
-sys.path.remove(str(TESTS / "golden"))
+sys.path[:] = [str(TESTS), str(TESTS.parent / "src"), *(one for one in sys.path if one != str(TESTS / "golden"))]
 
-from golden.cases import Golden, goldens  # noqa: E402
+from golden.cases import Golden, difference, goldens  # noqa: E402
 
 
 def main() -> int:
@@ -40,7 +39,7 @@ def record(chosen: list[Golden]) -> int:
     for golden in chosen:
         text = golden.make()
         before = golden.path.read_text(encoding="utf-8") if golden.path.is_file() else None
-        if text != before:
+        if before is None or difference(golden.name, before, text, golden.tolerance):
             golden.path.parent.mkdir(exist_ok=True)
             golden.path.write_text(text, encoding="utf-8")
             print(f"{'new' if before is None else 'changed'}: {golden.name}", flush=True)

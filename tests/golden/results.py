@@ -1,0 +1,105 @@
+"""The tables behind results/, computed again from the rows that are committed there."""
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from golden.normalise import ROOT, line
+from golden.tables import csv_lines, untimed
+
+from certigraph.evaluation.comparing.plan import Outline
+from certigraph.evaluation.comparing.rows import Row
+from certigraph.evaluation.comparing.summary import comparison_of
+from certigraph.evaluation.rewards.rating import Rated
+from certigraph.evaluation.rewards.summary import lines_of
+from certigraph.evaluation.studying.frames import EPISODES, REPLAYS, ROUNDS, Frames
+from certigraph.evaluation.studying.prompt_sizes import Size
+from certigraph.evaluation.studying.prompt_totals import totals_of
+from certigraph.evaluation.studying.slopes import slopes_of
+from certigraph.evaluation.studying.tables import tables_of
+
+RESULTS = ROOT / "results"
+
+SLOW = {"rewards"}
+"""Results that take more than a few seconds."""
+
+
+def _text(path: Path) -> str:
+    """A file's text; where it is missing, that of its compressed form."""
+    if path.is_file():
+        return path.read_text(encoding="utf-8")
+    return gzip.decompress(path.with_name(f"{path.name}.gz").read_bytes()).decode()
+
+
+def comparison(folder: Path, prefix: str) -> str:
+    """Methods, differences and needs of a comparison, from its rows.
+
+    Tokens by role are not in the rows, so cached shares by role are left out.
+    """
+    plan = json.loads(_text(folder / f"{prefix}comparison.json"))
+    names = tuple(method["name"] for method in plan["methods"])
+    outline = Outline(plan["benchmark"], plan["model"], names, tuple(plan["tasks"]), plan.get("trials", 1))
+    rows = [_row(row) for row in csv.DictReader(io.StringIO(_text(folder / f"{prefix}rows.csv")))]
+    found = comparison_of(outline, rows).model_dump(mode="json")
+    parts = [found.pop(name) for name in ("methods", "differences", "needs")]
+    del found["rows"]
+    return "".join(f"{line(untimed(one, {}))}\n" for one in [found, *(one for part in parts for one in part)])
+
+
+def _row(row: dict[str, str]) -> Row:
+    known = {key: value for key, value in row.items() if key in Row.model_fields and value != ""}
+    return Row.model_validate({**known, "seconds": 0, "roles": {}})
+
+
+def rewards() -> str:
+    """EPIC distances by predictor and domain, from the rated pairs."""
+    rows = [Rated.model_validate_json(row) for row in _text(RESULTS / "rewards/rows.jsonl").splitlines()]
+    names = list(dict.fromkeys(row.predictor for row in rows))
+    return "".join(f"{line(untimed(_named(one), {}))}\n" for one in lines_of(rows, names))
+
+
+def _named(found: Any) -> dict[str, Any]:
+    figures = {name: list(mean) for name, mean in found.figures.items()}
+    return {**found._asdict(), "figures": figures, "difference": found.difference and list(found.difference)}
+
+
+def search() -> str:
+    """The tables of CGDP's study, from its episodes and rounds; without `gate_replay`, whose rows are not committed."""
+    read = [
+        pd.read_csv(RESULTS / "search-qwen" / f"{name}.csv", keep_default_na=False, na_values=[""]).astype(columns)
+        for name, columns in (("episodes", EPISODES), ("rounds", ROUNDS))
+    ]
+    replays = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in REPLAYS.items()})
+    return "".join(_frames(tables_of(Frames(*read, replays))))
+
+
+def _frames(tables: Any) -> Iterator[str]:
+    for name, frame in tables.items():
+        yield f"# {name}\n"
+        yield "".join(f"{row}\n" for row in csv_lines(frame.to_csv(index=False), {}))
+
+
+def prompts() -> str:
+    """Slopes and totals of TDP's prompt sizes."""
+    rows = csv.DictReader(io.StringIO(_text(RESULTS / "tdp-prompts/prompts.csv")))
+    sizes = [Size(**{key: int(value) if value.isdigit() else value for key, value in row.items()}) for row in rows]
+    found = [*slopes_of(sizes), *totals_of(sizes)]
+    return "".join(f"{line(untimed(one._asdict(), {}))}\n" for one in found)
+
+
+def results() -> dict[str, Callable[[], str]]:
+    """Each result's name and how its text is made."""
+    found: dict[str, Callable[[], str]] = {"rewards": rewards, "search-qwen": search, "tdp-prompts": prompts}
+    for path in sorted(RESULTS.rglob("*comparison.json")):
+        prefix = path.name.removesuffix("comparison.json")
+        rows = path.with_name(f"{prefix}rows.csv")
+        if rows.is_file() or rows.with_name(f"{rows.name}.gz").is_file():
+            name = "-".join([*path.parent.relative_to(RESULTS).parts, *([prefix[:-1]] if prefix else [])])
+            found[name] = partial(comparison, path.parent, prefix)
+    return found
