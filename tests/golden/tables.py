@@ -80,7 +80,7 @@ def shown(text: str, where: dict[str, str]) -> str:
 
 def worded(text: str, where: dict[str, str]) -> str:
     """A text on one line without times, durations, and what `plain` takes out."""
-    return " ".join(DURATION.sub("DURATION", TIME.sub("TIME", plain(text, where))).split())
+    return DURATION.sub("DURATION", TIME.sub("TIME", " ".join(plain(text, where).split())))
 
 
 def untimed(value: Any, where: dict[str, str]) -> Any:
