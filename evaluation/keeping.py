@@ -17,9 +17,6 @@ from certigraph.evaluation.saver import Saver
 from certigraph.evaluation.settings import AnyGraph
 from certigraph.state.endings import Fault, resumable
 
-AWAY = "the checkpoint server is away"
-"""How the message of a run begins that ended because its checkpoints could no longer be kept."""
-
 
 class Kept(NamedTuple):
     """What LangGraph is compiled with for one run."""

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from certigraph.evaluation.report.graded import is_solved
 from certigraph.state.endings import GOAL
-from certigraph.state.records import Record, Scores
+from certigraph.state.records import Record
 from certigraph.state.trajectory import Footer
 
 NONE = "-"
@@ -50,16 +51,6 @@ def goal_precision(outcomes: Iterable[Outcome]) -> GoalPrecision:
     found = share_of([solved for _, solved in goals], [task for task, _ in goals])
     confirmed = sum(solved for _, solved in goals)
     return GoalPrecision(n=found.n, confirmed=confirmed, value=found.value, low=found.low, high=found.high)
-
-
-def is_solved(scores: Scores | None) -> bool | None:
-    """Whether the scorer says that a task is solved, by the full score; None without a score."""
-    return None if scores is None else scores.value >= 1
-
-
-def is_denied(ending: str, solved: bool | None) -> bool:
-    """Whether a run ended `goal` and its scorer says that the task is not solved."""
-    return ending == GOAL and solved is False
 
 
 def outcome_of(task: str, footer: Footer) -> Outcome:

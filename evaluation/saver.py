@@ -25,6 +25,9 @@ from certigraph.evaluation.sound import lacks_space, sound
 from certigraph.state.endings import Fault
 from certigraph.state.serializing import serializer
 
+AWAY = "the checkpoint server is away"
+"""How the message of a run begins that ended because its checkpoints could no longer be kept."""
+
 LATEST = "SELECT checkpoint_ns, max(checkpoint_id) FROM checkpoints WHERE thread_id = ? GROUP BY checkpoint_ns"
 """SQL: the latest checkpoint of a thread's graph and of every graph inside a node of it."""
 

@@ -23,7 +23,7 @@ from certigraph.nodes.specs import factory
 from certigraph.state.acting import ActingState
 from certigraph.state.beliefs import belief_of
 from certigraph.state.endings import LimitReached, UnknownName
-from certigraph.state.gathering import ending
+from certigraph.state.gathering import ending as search_ending
 from certigraph.state.hypothesising import ExploreView
 from certigraph.state.records import Action
 from certigraph.state.searching import FINISH
@@ -94,7 +94,7 @@ def _found(latest: ActingState) -> dict[str, Any]:
         "belief": belief_of(latest).text or thoughts,
         "retrieved": tuple(dict.fromkeys(source for turn in turns for source in turn.sources)),
         "rounds": len(turns) - bool(handed_in),
-        "ending": ending(latest),
+        "ending": search_ending(latest),
     }
 
 

@@ -19,7 +19,7 @@ from certigraph.evaluation.comparing.table import (
     method_table,
     told,
 )
-from certigraph.evaluation.precision import is_denied
+from certigraph.evaluation.report.graded import is_denied
 from certigraph.evaluation.report.html import Markup, counted, joined, table, tag
 from certigraph.evaluation.report.page import PAGE, STYLE
 from certigraph.evaluation.report.parts import clock

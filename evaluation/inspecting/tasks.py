@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from inspect_ai import Task, task
+from inspect_ai import Task as InspectTask
+from inspect_ai import task
 from inspect_ai.model import GenerateConfig, Model
 
 from certigraph.adapters.benchmarks import load_benchmark
@@ -23,7 +24,7 @@ RETRIES = 0
 """How often inspect repeats a failed request, which would be no call of the budget: runs repeat and count theirs."""
 
 
-def task_of(benchmark: str) -> Callable[..., Task]:
+def task_of(benchmark: str) -> Callable[..., InspectTask]:
     """The inspect task of a benchmark, registered under its name."""
 
     @task(name=benchmark)
@@ -44,7 +45,7 @@ def task_of(benchmark: str) -> Callable[..., Task]:
         journal: str = "",
         fail_on: int = 0,
         **swaps: OneOrMore,
-    ) -> Task:
+    ) -> InspectTask:
         """A graph on a benchmark.
 
         Args:
@@ -70,7 +71,7 @@ def task_of(benchmark: str) -> Callable[..., Task]:
         tasks = [live.task(task_id) for task_id in _listed(ids)] if ids else live.tasks(split)
         given = {slot: ",".join(_listed(text)) for slot, text in swaps.items()}
         mind, roles = ",".join(_listed(model)), _by_role(role)
-        return Task(
+        return InspectTask(
             dataset=dataset(name, stratified(tasks, stratify) if stratify else tasks),
             solver=certified_run(
                 graph,

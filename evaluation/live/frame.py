@@ -13,8 +13,7 @@ from certigraph.evaluation.live.rewards import reward_part
 from certigraph.evaluation.live.tasks import tasks_part
 from certigraph.evaluation.live.text import clean
 from certigraph.evaluation.live.turns import episode_part
-from certigraph.evaluation.precision import is_denied, is_solved
-from certigraph.evaluation.report.graded import verdict_on
+from certigraph.evaluation.report.graded import is_denied, is_solved, verdict_on
 from certigraph.evaluation.report.parts import compact
 from certigraph.state.endings import GOAL
 

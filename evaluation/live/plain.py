@@ -7,9 +7,8 @@ from certigraph.adapters.models.chat import describe_models
 from certigraph.evaluation.live.fold import Watched
 from certigraph.evaluation.live.plain_tasks import task_lines
 from certigraph.evaluation.live.rewards import reward_lines
-from certigraph.evaluation.precision import is_denied, is_solved
 from certigraph.evaluation.report.episode import Episode, Refused, Taken
-from certigraph.evaluation.report.graded import verdict_on
+from certigraph.evaluation.report.graded import is_denied, is_solved, verdict_on
 from certigraph.evaluation.report.html import clipped, counted
 from certigraph.evaluation.report.words import in_a_line, passed_by, with_passed
 from certigraph.state.lessons import Lesson

@@ -12,10 +12,10 @@ from typing import Self, TypeVar
 
 from psycopg import Error, OperationalError
 
-from certigraph.evaluation.keeping import AWAY
 from certigraph.evaluation.postgres.connecting import SETTINGS, connected, hopeless, told, turned_away
 from certigraph.evaluation.postgres.owners import Connection, key_of, last_owner, take
 from certigraph.evaluation.postgres.tables import lay_out, locked
+from certigraph.evaluation.saver import AWAY
 from certigraph.state.endings import Fault
 
 T = TypeVar("T")

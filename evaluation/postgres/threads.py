@@ -7,12 +7,12 @@ from typing import Any
 from langgraph.store.base import BaseStore
 from psycopg import OperationalError
 
-from certigraph.evaluation.keeping import AWAY
 from certigraph.evaluation.postgres.connecting import VARIABLE, connected, hopeless, told, turned_away
 from certigraph.evaluation.postgres.lease import Lease
 from certigraph.evaluation.postgres.owners import Connection
 from certigraph.evaluation.postgres.saver import PostgresSaver
 from certigraph.evaluation.postgres.store import PostgresLessons, place_of
+from certigraph.evaluation.saver import AWAY
 from certigraph.state.endings import Fault
 
 CHECKPOINTS = tuple(

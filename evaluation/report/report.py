@@ -5,10 +5,9 @@ from pathlib import Path
 from string import Template
 
 from certigraph.evaluation.naming import refuse_links
-from certigraph.evaluation.precision import is_denied, is_solved
 from certigraph.evaluation.report.episode_style import EPISODE_STYLE
 from certigraph.evaluation.report.finding_style import FINDING_STYLE
-from certigraph.evaluation.report.graded import is_own, verdict_on
+from certigraph.evaluation.report.graded import is_denied, is_own, is_solved, verdict_on
 from certigraph.evaluation.report.html import Markup, joined, shortened, tag
 from certigraph.evaluation.report.page import PAGE, STYLE
 from certigraph.evaluation.report.parts import answer_block, figures, node_table, score_chips

@@ -5,11 +5,11 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from certigraph.adapters import routing
+from certigraph.adapters import routing as routing_code
 from certigraph.adapters.context import Context
 from certigraph.adapters.factoring import FACTORS
 from certigraph.evaluation.comparing.plan import Method
-from certigraph.state import factored
+from certigraph.state import factored as factored_code
 
 DIGITS = 16
 """Hex digits of a digest."""
@@ -32,7 +32,7 @@ def digest_of(method: Method, context: Context, domain: str, what: str) -> str:
 @lru_cache(maxsize=16)
 def code_of(domain: str) -> str:
     """A digest of the code by which StateFactory reads and compares a domain's texts, as the process found it."""
-    files = [Path(str(module.__file__)) for module in (routing, factored)]
+    files = [Path(str(module.__file__)) for module in (routing_code, factored_code)]
     if domain in FACTORS:
         found = find_spec(FACTORS[domain].partition(":")[0])
         files += sorted(Path(found.origin).parent.glob("*.py")) if found and found.origin else []

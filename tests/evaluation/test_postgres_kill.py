@@ -20,11 +20,11 @@ from postgres_server import VARIABLE, Server
 
 from certigraph.adapters import benchmarks
 from certigraph.evaluation.evaluate import Evaluation, evaluate
-from certigraph.evaluation.keeping import AWAY
 from certigraph.evaluation.postgres import lease as leases
 from certigraph.evaluation.result import Result
 from certigraph.evaluation.resume import resume
 from certigraph.evaluation.run import run
+from certigraph.evaluation.saver import AWAY
 from certigraph.state.endings import Fault
 
 pytestmark = pytest.mark.slow

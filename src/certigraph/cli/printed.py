@@ -14,8 +14,7 @@ from certigraph.evaluation.asking import closing_of
 from certigraph.evaluation.live.text import harmless
 from certigraph.evaluation.methods import SCORES
 from certigraph.evaluation.naming import REPORT
-from certigraph.evaluation.precision import is_denied, is_solved
-from certigraph.evaluation.report.graded import is_own, verdict_on
+from certigraph.evaluation.report.graded import is_denied, is_own, is_solved, verdict_on
 from certigraph.evaluation.report.report import write_report
 from certigraph.evaluation.report.task_graph import read_task_graph
 from certigraph.evaluation.result import Result
