@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from inspect_ai import Task as InspectTask
-from inspect_ai import task
+from inspect_ai import task as register_task
 from inspect_ai.model import GenerateConfig, Model
 
 from certigraph.adapters.benchmarks import load_benchmark
@@ -27,7 +27,7 @@ RETRIES = 0
 def task_of(benchmark: str) -> Callable[..., InspectTask]:
     """The inspect task of a benchmark, registered under its name."""
 
-    @task(name=benchmark)
+    @register_task(name=benchmark)
     def benchmark_task(
         graph: str = "sdp",
         config: str = "",

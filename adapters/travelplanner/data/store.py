@@ -12,7 +12,7 @@ from certigraph.adapters.caching import cache_folder, whole_file
 from certigraph.adapters.travelplanner.data.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
 from certigraph.adapters.travelplanner.data.tables import Road, Sources, Tables, Town, find_sources, read_tables
 
-Row = TypeVar("Row", bound=tuple[Any, ...])
+StoredRow = TypeVar("StoredRow", bound=tuple[Any, ...])
 
 _VERSION = 1
 _ROW_TYPES = Tables(Restaurant, Accommodation, Attraction, Flight, Road, Town)  # type: ignore[arg-type]
@@ -83,13 +83,13 @@ class Store:
         """Release the file."""
         self._connection.close()
 
-    def _city_rows(self, row_type: type[Row], table: str, city: str) -> Sequence[Row]:
+    def _city_rows(self, row_type: type[StoredRow], table: str, city: str) -> Sequence[StoredRow]:
         key = (row_type, city)
         if key not in self._of_city:
             self._of_city[key] = self._rows(row_type, f"SELECT * FROM {table} WHERE city = ? ORDER BY rowid", city)
         return self._of_city[key]
 
-    def _rows(self, row_type: type[Row], query: str, *values: str) -> Sequence[Row]:
+    def _rows(self, row_type: type[StoredRow], query: str, *values: str) -> Sequence[StoredRow]:
         # One connection under one lock: queries take well under a millisecond, so readers hardly ever wait.
         with self._lock:
             found = self._connection.execute(query, values).fetchall()
