@@ -9,19 +9,17 @@ from typing import ParamSpec, TypeVar
 
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.caching import expanded
-from certigraph.adapters.context import Context
-from certigraph.adapters.loops import off_loop, off_loop_waiting
-from certigraph.adapters.protocols import Benchmark, EffectiveLimits
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Task
+from certigraph.adapters.files import expanded
+from certigraph.adapters.processes import off_loop, off_loop_waiting
+from certigraph.adapters.protocols import Benchmark, Context, EffectiveLimits
+from certigraph.state.records import Fault, Task, UnknownName
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 BENCHMARKS = {
     "alfworld": "certigraph.adapters.alfworld.benchmark:ALFWorld",
-    "ask": "certigraph.adapters.assistantbench.own:OwnQuestion",
+    "ask": "certigraph.adapters.assistantbench.web:OwnQuestion",
     "assistantbench": "certigraph.adapters.assistantbench.benchmark:AssistantBench",
     "blocksworld": "certigraph.adapters.blocksworld.benchmark:BlocksWorld",
     "hotpotqa": "certigraph.adapters.hotpotqa.benchmark:HotpotQA",
@@ -32,7 +30,7 @@ BENCHMARKS = {
     "swe_qa": "certigraph.adapters.swe_qa.benchmark:SweQA",
     "textworld": "certigraph.adapters.textworld.benchmark:TextWorldBenchmark",
     "travelplanner": "certigraph.adapters.travelplanner.benchmark:TravelPlanner",
-    "web": "certigraph.adapters.assistantbench.generated.benchmark:GeneratedWeb",
+    "web": "certigraph.adapters.assistantbench.web:GeneratedWeb",
     "webshop": "certigraph.adapters.webshop.benchmark:WebShop",
 }
 

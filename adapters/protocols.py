@@ -1,12 +1,16 @@
-"""What a benchmark and its world must offer. Anything with these methods will do; no base class is needed."""
+"""Protocols of benchmarks and environments, limits, and the context of a run."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
-from certigraph.state.records import Action, Observation, Record, Scores, Task
+from certigraph.state.records import Action, Observation, Record, Scores, Spent, Task
+from certigraph.state.run import Entry
 from certigraph.state.trajectory import Footer
+
+# What a benchmark and its world must offer. Anything with these methods will do; no base class is needed.
 
 Operator = Callable[..., Awaitable[dict[str, Any]]]
 """`async def operator(state, runtime) -> dict`: reads its view of the state, returns a partial update."""
@@ -140,3 +144,98 @@ class Benchmark(Protocol):
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """The figures that are reported for several runs, each with its task's id; `n` is their number."""
         ...
+
+
+# What a run is given besides its state: models, budget, limits, data, and live objects that never enter state.
+
+ROLES = ("planner", "executor", "validator", "extractor", "memory", "judge")
+"""The roles in which operators ask models."""
+
+
+class Budget(Record):
+    """What a run may spend before it ends `limit:<kind>`; checked before every model call and world step.
+
+    Calls are never more than that. Of tokens and dollars, which an answer's length decides, the call that reaches the
+    limit is the last one. A call that is under way when the seconds are over is broken off.
+    """
+
+    calls: int = Field(1_000, ge=0, description="model calls")
+    tokens: int = Field(2_000_000, ge=0, description="input and output tokens together")
+    usd: float = Field(5.0, ge=0, description="US dollars; set, it refuses a model without a known price")
+    seconds: float = Field(3_600.0, ge=0, description="wall-clock seconds inside nodes")
+    priced: bool = Field(False, description="whether a model needs a known price; true where usd is set")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _dollars_need_prices(cls, given: Any) -> Any:
+        return {"priced": True, **given} if isinstance(given, dict) and "usd" in given else given
+
+
+class Context(BaseModel):
+    """The context of every graph. All of it has defaults, so a graph runs without one."""
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    model: str = Field(
+        "scripted:expert",
+        description="openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:first, scripted:expert, simulated",
+        json_schema_extra={"langgraph_type": "model"},
+    )
+    roles: dict[str, str] = Field(
+        default_factory=dict,
+        description="other models for some roles: planner, executor, validator, extractor, memory, judge",
+    )
+    data: str | None = Field(None, description="data folder; unset: CERTIGRAPH_DATA, else a generated world")
+    budget: Budget = Budget()
+    limits: Limits | None = Field(None, description="unset: the benchmark's own")
+    memory: str = Field(
+        "", description="a memory of lessons that runs in one folder, or on one store, share; unset: each run its own"
+    )
+    cache: str | None = Field(
+        None, description="folder that keeps the replies of models, so that a question is paid once; unset: none"
+    )
+    faults: str = Field(
+        "", description="faults to inject into models and world, as in `timeout=0.1,crash=0.01,seed=3`; unset: none"
+    )
+    checkpoints: Literal["", "postgres"] = Field(
+        "", description="postgres: the server that CERTIGRAPH_POSTGRES names; unset: a file in the run's folder"
+    )
+    trial: int = Field(0, ge=0, description="which repetition of the task this is; simulated models draw by it")
+    lost: SkipJsonSchema[Spent] = Field(Spent(), exclude=True, description="spent, but in no checkpoint: by a crash")
+    benchmark: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live benchmark instead of the named one")
+    environment: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live environment to act in")
+    chat: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live LangChain chat model for every role")
+    callbacks: SkipJsonSchema[Any] = Field(None, exclude=True, description="LangChain callbacks of the run")
+    entry: SkipJsonSchema[Entry | None] = Field(None, exclude=True, description="where a part of another run begins")
+    admissible: SkipJsonSchema[Any] = Field(None, exclude=True, description="lists what the live world admits now")
+    rehearse: SkipJsonSchema[Any] = Field(None, exclude=True, description="what a copy of the live world would answer")
+
+
+# Every benchmark's default limits, in one table: the papers' own where a paper ran it.
+
+_RESEARCH = Limits(attempts=3, replans=2, steps=30, subqueries=5, excerpt=3_000)
+
+PAPER_LIMITS: Mapping[str, Limits] = {
+    "alfworld": Limits(steps=50, options=60),
+    "ask": _RESEARCH,
+    "assistantbench": _RESEARCH,
+    "blocksworld": Limits(),
+    "hotpotqa": Limits(attempts=3, replans=2, steps=20, passages=10),
+    "hotpotqa:interactive": Limits(attempts=3, replans=2, steps=30, passages=10),
+    "locomo": Limits(replans=2, steps=20),
+    "musique": Limits(attempts=3, replans=2, steps=25, passages=10),
+    "rewardprediction": Limits(steps=1),
+    "scienceworld": Limits(attempts=30, replans=5, steps=500, options=20, subtasks=16, failures=8),
+    "scienceworld:tdp": Limits(attempts=30, replans=2, steps=60, options=20, repeats=0),
+    "swe_qa": Limits(replans=2, steps=30, passages=5),
+    "textworld": Limits(steps=50),
+    "travelplanner": Limits(attempts=3, replans=5, steps=60),
+    "travelplanner:tools": Limits(steps=50, replans=2),
+    "web": _RESEARCH,
+    "webshop": Limits(replans=2, steps=20),
+}
+"""Attempts, replans and steps of SDP (appendix A) by benchmark; BlocksWorld, LoCoMo and SWE-QA, which it did not run,
+have our own. Of the configurations that are named, steps are TDP's (appendix B), which gives no number of replans.
+ALFWorld's and TextWorld's 50 steps are what papers usually allow, recalled and not looked up.
+Of STEP, ScienceWorld's subtasks and failures are those of its public code; elsewhere they follow the steps, as the
+lengths of plans and task graphs do everywhere: no paper gives them."""

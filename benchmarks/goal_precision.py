@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from certigraph import Choice, Context, ablate
-from certigraph.evaluation.comparing.summary import Comparison, Summary
+from certigraph.evaluation.comparison_summary import Comparison, Summary
 
 SWAPS = (
     "audit=votes:k=2,n=3",

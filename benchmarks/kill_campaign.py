@@ -90,11 +90,10 @@ def run_folder(out: Path) -> Path:
 
 def carry_on(case: Case, out: Path, clock: float, context: dict[str, Any]) -> None:
     """Begin the run of a case under `out`, or resume the one that is there."""
-    from certigraph.adapters.context import Budget, Context
-    from certigraph.evaluation.finding import has_header
-    from certigraph.evaluation.resume import resume
-    from certigraph.evaluation.run import arun, blocking
-    from certigraph.state.endings import Fault
+    from certigraph.adapters.protocols import Budget, Context
+    from certigraph.runtime.files import has_header
+    from certigraph.runtime.run import arun, blocking, resume
+    from certigraph.state.records import Fault
 
     if clock:
         step_clock(clock)
@@ -117,8 +116,8 @@ def import_everything() -> None:
     for graph in (*ACTING, *SEARCHING, *PREDICTING):
         importlib.import_module(f"certigraph.graphs.{graph}")
     modules = (
-        "certigraph.evaluation.resume",
-        "certigraph.evaluation.shipped",
+        "certigraph.runtime.run",
+        "certigraph.runtime.registry",
         "langgraph.pregel.main",
         "langchain_openai",
     )
@@ -172,7 +171,7 @@ class Outcome:
 
 def outcome(out: Path) -> Outcome:
     """Read the run under `out`."""
-    from certigraph.evaluation.result import Result
+    from certigraph.runtime.result import Result
 
     result = Result(run_folder(out))
     state = {key: value for key, value in result.state.items() if key not in VARYING}
@@ -261,8 +260,8 @@ def kill_trial(
 
 def run_kills(options: argparse.Namespace, root: Path, context: dict[str, Any] | None = None) -> Tally:
     """Random kills over all graphs, and over ScienceWorld."""
-    from certigraph.evaluation.result import Result
-    from certigraph.state.endings import Fault
+    from certigraph.runtime.result import Result
+    from certigraph.state.records import Fault
 
     draw, tally = random.Random(options.seed), Tally()
     context = context or {}
@@ -431,7 +430,7 @@ def budget_trial(case: Case, calls: int, out: Path, log: Path, draw: random.Rand
 
 def run_budgets(options: argparse.Namespace, root: Path) -> Tally:
     """Budgets of 1 to 12 calls on healthy and misbehaving servers, with and without kills."""
-    from certigraph.state.reading import read_trajectory
+    from certigraph.state.trajectory import read_trajectory
 
     draw, tally = random.Random(options.seed), Tally()
     os.environ.update(OPENAI_API_KEY="sk-campaign-0123456789abcdef")

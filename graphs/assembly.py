@@ -11,11 +11,9 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
 from pydantic import JsonValue
 
-from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import graph_scope
-from certigraph.adapters.protocols import Operator
-from certigraph.nodes.slots import Slot, as_node
-from certigraph.nodes.specs import Spec, spec_of
+from certigraph.adapters.protocols import Context, Operator
+from certigraph.nodes.slots import Slot, Spec, as_node, spec_of
 
 
 class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):

@@ -7,11 +7,11 @@ from langgraph.types import Checkpointer
 
 from certigraph.adapters.protocols import Operator
 from certigraph.graphs.trials import LearningGraph, react_in_episodes, storeless
-from certigraph.nodes import acting_slots as slots
-from certigraph.nodes.reflect import gain_insights
-from certigraph.state.lessons import TrialState as State
-from certigraph.state.lessons import trials_ending as ending
-from certigraph.state.lessons import trials_message as message
+from certigraph.nodes import react as slots
+from certigraph.nodes.step import gain_insights
+from certigraph.state.step import TrialState as State
+from certigraph.state.step import trials_ending as ending
+from certigraph.state.step import trials_message as message
 
 __all__ = ["State", "build", "ending", "graph", "message"]
 

@@ -9,24 +9,23 @@ from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.protocols import Operator
+from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import add_path, assemble
 from certigraph.graphs.react import after_act
-from certigraph.nodes import acting_slots
-from certigraph.nodes import subtask_slots as slots
-from certigraph.nodes.act import act, reset
-from certigraph.nodes.decide import decide
-from certigraph.nodes.plan import plan
+from certigraph.nodes import plans as slots
+from certigraph.nodes import react
+from certigraph.nodes.plans import plan
+from certigraph.nodes.react import decide
+from certigraph.nodes.world import act, reset
 from certigraph.state.run import RunInput
 from certigraph.state.run import world_ending as ending
-from certigraph.state.subtask import SubtaskState as State
+from certigraph.state.tdp import SubtaskState as State
 
 __all__ = ["State", "build", "ending", "graph"]
 
 CotGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-SLOTS = (slots.RESET, slots.PLAN, slots.EXECUTE, acting_slots.ACT)
+SLOTS = (slots.RESET, slots.PLAN, slots.EXECUTE, react.ACT)
 
 
 class Operators(TypedDict, total=False):

@@ -4,9 +4,11 @@ from typing import Unpack
 
 from langgraph.types import Checkpointer
 
-from certigraph.graphs.pbai import Operators, SearchGraph, State, ending, search_loop
-from certigraph.nodes.harnesses import IRCOT
-from certigraph.nodes.reason import reason
+from certigraph.graphs.pbai import Operators, SearchGraph, search_loop
+from certigraph.nodes.react import IRCOT
+from certigraph.nodes.search import reason
+from certigraph.state.run import ActingState as State
+from certigraph.state.search import ending
 
 __all__ = ["State", "build", "ending", "graph"]
 

@@ -7,12 +7,13 @@ from typing import Unpack
 
 from langgraph.types import Checkpointer
 
-from certigraph.graphs.pbai import Operators, SearchGraph, State, ending, search_loop
-from certigraph.nodes.gathering_slots import DECIDE_REMEMBERING
-from certigraph.nodes.generate import generate
-from certigraph.nodes.harnesses import ITER_RETGEN
-from certigraph.nodes.memory import lobotomized
-from certigraph.state.endings import UnknownName
+from certigraph.graphs.pbai import Operators, SearchGraph, search_loop
+from certigraph.nodes.beliefs import DECIDE_REMEMBERING, lobotomized
+from certigraph.nodes.react import ITER_RETGEN
+from certigraph.nodes.search import generate
+from certigraph.state.records import UnknownName
+from certigraph.state.run import ActingState as State
+from certigraph.state.search import ending
 
 __all__ = ["State", "build", "ending", "graph"]
 

@@ -12,28 +12,25 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Checkpointer
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.protocols import Operator
+from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import add_path, assemble
 from certigraph.graphs.react import after_act
 from certigraph.graphs.react_reward import rating_of
-from certigraph.nodes import appraising_slots
-from certigraph.nodes import tree_slots as slots
-from certigraph.nodes.act import act, reset
-from certigraph.nodes.appraise import appraise
-from certigraph.nodes.candidates import propose_actions
-from certigraph.nodes.imagine import rehearsed
-from certigraph.nodes.tree import backpropagate, most_visited, select
-from certigraph.state.gathering import ending
+from certigraph.nodes import lookahead
+from certigraph.nodes import mcts as slots
+from certigraph.nodes.lookahead import appraise, propose_actions, rehearsed
+from certigraph.nodes.mcts import backpropagate, most_visited, select
+from certigraph.nodes.world import act, reset
+from certigraph.state.rewards import TreeState as State
+from certigraph.state.rewards import solution
 from certigraph.state.run import RunInput
-from certigraph.state.tree import TreeState as State
-from certigraph.state.tree import solution
+from certigraph.state.search import ending
 
 __all__ = ["State", "build", "ending", "graph"]
 
 TreeGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-STANDING = (appraising_slots.EXTRACT, appraising_slots.INTERPRET, appraising_slots.ROUTE)
+STANDING = (lookahead.EXTRACT, lookahead.INTERPRET, lookahead.ROUTE)
 SEARCH = (slots.SELECT, slots.PROPOSE, slots.IMAGINE, slots.APPRAISE, slots.BACKPROPAGATE)
 
 

@@ -7,10 +7,12 @@ from typing import Unpack
 
 from langgraph.types import Checkpointer
 
-from certigraph.graphs.pbai import Operators, SearchGraph, State, ending, search_loop
-from certigraph.nodes.gathering_slots import DECIDE_REMEMBERING
-from certigraph.nodes.harnesses import MEMGPT
-from certigraph.nodes.manage import manage
+from certigraph.graphs.pbai import Operators, SearchGraph, search_loop
+from certigraph.nodes.beliefs import DECIDE_REMEMBERING
+from certigraph.nodes.react import MEMGPT
+from certigraph.nodes.search import manage
+from certigraph.state.run import ActingState as State
+from certigraph.state.search import ending
 
 __all__ = ["State", "build", "ending", "graph"]
 

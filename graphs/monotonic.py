@@ -7,10 +7,10 @@ from typing import Unpack
 
 from langgraph.types import Checkpointer
 
-from certigraph.graphs.predicting import Operators, RewardGraph, predictor
-from certigraph.nodes.rate import monotonic
-from certigraph.state.rewarding import RewardState as State
-from certigraph.state.rewarding import ending
+from certigraph.graphs.prediction import Operators, RewardGraph, predictor
+from certigraph.nodes.rewards import monotonic
+from certigraph.state.rewards import RewardState as State
+from certigraph.state.rewards import ending
 
 __all__ = ["State", "build", "ending", "graph"]
 

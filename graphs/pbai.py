@@ -13,21 +13,19 @@ from langgraph.runtime import Runtime
 from langgraph.types import Checkpointer
 
 from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.context import Context
-from certigraph.adapters.protocols import Operator
+from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import assemble
-from certigraph.nodes import acting_slots, gathering_slots
-from certigraph.nodes.act import act, reset
-from certigraph.nodes.answer import answer
-from certigraph.nodes.gate import exhaustion_gate, no_gate
-from certigraph.nodes.harnesses import PBAI
-from certigraph.nodes.memory import native, with_memory
-from certigraph.nodes.pursue import pursue
+from certigraph.nodes import beliefs, react
+from certigraph.nodes.beliefs import native, with_memory
+from certigraph.nodes.gates import exhaustion_gate, no_gate
+from certigraph.nodes.react import PBAI, pursue
+from certigraph.nodes.search import answer
 from certigraph.nodes.slots import Slot
-from certigraph.state.acting import ActingState as State
-from certigraph.state.endings import LimitReached
-from certigraph.state.gathering import ending
+from certigraph.nodes.world import act, reset
+from certigraph.state.records import LimitReached
+from certigraph.state.run import ActingState as State
 from certigraph.state.run import RunInput
+from certigraph.state.search import ending
 
 __all__ = ["Operators", "SearchGraph", "State", "build", "ending", "graph", "search_loop"]
 
@@ -53,7 +51,7 @@ def search_loop(
     *,
     rounds: int,
     checkpointer: Checkpointer,
-    deciding: Slot = acting_slots.DECIDE,
+    deciding: Slot = react.DECIDE,
 ) -> SearchGraph:
     """The loop with a harness's own `decide` and number of rounds, its native memory and no gate unless swapped.
 
@@ -65,23 +63,23 @@ def search_loop(
 
         Else `continue`: without rounds or steps left in such a world, `decide` ends the run by the limit's name.
         """
-        answering = gathering_slots.answering(state, runtime)
+        answering = beliefs.answering(state, runtime)
         if state["stagnation"].stop:
             return "stop" if answering else "unanswered"
         most = limits_of(state["task"], runtime).rounds or rounds
-        spent = len(state["turns"]) >= most or gathering_slots.steps_spent(state, runtime)
+        spent = len(state["turns"]) >= most or beliefs.steps_spent(state, runtime)
         return "stop" if spent and answering else "continue"
 
     def rounds_left(state: State, runtime: Runtime[Context]) -> None:
         """Raise LimitReached where steps or rounds are spent; a harness's own number is for worlds with answers."""
-        acting_slots.require_steps(state, runtime)
+        react.require_steps(state, runtime)
         most, taken = limits_of(state["task"], runtime).rounds, len(state["turns"])
         if most and taken >= most:
             raise LimitReached("rounds", most, taken)
 
     defaults = Operators(reset=reset, gate=no_gate, decide=decide, act=act, memory=native, answer=answer, deliver=act)
-    before, after = (acting_slots.RESET, gathering_slots.GATE), (acting_slots.ACT, gathering_slots.MEMORY)
-    slots = (*before, deciding._replace(skip=rounds_left), *after, gathering_slots.ANSWER, gathering_slots.DELIVER)
+    before, after = (react.RESET, beliefs.GATE), (react.ACT, beliefs.MEMORY)
+    slots = (*before, deciding._replace(skip=rounds_left), *after, beliefs.ANSWER, beliefs.DELIVER)
     builder = assemble(State, RunInput, slots, defaults, with_memory(swaps))
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "gate")

@@ -6,15 +6,14 @@ from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.protocols import Operator
+from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import assemble
 from certigraph.graphs.react import after_act
-from certigraph.nodes import acting_slots as slots
-from certigraph.nodes.act import act, reset
-from certigraph.nodes.decide import decide
-from certigraph.nodes.outline import outline
-from certigraph.state.acting import OutlineState as State
+from certigraph.nodes import react as slots
+from certigraph.nodes.plans import outline
+from certigraph.nodes.react import decide
+from certigraph.nodes.world import act, reset
+from certigraph.state.run import OutlineState as State
 from certigraph.state.run import RunInput
 from certigraph.state.run import world_ending as ending
 

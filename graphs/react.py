@@ -11,17 +11,15 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Checkpointer
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.protocols import Operator
+from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import assemble
 from certigraph.graphs.pbai import search_loop
-from certigraph.nodes import acting_slots as slots
-from certigraph.nodes.act import act, reset
-from certigraph.nodes.decide import decide
-from certigraph.nodes.harnesses import REACT
-from certigraph.state.acting import ActingState as State
-from certigraph.state.gathering import ending
+from certigraph.nodes import react as slots
+from certigraph.nodes.react import REACT, decide
+from certigraph.nodes.world import act, reset
+from certigraph.state.run import ActingState as State
 from certigraph.state.run import RunInput
+from certigraph.state.search import ending
 
 __all__ = ["State", "build", "ending", "graph"]
 

@@ -12,21 +12,17 @@ from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.protocols import Operator
+from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import add_path, assemble
 from certigraph.graphs.react import after_act
-from certigraph.nodes import appraising_slots as slots
-from certigraph.nodes.act import act, reset
-from certigraph.nodes.appraise import appraise
-from certigraph.nodes.candidates import propose_actions
-from certigraph.nodes.choose_by_reward import choose_by_reward
-from certigraph.nodes.factorise import extract_state, interpret_goal
-from certigraph.nodes.imagine import rehearsed
-from certigraph.nodes.route import route
-from certigraph.state.appraising import AppraisingState as State
-from certigraph.state.gathering import ending
+from certigraph.nodes import lookahead as slots
+from certigraph.nodes.factored_states import extract_state, interpret_goal
+from certigraph.nodes.lookahead import appraise, choose_by_reward, propose_actions, rehearsed
+from certigraph.nodes.rewards import route
+from certigraph.nodes.world import act, reset
+from certigraph.state.rewards import AppraisingState as State
 from certigraph.state.run import RunInput
+from certigraph.state.search import ending
 
 __all__ = ["State", "build", "ending", "graph"]
 

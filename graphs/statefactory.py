@@ -12,13 +12,13 @@ from langgraph.types import Checkpointer
 
 from certigraph.adapters.protocols import Operator
 from certigraph.graphs.assembly import assemble
-from certigraph.graphs.predicting import RewardGraph, after_rating
-from certigraph.nodes import factor_slots as slots
-from certigraph.nodes.act import act, reset
-from certigraph.nodes.factorise import extract_state, interpret_goal
-from certigraph.nodes.route import route
-from certigraph.state.rewarding import RewardState as State
-from certigraph.state.rewarding import ending
+from certigraph.graphs.prediction import RewardGraph, after_rating
+from certigraph.nodes import rewards as slots
+from certigraph.nodes.factored_states import extract_state, interpret_goal
+from certigraph.nodes.rewards import route
+from certigraph.nodes.world import act, reset
+from certigraph.state.rewards import RewardState as State
+from certigraph.state.rewards import ending
 from certigraph.state.run import RunInput
 
 __all__ = ["State", "build", "ending", "graph"]

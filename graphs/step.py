@@ -13,42 +13,36 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Checkpointer
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.protocols import Operator
+from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import add_path, assemble
 from certigraph.graphs.trials import frame_episodes, storeless
-from certigraph.nodes import acting_slots, gathering_slots, step_slots
-from certigraph.nodes.act import act, conclude, reset
-from certigraph.nodes.align import align
-from certigraph.nodes.assess import assess
-from certigraph.nodes.begin import begin
-from certigraph.nodes.decide import execute
-from certigraph.nodes.memory import with_memory
-from certigraph.nodes.planner import planner
-from certigraph.nodes.recall import recall
-from certigraph.nodes.reflect import memorise
-from certigraph.state.lessons import trials_ending as ending
-from certigraph.state.lessons import trials_message as message
+from certigraph.nodes import beliefs, react, step
+from certigraph.nodes.beliefs import with_memory
+from certigraph.nodes.react import execute
+from certigraph.nodes.step import align, assess, memorise, planner, recall
+from certigraph.nodes.world import act, begin, conclude, reset
 from certigraph.state.run import RunInput
 from certigraph.state.step import StepState as State
+from certigraph.state.step import trials_ending as ending
+from certigraph.state.step import trials_message as message
 
 __all__ = ["State", "build", "ending", "graph", "message"]
 
 StepGraph = CompiledStateGraph[State, Context, RunInput, State]
 
 SLOTS = (
-    acting_slots.BEGIN,
-    step_slots.RESET,
-    acting_slots.RECALL,
-    step_slots.PLANNER,
-    step_slots.EXECUTOR,
-    step_slots.ALIGN,
-    step_slots.ACT,
-    gathering_slots.EXTRACT,
-    gathering_slots.GATE,
-    step_slots.ASSESS,
-    acting_slots.CONCLUDE,
-    acting_slots.MEMORY,
+    react.BEGIN,
+    step.RESET,
+    react.RECALL,
+    step.PLANNER,
+    step.EXECUTOR,
+    step.ALIGN,
+    step.ACT,
+    beliefs.EXTRACT,
+    beliefs.GATE,
+    step.ASSESS,
+    react.CONCLUDE,
+    react.MEMORY,
 )
 
 
@@ -59,7 +53,7 @@ def after_align(state: State) -> str:
 
 def after_assess(state: State, runtime: Runtime[Context]) -> str:
     """`over` when the episode is, `next` when the subtask is completed or failed, else `continue`."""
-    if step_slots.over(state, runtime):
+    if step.over(state, runtime):
         return "over"
     return "continue" if state["subtask"].status == "open" else "next"
 

@@ -12,19 +12,17 @@ from langgraph.runtime import Runtime
 from langgraph.types import Checkpointer
 
 from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.context import Context
-from certigraph.adapters.protocols import Operator
+from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import add_path, assemble
-from certigraph.nodes import acting_slots, gathering_slots
-from certigraph.nodes import subtask_slots as slots
-from certigraph.nodes.act import act, reset
-from certigraph.nodes.decide import execute
-from certigraph.nodes.memory import with_memory
-from certigraph.nodes.plan import plan, replan
-from certigraph.nodes.supervise import supervise
+from certigraph.nodes import beliefs, react
+from certigraph.nodes import plans as slots
+from certigraph.nodes.beliefs import with_memory
+from certigraph.nodes.plans import plan, replan, supervise
+from certigraph.nodes.react import execute
+from certigraph.nodes.world import act, reset
 from certigraph.state.run import RunInput
-from certigraph.state.subtask import SubtaskState as State
-from certigraph.state.subtask import ending
+from certigraph.state.tdp import SubtaskState as State
+from certigraph.state.tdp import subtask_ending as ending
 
 __all__ = ["Operators", "State", "build", "ending", "graph"]
 
@@ -34,9 +32,9 @@ SLOTS = (
     slots.RESET,
     slots.PLAN,
     slots.EXECUTE,
-    acting_slots.ACT,
-    gathering_slots.MEMORY,
-    gathering_slots.GATE,
+    react.ACT,
+    beliefs.MEMORY,
+    beliefs.GATE,
     slots.SUPERVISE,
     slots.REPLAN,
 )
@@ -45,7 +43,7 @@ SLOTS = (
 def after_supervise(state: State, runtime: Runtime[Context]) -> str:
     """`more` along the plan, `off_plan` when it is to be made anew, `done` when completed, failed or out of steps."""
     progress = state["progress"]
-    if progress.status != "needs_more_steps" or acting_slots.over(state, runtime):
+    if progress.status != "needs_more_steps" or react.over(state, runtime):
         return "done"
     replans_left = state["replanned"] < limits_of(state["task"], runtime).replans
     return "off_plan" if progress.off_plan and replans_left else "more"

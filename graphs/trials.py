@@ -11,18 +11,16 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Checkpointer
 
 from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.context import Context
-from certigraph.adapters.protocols import Operator
+from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import assemble
-from certigraph.nodes import acting_slots as slots
-from certigraph.nodes.act import act, conclude, reset
-from certigraph.nodes.begin import begin
-from certigraph.nodes.decide import decide
-from certigraph.nodes.recall import recall
+from certigraph.nodes import react as slots
+from certigraph.nodes.react import decide
 from certigraph.nodes.slots import Slot
-from certigraph.state.endings import GOAL
-from certigraph.state.lessons import TrialState
+from certigraph.nodes.step import recall
+from certigraph.nodes.world import act, begin, conclude, reset
+from certigraph.state.records import GOAL
 from certigraph.state.run import RunInput
+from certigraph.state.step import TrialState
 
 G = TypeVar("G", bound=CompiledStateGraph[Any, Any, Any, Any])
 

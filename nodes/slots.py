@@ -1,30 +1,177 @@
-"""Slots: what the graph does around an operator, so that an exchanged operator need not repeat it.
+"""Slots: names, specifications and checks of the operators that a graph is made of."""
 
-A slot names the channels it reads, narrows them to the operator's view, and turns the operator's answer into the
-state update with its bookkeeping. `as_node` makes a LangGraph node of a slot and an operator.
-"""
-
+import inspect
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import partial, wraps
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple, ParamSpec
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
+from pydantic import Field, JsonValue, ValidationError
 
-from certigraph.adapters.benchmarks import context_of
-from certigraph.adapters.context import Context
-from certigraph.adapters.loops import wait_for_node
-from certigraph.adapters.models.billing import Bill, Place, billed_to, keeping_failed, send_bill, settled
-from certigraph.adapters.models.meter import Meter, Origin, metering
-from certigraph.adapters.models.situation import Situation, situated
-from certigraph.adapters.protocols import Operator
-from certigraph.nodes.home import at_home
-from certigraph.state.beliefs import Belief, Stagnation
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Spent, Usage
+from certigraph.adapters.benchmarks import benchmark_of, context_of, load_benchmark
+from certigraph.adapters.episodes import Rehearsed, live_episode, rehearsed_in
+from certigraph.adapters.models.scripted import Situation, situated
+from certigraph.adapters.models.usage import (
+    Bill,
+    Meter,
+    Origin,
+    Place,
+    billed_to,
+    keeping_failed,
+    metering,
+    send_bill,
+    settled,
+)
+from certigraph.adapters.processes import wait_for_node
+from certigraph.adapters.protocols import Budget, Context, Operator
+from certigraph.state.records import Fault, Record, Spent, Task, UnknownName, Usage
+from certigraph.state.run import Belief, Stagnation
+
+# Names for operators: what a run's header records, what the command line accepts, and the way back from both.
+
+P = ParamSpec("P")
+
+
+class Spec(Record):
+    """An operator by name and arguments. A name with a colon is a user's own: `module:attribute`."""
+
+    name: str
+    args: dict[str, Annotated["Spec | JsonValue", Field(union_mode="left_to_right")]] = Field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """The command line's form: `capped:depth=1`."""
+        shown = [f"{key}={value}" for key, value in self.args.items()]
+        return ":".join([self.name, ",".join(shown)]) if shown else self.name
+
+
+def factory(make: Callable[P, Operator]) -> Callable[P, Operator]:
+    """Decorate an operator factory so that what it makes remembers the call that made it."""
+
+    @wraps(make)
+    def remembering(*args: P.args, **kwargs: P.kwargs) -> Operator:
+        operator = make(*args, **kwargs)
+        given = _flat(inspect.signature(make).bind(*args, **kwargs))
+        operator.spec = Spec(name=_name(make), args={k: _plain(v) for k, v in given.items()})  # type: ignore[attr-defined]
+        return operator
+
+    remembering.makes_operator = True  # type: ignore[attr-defined]
+    return remembering
+
+
+def _flat(bound: inspect.BoundArguments) -> dict[str, Any]:
+    """The arguments by name, those of `**operators` too, as they are given again."""
+    given = dict(bound.arguments)
+    for name, parameter in bound.signature.parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            given |= given.pop(name, {})
+    return given
+
+
+def spec_of(operator: Operator) -> Spec:
+    """The name and arguments under which an operator can be made again."""
+    remembered: Spec | None = getattr(operator, "spec", None)
+    return remembered or Spec(name=_name(operator))
+
+
+def operator_from(spec: Spec, shipped: Mapping[str, Callable[..., Any]]) -> Operator:
+    """Make an operator from its spec: shipped ones by name, a user's by import.
+
+    Raises:
+        UnknownName: the name is unknown; the message lists the shipped ones.
+    """
+    made = shipped.get(spec.name) or _imported(spec.name, shipped)
+    if not getattr(made, "makes_operator", False):
+        if spec.args:
+            raise UnknownName(f"operator {spec} takes no arguments: write {spec.name}")
+        return made
+    args = {k: operator_from(v, shipped) if isinstance(v, Spec) else v for k, v in spec.args.items()}
+    operator: Operator = made(**args)
+    return operator
+
+
+def _imported(name: str, shipped: Mapping[str, object]) -> Callable[..., Any]:
+    module, _, attribute = name.partition(":")
+    if not attribute:
+        near = ", ".join(get_close_matches(name, shipped))
+        known = f"did you mean {near}? `certigraph list` has all" if near else f"known: {', '.join(sorted(shipped))}"
+        raise UnknownName(f"unknown operator {name!r}; {known}, or module:attribute for your own")
+    try:
+        found: Callable[..., Any] = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        told = "put it at the top of a module that Python can import from here"
+        raise UnknownName(f"operator {name!r} cannot be imported ({error}): {told}") from error
+    return found
+
+
+def _name(function: Callable[..., Any]) -> str:
+    module = getattr(function, "__module__", None) or "__main__"
+    name: str = getattr(function, "__qualname__", type(function).__qualname__)
+    return name if module.startswith(("certigraph.nodes.", "certigraph.graphs.")) else f"{module}:{name}"
+
+
+def _plain(value: Any) -> Any:
+    return spec_of(value) if callable(value) else value
+
+
+# Where a benchmark's own operator takes the place of the generic, prompted one of the same name.
+
+
+def specialised(operator: Operator) -> Operator:
+    """Let the benchmark answer with its operator of the same name, where it has one."""
+    name = operator.__name__
+
+    @wraps(operator)
+    async def answering(state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
+        special = benchmark_of(state["task"], runtime).operators().get(name)
+        return await (special or operator)(state, runtime)
+
+    return answering
+
+
+# What every operator finds in its runtime: the live benchmark, what its world admits, and what it would answer.
+
+
+def at_home(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
+    """The runtime with a context, defaults where none was given; in it the live benchmark and the world's hooks."""
+    context = context_of(runtime)
+    benchmark = context.benchmark or load_benchmark(_task(state).benchmark, context.data)
+    home = replace(runtime, context=context.model_copy(update={"benchmark": benchmark}))
+    opened = bool(state.get("episode"))
+    home.context.admissible = partial(_admissible, state, home) if opened else None
+    home.context.rehearse = partial(_rehearsed, state, home) if opened else None
+    return home
+
+
+def _admissible(state: Any, runtime: Runtime[Context]) -> list[str] | None:
+    # Bound here, to the whole state, because an operator's view holds no log to rebuild a lost world from.
+    return live_episode(state["episode"], state["task"], state["history"], runtime).admissible()
+
+
+def _rehearsed(state: Any, runtime: Runtime[Context], path: Sequence[str]) -> Rehearsed:
+    live = live_episode(state["episode"], state["task"], state["history"], runtime)
+    return rehearsed_in(live, state["task"], path, runtime)
+
+
+def _task(state: Any) -> Task:
+    try:
+        return Task.model_validate(state["task"])
+    except (KeyError, ValidationError) as error:
+        example = '{"task": {"benchmark": "blocksworld", "id": "4-0"}}'
+        raise Fault("data", f"the graph's input needs a task, for example {example}; got {dict(state)}") from error
+
+
+# Slots: what the graph does around an operator, so that an exchanged operator need not repeat it.
+#
+# A slot names the channels it reads, narrows them to the operator's view, and turns the operator's answer into the
+# state update with its bookkeeping. `as_node` makes a LangGraph node of a slot and an operator.
 
 Update = dict[str, Any]
 
@@ -144,3 +291,23 @@ def _booked(slot: Slot, update: Update, usage: Usage) -> Update:
     if slot.opens_books:
         return {"usage": Overwrite([usage]), "spent": Overwrite(usage.spent())}
     return {"usage": [usage], "spent": usage.spent()}
+
+
+# What one of several graphs that run at the same time may spend.
+
+
+def shared(context: Context, spent: Spent, share: int) -> Context:
+    """The context of one of `share` graphs: an equal part of what is left to spend."""
+    before = spent + context.lost
+    return context.model_copy(update={"budget": _part(context.budget, before, share), "lost": before})
+
+
+def _part(budget: Budget, spent: Spent, share: int) -> Budget:
+    left = {name: (getattr(budget, name) - getattr(spent, name)) / share for name in ("calls", "tokens", "usd")}
+    return budget.model_copy(
+        update={
+            "calls": spent.calls + int(left["calls"]),
+            "tokens": spent.tokens + int(left["tokens"]),
+            "usd": spent.usd + left["usd"],
+        }
+    )

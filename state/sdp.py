@@ -1,32 +1,41 @@
-"""SDP's graph state, and the views that make its locality (Definition 1, Proposition 1) a matter of types.
-
-Kept apart: what is certified (`certificates`, written by `certify` alone), what the world shows (`evidence`,
-`observation`, replaced by every action) and what was tried (`attempts`, append-only).
-"""
+"""SDP's certified state and graph state, and the views that enforce its locality."""
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from typing_extensions import TypedDict
 
-from certigraph.state.beliefs import Belief, BelievingState, advised, belief_of, stopped
-from certigraph.state.certified import CertifiedState, Place, certified_state, predicates_in_force
-from certigraph.state.channels import Log, Plan
-from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
-from certigraph.state.gathering import forced_ending
 from certigraph.state.records import (
+    EXHAUSTED,
+    GAVE_UP,
+    GOAL,
     RESTORE,
+    WORLD_ENDED,
     Action,
     Attempt,
     Audit,
     Certificate,
     Invalidation,
+    Log,
     Observation,
+    Plan,
     Predicate,
     Task,
     Verdict,
 )
-from certigraph.state.run import Evidence
+from certigraph.state.run import (
+    Belief,
+    BelievingState,
+    CertifiedState,
+    Evidence,
+    Place,
+    advised,
+    belief_of,
+    certified_state,
+    predicates_in_force,
+    stopped,
+)
+from certigraph.state.search import forced_ending
 
 
 class SDPState(BelievingState, total=False):

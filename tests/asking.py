@@ -6,9 +6,9 @@ from typing import Any
 from doubles import Script, World
 from inquiring import FOUND, PASSED, REFUSED
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import run
 from certigraph.state.records import Action, Observation, Predicate, Scores, Task, Verdict
 
 STEPS = (

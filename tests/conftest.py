@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import settings
 
-from certigraph.adapters.models import trying
-from certigraph.adapters.models.parameters import forget_refused
+from certigraph.adapters.models import calls
+from certigraph.adapters.models.chat_models import forget_refused
 
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
@@ -12,5 +12,5 @@ settings.load_profile("unhurried")
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trying, "PAUSES", (0.001, 0.001))
+    monkeypatch.setattr(calls, "PAUSES", (0.001, 0.001))
     forget_refused()  # a port may be another stub's by now

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from certigraph.state.dag import Dag, Node, Status
+from certigraph.state.tdp import Dag, Node, Status
 
 
 def for_all(*strategies: st.SearchStrategy[object]) -> Callable[[Callable[..., None]], Callable[..., None]]:

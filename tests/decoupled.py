@@ -6,12 +6,11 @@ All that a sub-task is given, writes and is shown holds a canary of its own: a t
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.models.situation import current_situation
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import run
+from certigraph.adapters.models.scripted import ScriptedChat, current_situation
+from certigraph.adapters.protocols import Budget, Context
 from certigraph.graphs import tdp
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import run
 
 KINDS = ("SPEC", "PLAN", "THINK", "SEEN", "WHY", "GUIDE", "RESULT", "FACT")
 

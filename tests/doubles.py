@@ -11,9 +11,8 @@ from typing import Any
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.protocols import Limits, Operator
+from certigraph.adapters.protocols import Context, Limits, Operator
 from certigraph.graphs import sdp
 from certigraph.state.records import Action, Observation, Predicate, Scores, Task, Verdict
 from certigraph.state.trajectory import Line

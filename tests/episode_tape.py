@@ -1,9 +1,8 @@
 """Lines of a run without predicates, made by hand: what STEP's graph would have written."""
 
-from certigraph.state.acting import Turn
-from certigraph.state.lessons import Lesson, Trial
 from certigraph.state.records import Action, Observation, Scores, Step, Task, Usage
-from certigraph.state.step import Approval, Subtask
+from certigraph.state.run import Turn
+from certigraph.state.step import Approval, Lesson, Subtask, Trial
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory, assembled
 
 TASK = Task(benchmark="toy", id="1", goal="boil water")

@@ -10,12 +10,11 @@ from functools import partial
 from typing import Any
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.graphs import cot, plan_and_act, react, sdp, step, tdp
-from certigraph.nodes.decide import decide_freely
+from certigraph.nodes.react import decide_freely
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import run
 
 as_written = decide_freely(most=0)
 """Gold paths say things otherwise than the world lists them."""

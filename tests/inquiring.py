@@ -4,9 +4,9 @@ from pathlib import Path
 
 from doubles import Script
 
-from certigraph.evaluation.report.report import write_report
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import run
+from certigraph.runtime.report import write_report
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import run
 from certigraph.state.records import Finding, Verdict
 
 FOUND = Finding(

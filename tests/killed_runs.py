@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 
 from misbehaving_endpoint import MisbehavingEndpoint
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.models import trying
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
-from certigraph.state.reading import read_trajectory
+from certigraph.adapters.models import calls as trying
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.runtime.run import resume, run
+from certigraph.state.trajectory import read_trajectory
 
 _FORK = get_context("forkserver")
 _GRAPHS = [f"certigraph.graphs.{name}" for name in ("sdp", "react", "step", "tdp", "hypotheses", "pbai", "mcts")]
-_FORK.set_forkserver_preload(["killed_runs", "certigraph.adapters.models.endpoint_chat", *_GRAPHS])
+_FORK.set_forkserver_preload(["killed_runs", "certigraph.adapters.models.clients", *_GRAPHS])
 
 
 class Case(NamedTuple):

@@ -4,18 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.blocksworld.strips import State
-from certigraph.adapters.blocksworld.wording import parse_facts, parse_goal, parse_observed
-from certigraph.adapters.blocksworld.world import BlocksWorldEnvironment
-from certigraph.adapters.context import Context
-from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld, BlocksWorldEnvironment
+from certigraph.adapters.blocksworld.domain import State, parse_facts, parse_goal, parse_observed
+from certigraph.adapters.models.schemas import minimal
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import run
-from certigraph.state.factored import FactoredState, factored
+from certigraph.adapters.protocols import Context, Limits
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import run
 from certigraph.state.records import Action, Observation, Task
+from certigraph.state.rewards import FactoredState, factored
 
 
 async def seen(state: Any, runtime: Any) -> dict[str, Any]:

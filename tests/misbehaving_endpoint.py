@@ -18,8 +18,8 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from certigraph.adapters.blocksworld.responder import respond
-from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.blocksworld.expert import respond
+from certigraph.adapters.models.schemas import minimal
 from certigraph.adapters.models.scripted import TEXT
 
 Answer = Callable[[dict[str, Any]], str]

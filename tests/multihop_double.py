@@ -6,16 +6,15 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.models.schemas import minimal
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.multihop.operators import operators
-from certigraph.adapters.protocols import Limits, Operator
-from certigraph.adapters.retrieval.pool import Pool
-from certigraph.adapters.searching.world import SearchWorld
+from certigraph.adapters.protocols import Context, Limits, Operator
+from certigraph.adapters.qa.benchmark import SearchWorld
+from certigraph.adapters.qa.operators import operators
+from certigraph.adapters.retrieval.bm25 import Pool
 from certigraph.graphs import sdp
-from certigraph.state.passages import Passage
 from certigraph.state.records import Scores, Task
+from certigraph.state.search import Passage
 
 QUESTION = "In which country is the town where the author of Glass Harbour was born?"
 HARBOUR = Passage(

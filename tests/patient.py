@@ -7,7 +7,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from certigraph.adapters.faults.model import FaultyModel
+from certigraph.adapters.models.faults import FaultyModel
 
 GOOD = '{"value": 1}'
 CALL = {"name": "look", "args": {"at": "the sky"}, "id": "1", "type": "tool_call"}

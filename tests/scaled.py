@@ -8,9 +8,10 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
-from certigraph.evaluation.evaluate import Evaluation, evaluate
-from certigraph.state.endings import Interrupted
-from certigraph.state.reading import read_trajectory
+from certigraph.evaluation.evaluate import evaluate
+from certigraph.evaluation.evaluation_results import Evaluation
+from certigraph.state.records import Interrupted
+from certigraph.state.trajectory import read_trajectory
 
 TESTS = Path(__file__).parent
 TASKS = [f"{blocks}-{seed}" for blocks in (3, 4, 5) for seed in range(3)]
@@ -19,7 +20,7 @@ OURS = ("CERTIGRAPH_DATA", "CERTIGRAPH_POSTGRES", "OPENAI_API_KEY", "INSPECT_EVA
 
 OPERATORS = """
 import asyncio, os, pathlib, signal, sys
-from certigraph.nodes.validate import validate
+from certigraph.nodes.sdp import validate
 
 HERE = pathlib.Path(__file__).parent
 

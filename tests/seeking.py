@@ -3,12 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.models.schemas import minimal
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.protocols import Limits
+from certigraph.adapters.protocols import Context, Limits
 from certigraph.state.records import Action, Observation, Scores, Task
-from certigraph.state.searching import FINISH, parsed
+from certigraph.state.run import FINISH, parsed
 
 GOAL = "Who mapped the river that feeds Lake Osk?"
 

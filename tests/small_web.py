@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.models.schemas import minimal
 from certigraph.adapters.research.benchmark import ResearchBenchmark
-from certigraph.adapters.research.questions import Question
+from certigraph.adapters.research.plans import ResearchQuestion
 from certigraph.adapters.web.protocol import Hit, Page, Unreadable
-from certigraph.adapters.web.web import Web
+from certigraph.adapters.web.sources import Web
 from certigraph.state.records import Task
 
 WORD = re.compile(r"\w+")
@@ -52,10 +52,10 @@ class SmallResearch(ResearchBenchmark):
     def __init__(self, web: SmallWeb, mind: Mind, *, second: SmallWeb | None = None, answer: str = "340") -> None:
         super().__init__()
         self._web, self._mind, self._second = web, mind, second
-        self._question = Question(id="q", text="How many seats has the Hall of Glass?", answer=answer)
+        self._question = ResearchQuestion(id="q", text="How many seats has the Hall of Glass?", answer=answer)
         self.prompts: list[str] = []
 
-    def read(self, split: str) -> Mapping[str, Question]:
+    def read(self, split: str) -> Mapping[str, ResearchQuestion]:
         return {"q": self._question}
 
     def web(self, task: Task) -> Web:

@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from certigraph.adapters.models.instances import minimal
-from certigraph.adapters.models.situation import current_situation
+from certigraph.adapters.models.schemas import minimal
+from certigraph.adapters.models.scripted import current_situation
 from certigraph.adapters.protocols import Limits, Operator, Responder
-from certigraph.adapters.retrieval.pool import Pool
-from certigraph.adapters.searching.outcomes import Outcome
-from certigraph.adapters.searching.scoring import token_f1
-from certigraph.adapters.searching.world import SearchWorld
-from certigraph.state.passages import Passage
+from certigraph.adapters.qa.benchmark import Outcome, SearchWorld
+from certigraph.adapters.qa.scoring import token_f1
+from certigraph.adapters.retrieval.bm25 import Pool
 from certigraph.state.records import Record, Scores, Task
+from certigraph.state.search import Passage
 
 FORGOTTEN = 4
 """Rounds after which the looping agent answers wrong."""

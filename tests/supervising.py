@@ -6,10 +6,9 @@ from typing import Any
 from doubles import Script
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.models.meter import Meter, metering
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.protocols import Limits, Operator
+from certigraph.adapters.models.usage import Meter, metering
+from certigraph.adapters.protocols import Context, Limits, Operator
 from certigraph.state.records import Observation, Spent, Task
 from certigraph.state.run import Evidence
 

@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from certigraph.evaluation.comparing.cells import left
-from certigraph.evaluation.comparing.compare import rows_of
-from certigraph.evaluation.sweeping.driving import carried_out, prepared
-from certigraph.state.reading import read_trajectory
+from certigraph.evaluation.comparison import left, rows_of
+from certigraph.evaluation.sweep import carried_out, prepared
+from certigraph.state.trajectory import read_trajectory
 
 TEXT = """
 model: simulated:act=0.2,seed=3

@@ -12,11 +12,10 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatResult
 
-from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.models.situation import current_situation
+from certigraph.adapters.models.scripted import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Limits, Operator
-from certigraph.state.dag import Dag, Node
 from certigraph.state.records import Action, Observation, Scores, Task
+from certigraph.state.tdp import Dag, Node
 
 GRAPHS: dict[str, dict[str, tuple[str, ...]]] = {
     "wide": {"a": (), "b": (), "c": (), "goal": ("a", "b", "c")},

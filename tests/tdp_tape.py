@@ -1,10 +1,8 @@
 """Lines of a run of TDP, made by hand: those of its own graph and of the graphs inside its nodes."""
 
-from certigraph.state.acting import Turn
-from certigraph.state.dag import Node
 from certigraph.state.records import Action, Certificate, Observation, Predicate, Step, Task, Usage
-from certigraph.state.subtask import Progress
-from certigraph.state.tdp import Outcome
+from certigraph.state.run import Turn
+from certigraph.state.tdp import Node, Outcome, Progress
 from certigraph.state.trajectory import Event, Footer, Header, assembled
 
 CONTEXT = {"model": "scripted:x", "limits": {"steps": 40}}

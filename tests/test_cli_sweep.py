@@ -9,8 +9,8 @@ pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
 pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
 
 from certigraph import cli
-from certigraph.evaluation.comparing.spreading import Workers
-from certigraph.evaluation.sweeping.driving import held, prepared
+from certigraph.evaluation.comparison import Workers
+from certigraph.evaluation.sweep import held, prepared
 
 TEXT = """
 model: simulated:act=0.1

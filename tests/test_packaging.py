@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("state", "adapters", "nodes", "graphs", "evaluation")
+FOLDERS = ("state", "adapters", "nodes", "graphs", "runtime", "evaluation")
 
 
 @pytest.mark.slow

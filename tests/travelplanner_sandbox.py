@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 import pytest
 
-from certigraph.adapters.travelplanner.data.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
+from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
 
 DATA = Path(os.environ.get("CERTIGRAPH_DATA", "no-data")) / "travelplanner"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"set CERTIGRAPH_DATA: there is no folder {DATA}")

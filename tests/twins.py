@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
 from certigraph.adapters.scienceworld.expert import respond_for
-from certigraph.adapters.scienceworld.recording import Recording
-from certigraph.adapters.scienceworld.twin import twin
+from certigraph.adapters.scienceworld.recordings import Recording, twin
 from certigraph.adapters.scienceworld.world import ScienceWorld
 from certigraph.state.records import Task
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from certigraph.adapters.assistantbench.generated.server import Server
+from certigraph.adapters.assistantbench.server import Server
 
 
 def log_requests(path: Path, most: int = 0) -> None:

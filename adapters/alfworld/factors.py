@@ -1,10 +1,141 @@
-"""ALFWorld's text as factored states: things with their places and qualities, and how far the wanted ones have come."""
+"""ALFWorld's text as factored states."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from certigraph.adapters.alfworld.goals import OPENING, PLACES, Goal, read_goal
-from certigraph.adapters.alfworld.reading import AGENT, HAND, TREATED, Told, kind, reading
-from certigraph.state.factored import FactoredState, as_mapping, factored
+from certigraph.state.rewards import FactoredState, as_mapping, factored
+
+# ALFWorld's six kinds of goals, read from their templates.
+
+PLACES = {"heat": "microwave", "clean": "sinkbasin", "cool": "fridge"}
+"""Where a thing is treated."""
+
+OPENING = frozenset({"cabinet", "drawer", "fridge", "microwave", "safe"})
+"""The kinds of places that have a door."""
+
+_TREATED = {"hot": "heat", "clean": "clean", "cool": "cool", "cold": "cool"}
+
+_FORMS = tuple(
+    re.compile(form.replace("THING", "(?P<thing>[a-z]+)").replace("IN_PLACE", "(?:in/on|in|on) (?P<place>[a-z]+)"))
+    for form in (
+        "(?:examine|look at) (?:the |an? )?THING (?:with|under) (?:the |an? )?(?P<lamp>[a-z]+)",
+        "(?:put|find) (?P<two>two) THING (?:and put them )?IN_PLACE",
+        "(?P<verb>heat|clean|cool) (?:some|an?) THING and put it IN_PLACE",
+        "put (?:some|an?) (?:(?P<quality>hot|clean|cool|cold) )?THING IN_PLACE",
+    )
+)
+
+
+class Goal(NamedTuple):
+    """What is wanted: things of a kind, treated if a treatment is named, in a kind of place or by a kind of lamp."""
+
+    thing: str
+    number: int = 1
+    treatment: str = ""
+    """heat, clean, cool, or none."""
+    place: str = ""
+    lamp: str = ""
+
+
+def read_goal(text: str) -> Goal | None:
+    """The goal that a text states; None where it is none of ALFWorld's templates."""
+    found = next((match for form in _FORMS if (match := form.search(text.lower()))), None)
+    if found is None:
+        return None
+    parts = found.groupdict(default="")
+    treatment = parts.get("verb") or _TREATED.get(parts.get("quality", ""), "")
+    return Goal(
+        thing=parts["thing"],
+        number=2 if parts.get("two") else 1,
+        treatment=treatment,
+        place=parts.get("place", ""),
+        lamp=parts.get("lamp", ""),
+    )
+
+
+# What ALFWorld's replies tell of the world, in the wordings of both its releases ("put X in/on Y", "move X to Y").
+
+Told = dict[str, dict[str, str]]
+"""Attributes by thing, which a reply changes in place."""
+
+AGENT, HAND = "agent", "in hand"
+
+NAME = r"([a-z]+ \d+)"
+
+TREATED = {"heat": "hot", "clean": "clean", "cool": "cool"}
+
+
+def reading(told: Told, action: str, observation: str) -> None:
+    """Note what a reply tells."""
+    gone = re.match(rf"go to {NAME}", action)
+    if gone and "You arrive at" in observation:
+        told.setdefault(AGENT, {})["location"] = gone[1]
+    for pattern, note in _PATTERNS:
+        for found in pattern.finditer(observation):
+            note(told, found)
+
+
+def things_in(text: str) -> list[str]:
+    """The things that a list such as "a egg 2, and a spoon 1" names."""
+    return re.findall(NAME, text)
+
+
+def kind(name: str) -> str:
+    """What a thing or place is: the apple of apple 2."""
+    return name.partition(" ")[0]
+
+
+def _seen(told: Told, found: re.Match[str]) -> None:
+    place, listed = found[1] or found[2], found[3]
+    for name, has in told.items():
+        if has.get("location") == place and name != AGENT:
+            has["location"] = "unknown"
+    for name in things_in(listed):
+        told.setdefault(name, {})["location"] = place
+
+
+def _moved(told: Told, found: re.Match[str]) -> None:
+    told.setdefault(found[1], {})["location"] = found[2]
+    told.setdefault(AGENT, {})["holding"] = "nothing"
+
+
+def _taken(told: Told, found: re.Match[str]) -> None:
+    told.setdefault(found[1], {})["location"] = HAND
+    told.setdefault(AGENT, {})["holding"] = found[1]
+
+
+def _treated(told: Told, found: re.Match[str]) -> None:
+    has = told.setdefault(found[2], {})
+    if found[1] == "clean":
+        has["cleanliness"] = TREATED["clean"]
+    else:
+        has["temperature"] = TREATED[found[1]]
+
+
+def _door(value: str) -> Callable[[Told, re.Match[str]], None]:
+    def noted(told: Told, found: re.Match[str]) -> None:
+        told.setdefault(next(filter(None, found.groups())), {})["door"] = value
+
+    return noted
+
+
+def _switched(told: Told, found: re.Match[str]) -> None:
+    told.setdefault(found[2], {})["light"] = found[1]
+
+
+_PATTERNS: tuple[tuple[re.Pattern[str], Callable[[Told, re.Match[str]], None]], ...] = (
+    (re.compile(rf"[Tt]he {NAME} is closed\.|You close the {NAME}\."), _door("shut")),
+    (re.compile(rf"[Tt]he {NAME} is open\."), _door("open")),
+    (re.compile(rf"(?:On the {NAME}|The {NAME} is open\. In it), you see ([^.]*)\."), _seen),
+    (re.compile(rf"You pick up the {NAME}"), _taken),
+    (re.compile(rf"You (?:put|move) the {NAME} (?:in/on|to) the {NAME}"), _moved),
+    (re.compile(rf"You (heat|clean|cool) the {NAME} using"), _treated),
+    (re.compile(rf"You turn (on|off) the {NAME}"), _switched),
+)
+
+
+# ALFWorld's text as factored states: things with their places and qualities, and how far the wanted ones have come.
 
 WORDS = {
     "sight": ("found", "not yet"),

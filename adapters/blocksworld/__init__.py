@@ -1,11 +1,20 @@
 """BlocksWorld: stacks of blocks, one hand, PlanBench's wording; simulator, instances and experts."""
 
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.blocksworld.expert import linear_plan, plan, shortest_plan
-from certigraph.adapters.blocksworld.instances import Instance, random_instance, tower_instance
-from certigraph.adapters.blocksworld.pddl import read_problem, read_problems
-from certigraph.adapters.blocksworld.strips import Fact, Move, State, applicable, apply, unmet
-from certigraph.adapters.blocksworld.wording import (
+from certigraph.adapters.blocksworld.benchmark import (
+    BlocksWorld,
+    BlocksWorldEnvironment,
+    Instance,
+    random_instance,
+    read_problem,
+    read_problems,
+    tower_instance,
+)
+from certigraph.adapters.blocksworld.domain import (
+    Fact,
+    Move,
+    State,
+    applicable,
+    apply,
     describe,
     fact_text,
     move_text,
@@ -14,8 +23,9 @@ from certigraph.adapters.blocksworld.wording import (
     parse_goal,
     parse_observed,
     statement,
+    unmet,
 )
-from certigraph.adapters.blocksworld.world import BlocksWorldEnvironment
+from certigraph.adapters.blocksworld.expert import linear_plan, plan, shortest_plan
 
 __all__ = [
     "BlocksWorld",

@@ -1,26 +1,341 @@
-"""BlocksWorld as a benchmark: generated tasks always, PlanBench's instances when their data is there."""
+"""BlocksWorld as a benchmark: instances, the live world and factored states."""
 
+import random
 import re
-from collections.abc import Mapping, Sequence
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from math import sqrt
 from pathlib import Path
 from statistics import fmean
+from string import ascii_lowercase
+from typing import Self
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError, model_validator
 
-from certigraph.adapters.blocksworld.expert import plan
-from certigraph.adapters.blocksworld.instances import Instance, random_instance, tower_instance
-from certigraph.adapters.blocksworld.pddl import read_problems
-from certigraph.adapters.blocksworld.responder import respond
-from certigraph.adapters.blocksworld.wording import list_facts, move_text, statement
-from certigraph.adapters.blocksworld.world import BlocksWorldEnvironment
-from certigraph.adapters.hints import missing_data, unknown_task
-from certigraph.adapters.limits import PAPER_LIMITS
-from certigraph.adapters.protocols import Operator, Responder
-from certigraph.state.endings import GOAL, Fault, UnknownName
-from certigraph.state.records import Action, Task
+from certigraph.adapters.blocksworld.domain import (
+    HAND_EMPTY,
+    MOVES,
+    Fact,
+    State,
+    applicable,
+    apply,
+    block_text,
+    clear,
+    denial,
+    describe,
+    list_facts,
+    move_text,
+    on,
+    ontable,
+    ordered,
+    parse_action,
+    parse_facts,
+    parse_goal,
+    parse_observed,
+    possible,
+    slots,
+    statement,
+    unmet,
+)
+from certigraph.adapters.blocksworld.expert import plan, respond
+from certigraph.adapters.files import MOST_SETTINGS, file_text, missing_data, unknown_task, whole_bytes
+from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
+from certigraph.state.records import GOAL, Action, Fault, Observation, Record, Scores, Task, UnknownName
+from certigraph.state.rewards import FactoredState, as_mapping, factored
 from certigraph.state.trajectory import Footer
+
+# Problem instances: the record, and seeded generators that need no data.
+
+Stacks = list[list[str]]
+
+
+class Instance(Record):
+    """A problem: its blocks, a complete initial state, and facts that shall hold together at the end."""
+
+    blocks: tuple[str, ...]
+    init: tuple[Fact, ...]
+    goal: tuple[Fact, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        everything = {(kind, block) for kind in ("place", "cover") for block in self.blocks} | {("hand",)}
+        if set(slots(self.init)) != everything or not possible(self.init):
+            raise ValueError("init must say of every block where it is and what covers it, once, and of the hand too")
+        if strangers := set(slots(self.goal)) - everything:
+            raise ValueError(f"the goal names blocks that are not in blocks: {sorted({s[1] for s in strangers})}")
+        return self
+
+    @property
+    def state(self) -> State:
+        """The initial state."""
+        return frozenset(self.init)
+
+    def solved_by(self, state: State) -> bool:
+        """Whether the goal holds in a state."""
+        return state.issuperset(self.goal)
+
+
+def random_instance(blocks: int, seed: int) -> Instance:
+    """A random start and a random goal, full or partial, that does not hold at the start.
+
+    The same arguments give the same instance everywhere. Raises ValueError below two blocks.
+    """
+    names = _names(blocks)
+    rng = random.Random(f"{blocks}-{seed}")
+    init = _state(_random_stacks(rng, names))
+    while True:
+        wanted = [fact for fact in _state(_random_stacks(rng, names)) if fact.name == "on"]
+        goal = rng.sample(wanted, rng.randint(1, len(wanted))) if wanted else []
+        if not set(goal) <= set(init):
+            return Instance(blocks=names, init=tuple(init), goal=tuple(ordered(goal)))
+
+
+def tower_instance(blocks: int) -> Instance:
+    """All blocks on the table, to be built into one tower with the first block on top: 2 * (blocks - 1) moves."""
+    names = _names(blocks)
+    goal = (on(upper, lower) for upper, lower in pairwise(names))
+    return Instance(blocks=names, init=tuple(_state([[name] for name in names])), goal=tuple(ordered(goal)))
+
+
+def _names(count: int) -> tuple[str, ...]:
+    if count < 2:
+        raise ValueError(f"a goal needs two blocks or more, not {count}")
+    return tuple(ascii_lowercase[i] if i < 12 else str(i + 1) for i in range(count))
+
+
+def _random_stacks(rng: random.Random, blocks: tuple[str, ...]) -> Stacks:
+    stacks: Stacks = []
+    for block in rng.sample(blocks, len(blocks)):
+        choice = rng.randrange(len(stacks) + 1)
+        if choice == len(stacks):
+            stacks.append([])
+        stacks[choice].append(block)
+    return stacks
+
+
+def _state(stacks: Stacks) -> list[Fact]:
+    """The facts of stacks that are listed bottom first."""
+    facts = [HAND_EMPTY]
+    for stack in stacks:
+        facts += [ontable(stack[0]), clear(stack[-1])]
+        facts += [on(upper, lower) for lower, upper in pairwise(stack)]
+    return ordered(facts)
+
+
+# Reads BlocksWorld problems in PDDL: one text, one file, a folder, or a tar archive.
+
+_PROBLEM = "(problem"
+"""Tells a problem from the domain, which often lies in the same folder."""
+
+
+def read_problem(text: str, source: str = "problem") -> Instance:
+    """The instance of one `(define (problem ...))`, in which blocks, init and goal are in a fixed order.
+
+    Raises:
+        Fault: ("data") naming `source`, when the text is no BlocksWorld problem of positive ground facts.
+    """
+    body = re.sub(r";.*", "", text).lower()
+    try:
+        return Instance(
+            blocks=tuple(sorted(_section(body, "objects").split(), key=lambda block: (len(block), block))),
+            init=_facts(_section(body, "init")),
+            goal=_facts(_section(body, "goal")),
+        )
+    except ValueError as error:
+        raise Fault("data", f"{source} is no BlocksWorld problem: {error}; compare PlanBench's instances") from error
+
+
+def read_problems(source: Path) -> dict[str, Instance]:
+    """All problems of a .pddl file, a folder or a tar archive, by path without suffix: `hard/instance-1`.
+
+    Sorted by set and number. Raises Fault("data") when there are none.
+    """
+    try:
+        texts = dict(_archive(source) if source.is_file() and source.suffix != ".pddl" else _files(source))
+    except (OSError, EOFError, UnicodeError, tarfile.TarError) as error:
+        raise Fault("data", f"cannot read {source} ({error}); give a .pddl file, a folder or a tar archive") from error
+    if not texts:
+        raise Fault("data", f"no PDDL problem in {source}; give a .pddl file, or a folder or tar archive of them")
+    return {name: read_problem(texts[name], f"{source}: {name}.pddl") for name in sorted(texts, key=_by_number)}
+
+
+def _files(source: Path) -> Iterator[tuple[str, str]]:
+    root, paths = (source, source.rglob("*.pddl")) if source.is_dir() else (source.parent, iter([source]))
+    for path in paths:
+        if _PROBLEM in (text := file_text(path, MOST_SETTINGS)):
+            yield path.relative_to(root).with_suffix("").as_posix(), text
+
+
+def _archive(source: Path) -> Iterator[tuple[str, str]]:
+    with tarfile.open(source) as archive:
+        for member in archive:
+            stream = archive.extractfile(member) if member.name.endswith(".pddl") else None
+            if stream and _PROBLEM in (text := whole_bytes(stream, f"{source}: {member.name}", MOST_SETTINGS).decode()):
+                yield Path(member.name).with_suffix("").as_posix(), text
+
+
+def _section(body: str, name: str) -> str:
+    """What stands between `(:name` and the parenthesis that closes it."""
+    _, found, rest = body.partition(f"(:{name}")
+    depth = 1
+    for end, character in enumerate(rest):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return rest[:end]
+    raise ValueError(f"its (:{name} ...) is {'never closed' if found else 'missing'}")
+
+
+def _facts(section: str) -> tuple[Fact, ...]:
+    """The innermost parentheses; of what is around them only `and` is understood."""
+    atoms = re.findall(r"\(([^()]+)\)", section)
+    if set(re.findall(r"\w+", re.sub(r"\([^()]+\)", "", section))) - {"and"}:
+        raise ValueError(f"only a conjunction of facts is understood, not {section.strip()!r}")
+    facts = (Fact(name, tuple(args)) for name, *args in map(str.split, atoms))
+    return tuple(ordered(facts))
+
+
+def _by_number(name: str) -> tuple[str, int, str]:
+    """instance-2 before instance-10."""
+    folder, _, file = name.rpartition("/")
+    return folder, int("".join(filter(str.isdigit, file)) or 0), file
+
+
+# BlocksWorld's text as factored states: for each block what is below it, what is above it, and whether it is held.
+
+Supports = dict[str, str]
+"""Block -> what is below it: a block, the table or the hand."""
+
+TABLE, HAND, NOTHING = "table", "hand", "nothing"
+
+LATER = "later"
+"""The grip that is wanted of a block while there is no place for it: nothing fulfils it."""
+
+
+class BlocksWorldFactors:
+    """Observations tell the whole state, so that nothing needs to be remembered.
+
+    Written by hand for PlanBench's sentences; the paper has a language model extract. Besides what the goal names it
+    wants milestones that any plan passes: a block and its place clear, the block in hand.
+    """
+
+    def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
+        """Each block with what is below and above it; the state before where an observation tells none."""
+        below = _supports(parse_observed(observation) or parse_facts(observation))
+        return factored({block: _told(block, below) for block in below}) if below else state
+
+    def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
+        """What the goal wants below each block, and what that needs: nothing above it or its place, a block in hand.
+
+        A block that rests where it is wanted counts only if all that is wanted below it does too.
+        """
+        wanted = _supports(parse_goal(goal) or parse_facts(goal))
+        below = {name: has["below"] for name, has in as_mapping(state).items() if "below" in has}
+        goals: dict[str, dict[str, str]] = {}
+        for block, under in wanted.items():
+            done = _settled(block, wanted, below)
+            goals.setdefault(block, {}).update({"below": under} if done else _unsettled(under, wanted, below))
+            if under != TABLE:
+                goals.setdefault(under, {})["above"] = block if done else NOTHING
+        return factored(goals)
+
+
+def _supports(facts: State) -> Supports:
+    found: Supports = {}
+    for fact in sorted(facts):
+        if fact.name == "on":
+            found[block_text(fact.args[0])] = block_text(fact.args[1])
+        elif fact.name in ("ontable", "holding"):
+            found[block_text(fact.args[0])] = TABLE if fact.name == "ontable" else HAND
+    return found
+
+
+def _told(block: str, below: Supports) -> dict[str, str]:
+    # one word each where it can be: longer wordings of opposites embed closer together
+    return {
+        "below": below[block],
+        "above": _above(block, below),
+        "grip": "held" if below[block] == HAND else "resting",
+    }
+
+
+def _above(block: str, below: Supports) -> str:
+    return next((other for other, under in below.items() if under == block), NOTHING)
+
+
+def _unsettled(under: str, wanted: Supports, below: Supports) -> dict[str, str]:
+    """What is wanted of a block on its way: to be clear, to be in hand once its place is free, to be there."""
+    ready = _settled(under, wanted, below) and _above(under, below) == NOTHING
+    return {"below": under, "grip": "held" if ready else LATER, "above": NOTHING}
+
+
+def _settled(block: str, wanted: Supports, below: Supports) -> bool:
+    """Whether a block is where the goal wants it, on blocks that are; one that the goal does not place always is."""
+    for _ in wanted:
+        if block not in wanted:
+            return True
+        if below.get(block) != wanted[block]:
+            return False
+        block = wanted[block]
+    return block not in wanted
+
+
+# The live BlocksWorld: a simulator that answers every action with the whole state in words.
+
+
+class BlocksWorldEnvironment:
+    """One episode. It is done, with reward 1.0, whenever the goal holds; until then every reward is 0.0."""
+
+    concurrent = False
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.state: State = instance.state
+
+    def reset(self) -> Observation:
+        """Back to the initial state."""
+        self.state = self.instance.state
+        return self._observation()
+
+    def step(self, action: Action) -> Observation:
+        """Move one block. What is no move, or not applicable, is refused with the reason, and changes nothing."""
+        move = parse_action(action.text)
+        if move is None:
+            return self._observation(refusal=f"{action.text[:100]!r} is no action; say {_TEMPLATES}.")
+        if missing := unmet(self.state, move):
+            return self._observation(refusal=f"Cannot {move_text(move)}: {' and '.join(map(denial, missing))}.")
+        self.state = apply(self.state, move)
+        return self._observation()
+
+    def view(self) -> str:
+        """The whole state in words."""
+        return describe(self.state)
+
+    def admissible(self) -> list[str]:
+        """All applicable actions, in words."""
+        return [move_text(move) for move in applicable(self.state)]
+
+    def score(self) -> Scores:
+        """1.0 when the goal holds now; part `goal_facts` is the fraction of the goal's facts that hold."""
+        held = sum(fact in self.state for fact in self.instance.goal)
+        return Scores(
+            value=float(self.instance.solved_by(self.state)), parts={"goal_facts": held / len(self.instance.goal)}
+        )
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def _observation(self, refusal: str = "") -> Observation:
+        done = self.instance.solved_by(self.state)
+        text = f"{refusal} {describe(self.state)}".lstrip()
+        return Observation(text=text, accepted=not refusal, reward=float(done), done=done, solved=done)
+
+
+_TEMPLATES = ", ".join(text.format("X", "Y") for text in MOVES.values())
+
+
+# BlocksWorld as a benchmark: generated tasks always, PlanBench's instances when their data is there.
 
 ARCHIVE = "instances.tar.gz"
 USUAL_SET = "generated_basic"

@@ -1,10 +1,10 @@
 """Language models: one way to ask them, one meter for what they cost, and models that need no network."""
 
-from certigraph.adapters.models.ask import Prompt, ask, ask_text, choose
-from certigraph.adapters.models.chat import chat_model
-from certigraph.adapters.models.meter import Call, Meter, current_meter, metering
-from certigraph.adapters.models.redact import redact
+from certigraph.adapters.models.calls import Prompt, ask, ask_text, choose
+from certigraph.adapters.models.chat_models import chat_model
 from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.usage import Call, Meter, current_meter, metering
+from certigraph.adapters.redaction import redact
 
 __all__ = [
     "Call",

@@ -1,10 +1,17 @@
-"""JSON schemas as models get them: without references, with every string and array bounded."""
+"""JSON schemas of answers, their parsing, bounds and least instances."""
 
 import json
-from typing import Any
+import math
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any
 from weakref import WeakKeyDictionary
 
-from pydantic import BaseModel
+import json_repair
+from pydantic import AfterValidator, BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+# JSON schemas as models get them: without references, with every string and array bounded.
 
 Schema = dict[str, Any]
 
@@ -67,3 +74,219 @@ def _limited(node: Schema) -> Schema:
     if node.get("type") == "array" and "maxItems" not in node:
         return {**node, "maxItems": max(MAX_ITEMS, node.get("minItems", 0))}
     return node
+
+
+# Untrusted text from a model -> a JSON value that is safe to validate and to store.
+
+MAX_CHARS = 100_000
+MAX_REPAIRED = 20_000
+"""Characters that are worth mending; the time of a repair grows faster than its text."""
+MAX_DEPTH = 32
+MAX_INTEGER = 2**63
+
+THOUGHT_ENDS = "</think>"
+FENCE = "```"
+
+
+class ParseError(ValueError):
+    """The text holds no JSON value of the asked shape, or one that nobody should read."""
+
+
+def parse(text: str, schema: Schema) -> Any:
+    """Read the JSON value that a model meant: direct, in a code fence, mended, or field by field.
+
+    Raises:
+        ParseError: nothing of the shape was found, or it is too large, too deep, or holds NaN, an infinity, an
+            integer beyond 64 bits or half a surrogate pair.
+    """
+    if len(text) > MAX_CHARS:
+        raise ParseError(f"the answer has {len(text):,} characters, {MAX_CHARS:,} are allowed")
+    bare = text.rpartition(THOUGHT_ENDS)[2].strip()
+    value = _direct(bare)
+    if not _has_shape(value, schema):
+        value = _mended(bare, schema)
+    if not _has_shape(value, schema):
+        value = _fields(bare, schema)
+    if not _has_shape(value, schema):
+        raise ParseError(f"the answer is no JSON {schema.get('type', 'value')} of the asked shape")
+    return _sound(value)
+
+
+def _direct(text: str) -> Any:
+    fenced = text.split(FENCE, maxsplit=MAX_DEPTH)[1::2]
+    for candidate in (text, *fenced):
+        try:
+            return json.loads(candidate.removeprefix("json"))
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+def _mended(text: str, schema: Schema) -> Any:
+    if len(text) > MAX_REPAIRED or sum(map(text.count, "{[(")) > MAX_REPAIRED // 20:
+        return None
+    try:
+        value: Any = json_repair.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    # several JSON texts in one answer come as a list; what a model says last is what it means
+    several = isinstance(value, list) and schema.get("type") == "object"
+    return next((v for v in reversed(value) if _has_shape(v, schema)), None) if several else value
+
+
+def _fields(text: str, schema: Schema) -> Any:
+    """`name: value` lines for the schema's fields; a lone enum may be answered by its value alone."""
+    parts = schema.get("properties", {})
+    found = {name: value for name in parts if (value := _field(name, text)) is not None}
+    if not found and len(parts) == 1:
+        [(name, part)] = parts.items()
+        plain = text.strip(" \n\"'`.*")
+        return {name: plain} if plain in part.get("enum", ()) else None
+    return found or None
+
+
+def _field(name: str, text: str) -> Any:
+    match = re.search(rf"(?<!\w){re.escape(name)}[\"'*`]{{0,3}}\s{{0,5}}[:=]([^\n]*)", text)
+    if match is None:
+        return None
+    raw = match[1].strip().rstrip(",;")
+    value = _direct(raw)
+    return raw.strip("\"'`*") if value is None else value
+
+
+def _has_shape(value: Any, schema: Schema) -> bool:
+    match schema.get("type"):
+        case "object":
+            known = schema.get("properties")
+            return isinstance(value, dict) and (not value or not known or any(name in known for name in value))
+        case "array":
+            return isinstance(value, list)
+        case _:
+            return value is not None
+
+
+def _sound(value: Any, depth: int = 0) -> Any:
+    """The value itself, if it can be stored: what JSON, msgpack and UTF-8 cannot carry ends here."""
+    if depth > MAX_DEPTH:
+        raise ParseError(f"the answer is nested deeper than {MAX_DEPTH} levels")
+    match value:
+        case dict():
+            for part in (*value.keys(), *value.values()):
+                _sound(part, depth + 1)
+        case list():
+            for part in value:
+                _sound(part, depth + 1)
+        case float() if not math.isfinite(value):
+            raise ParseError(f"the answer holds the number {value}")
+        case int() if abs(value) >= MAX_INTEGER:
+            raise ParseError("the answer holds an integer beyond 64 bits")
+        case str() if any("\ud800" <= c <= "\udfff" for c in value):
+            raise ParseError("the answer holds half a surrogate pair")
+    return value
+
+
+# The value that a JSON schema alone makes: its least instance.
+
+
+def minimal(schema: Schema) -> Any:
+    """The least instance of a schema: first options, lowest numbers, shortest texts, required fields only."""
+    return _least(schema, schema.get("$defs", {}), ())
+
+
+def _least(node: Schema, defs: Schema, inside: tuple[str, ...]) -> Any:
+    if "$ref" in node:
+        name = node["$ref"].rpartition("/")[2]
+        return _least(defs[name], defs, (*inside, name))
+    if "const" in node:
+        return node["const"]
+    if "enum" in node:
+        return node["enum"][0]
+    options = node.get("anyOf") or node.get("oneOf")
+    if options:
+        return _least(_first_finite(options, inside), defs, inside)
+    return _least_of_type(node, defs, inside)
+
+
+def _first_finite(options: list[Schema], inside: tuple[str, ...]) -> Schema:
+    """The first option that does not lead back to where we are."""
+    return next((o for o in options if o.get("$ref", "").rpartition("/")[2] not in inside), options[0])
+
+
+def _least_of_type(node: Schema, defs: Schema, inside: tuple[str, ...]) -> Any:
+    match node.get("type", "object"):
+        case "object":
+            parts = node.get("properties", {})
+            return {name: _least(parts.get(name, {}), defs, inside) for name in node.get("required", ())}
+        case "array":
+            fixed = node.get("prefixItems", [])
+            more = max(node.get("minItems", 0) - len(fixed), 0)
+            return [_least(part, defs, inside) for part in (*fixed, *[node.get("items", {})] * more)]
+        case "string":
+            return "x" * node.get("minLength", 0)
+        case "integer" | "number":
+            return _least_number(node)
+        case "boolean":
+            return True
+        case _:
+            return None
+
+
+def _least_number(node: Schema) -> Any:
+    if "minimum" in node:
+        return node["minimum"]
+    if "exclusiveMinimum" in node:
+        return node["exclusiveMinimum"] + 1
+    if "exclusiveMaximum" in node:
+        return min(0, node["exclusiveMaximum"] - 1)
+    return min(0, node.get("maximum", 0))
+
+
+# Bounds on what a model writes: a small one under a grammar otherwise goes on until its token limit.
+#
+# No bound makes an answer unusable: what is longer is cut, or read whole.
+
+SHORT = 300
+"""Characters of an answer where a name or a sentence is asked for."""
+
+MOST_READ = 300
+"""Items of a list that are read where fewer are allowed: mending takes time with the square of the sub-tasks."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Metadata of a text or list in an answer: what is longer is cut, where a refusal would cost another call."""
+
+    most: int
+    """Characters of a text, items of a list."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(lambda value: value[: self.most], handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        plain = handler(schema)
+        return {**plain, "maxLength" if plain["type"] == "string" else "maxItems": self.most}
+
+
+@dataclass(frozen=True)
+class Within:
+    """Metadata of a text in an answer whose end must not be lost: a grammar bounds it, a longer one is read whole."""
+
+    most: int
+    """Characters."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(schema), "maxLength": self.most}
+
+
+def at_most(most: int, kind: Any, *, least: int = 0) -> Any:
+    """A list; a model under a grammar writes no more items and no fewer.
+
+    Of a longer list up to `MOST_READ` items are read, and at least `most` + 1: readers see that it was too long.
+    """
+    read = AfterValidator(lambda items: items[: max(most + 1, MOST_READ)])
+    return Annotated[list[kind], Field(json_schema_extra={"minItems": least, "maxItems": most}), read]
+
+
+def longest_answer(benchmark: object) -> int:
+    """Characters of the longest answer that a benchmark takes: a few words, unless it says otherwise."""
+    return getattr(benchmark, "longest_answer", SHORT)

@@ -1,20 +1,266 @@
-"""MuSiQue-Answerable as a benchmark."""
+"""MuSiQue-Answerable as a benchmark: questions, official scores and predictions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from certigraph.adapters.multihop.operators import operators
-from certigraph.adapters.musique.generated import generated_rows
-from certigraph.adapters.musique.predictions import score_predictions, scores
-from certigraph.adapters.musique.questions import MusiqueQuestion, parse_questions, read_questions
-from certigraph.adapters.musique.scoring import answer_scores
+from pydantic import BaseModel, Field
+
+from certigraph.adapters.files import Row, checked, read_rows
 from certigraph.adapters.protocols import Operator
-from certigraph.adapters.searching.benchmark import CORPUS, Parts, QuestionBenchmark
-from certigraph.adapters.searching.figures import Scored
-from certigraph.adapters.searching.outcomes import Outcome
+from certigraph.adapters.qa.benchmark import (
+    CORPUS,
+    Outcome,
+    Parts,
+    QuestionBenchmark,
+    sentences_of,
+    supporting_sentence,
+)
+from certigraph.adapters.qa.operators import operators
+from certigraph.adapters.qa.questions import (
+    Hop,
+    Invented,
+    Question,
+    chains,
+    distinct,
+    question_file,
+    substituted,
+    unique,
+)
+from certigraph.adapters.qa.scoring import Scored, exact_match, normalised, set_overlap, token_f1
+from certigraph.adapters.retrieval.sources import paragraph
+from certigraph.state.records import Fault
 
-HOPS, CORPUS_HOPS = "hops", "corpus-hops"
+# MuSiQue's questions, in their official layout (facts/qa_scoring.md, section 2.1).
+
+STEMS = {
+    "dev": ("musique_ans_dev", "musique_ans_v1.0_dev"),
+    "train": ("musique_ans_train", "musique_ans_v1.0_train"),
+}
+"""Names of the files by split, those of their publishers last."""
+
+
+class MusiqueQuestion(Question):
+    """A question of MuSiQue; `kind` is its number of hops, as in "3hop"."""
+
+    support: frozenset[int]
+    """The gold supporting paragraphs by their numbers."""
+    numbers: dict[str, int]
+    """The number of each of its paragraphs by the passage's id."""
+
+
+class _Paragraph(BaseModel):
+    idx: int
+    title: str = ""
+    paragraph_text: str
+    is_supporting: bool = False
+
+
+class _Step(BaseModel):
+    question: str
+    answer: str
+    paragraph_support_idx: int | None = None
+
+
+class _Official(BaseModel):
+    id: str
+    question: str = Field(min_length=1)
+    answer: str
+    answer_aliases: list[str] = []
+    answerable: bool = True
+    question_decomposition: list[_Step] = []
+    paragraphs: list[_Paragraph] = []
+
+
+def read_questions(folder: Path, split: str) -> dict[str, MusiqueQuestion]:
+    """The questions of a split by id, in file order.
+
+    Raises:
+        Fault: the file is missing, a row is malformed or not answerable, or an id is given twice; with file and line.
+    """
+    return parse_questions(read_rows(question_file("musique", folder, STEMS[split])))
+
+
+def parse_questions(rows: Iterable[Row]) -> dict[str, MusiqueQuestion]:
+    """The questions of official rows by id. Raises Fault as `read_questions` does."""
+    read = [(row, checked(_Official, row)) for row in rows]
+    unique([(row, official.id) for row, official in read])
+    return {official.id: _question(row, official) for row, official in read}
+
+
+def _question(row: Row, official: _Official) -> MusiqueQuestion:
+    if not official.answerable:
+        raise Fault("data", f"{row.where}: answerable is false: give MuSiQue-Answerable, not MuSiQue-Full")
+    by_number = {one.idx: one for one in official.paragraphs}
+    hops = _hops(row, official, by_number)
+    return MusiqueQuestion(
+        id=official.id,
+        text=" ".join(official.question.split()),
+        answers=(official.answer, *official.answer_aliases),
+        kind=f"{len(hops)}hop" if hops else "unknown hops",
+        passages=tuple(distinct((one.title, one.paragraph_text) for one in official.paragraphs).values()),
+        hops=hops,
+        support=frozenset(one.idx for one in official.paragraphs if one.is_supporting),
+        numbers={paragraph(one.title, one.paragraph_text).id: one.idx for one in official.paragraphs},
+    )
+
+
+def _hops(row: Row, official: _Official, by_number: Mapping[int, _Paragraph]) -> tuple[Hop, ...]:
+    answers = [step.answer for step in official.question_decomposition]
+    return tuple(_hop(row, step, answers, by_number) for step in official.question_decomposition)
+
+
+def _hop(row: Row, step: _Step, answers: list[str], by_number: Mapping[int, _Paragraph]) -> Hop:
+    number = step.paragraph_support_idx
+    if number is None or number not in by_number:
+        raise Fault("data", f"{row.where}: paragraph_support_idx {number} is no paragraph's idx: correct this field")
+    title, text = by_number[number].title, by_number[number].paragraph_text
+    return Hop(
+        question=step.question,
+        answer=step.answer,
+        passage=paragraph(title, text),
+        finding=_finding(text, step.answer, substituted(step.question, answers)),
+    )
+
+
+def _finding(text: str, answer: str, question: str) -> str:
+    """The sentence that says the answer, of several the one nearest to the question; else the nearest of all."""
+    sentences = sentences_of(text)
+    telling = [sentence for sentence in sentences if answer.casefold() in sentence.casefold()] or sentences
+    return telling[supporting_sentence(f"{answer} {question}", telling)]
+
+
+# Invented questions in MuSiQue's layout, for where no data is given: twenty a split, of two, three and four hops.
+
+HOPS = (2, 3, 2, 4, 2, 3, 2, 3, 2, 4, 2, 3, 2, 3, 2, 4, 2, 3, 2, 4)
+PAGES = 20
+
+
+def generated_rows(split: str) -> Iterator[Row]:
+    """The rows of a split; the same every time."""
+    for number, made in enumerate(chains(split, HOPS, PAGES)):
+        yield _row(f"{len(made.steps)}hop__{split}_{number}", made)
+
+
+def _row(id_: str, made: Invented) -> Row:
+    numbers = {page.title: number for number, page in enumerate(made.pages)}
+    gold = {step.entry.title for step in made.steps}
+    value: dict[str, Any] = {
+        "id": id_,
+        "question": made.question,
+        "answer": made.answer,
+        "answer_aliases": _aliases(made),
+        "answerable": True,
+        "question_decomposition": [
+            {
+                "id": number,
+                "question": step.question,
+                "answer": step.answer,
+                "paragraph_support_idx": numbers[step.entry.title],
+            }
+            for number, step in enumerate(made.steps)
+        ],
+        "paragraphs": [
+            {
+                "idx": numbers[page.title],
+                "title": page.title,
+                "paragraph_text": " ".join(page.sentences),
+                "is_supporting": page.title in gold,
+            }
+            for page in made.pages
+        ],
+    }
+    return Row(f"generated {id_}", value)
+
+
+def _aliases(made: Invented) -> list[str]:
+    """A county goes by its name alone too, and a river is called so."""
+    relation = made.steps[-1].relation
+    return {"county": [made.answer.removesuffix(" County")], "river": [f"River {made.answer}"]}.get(relation, [])
+
+
+# MuSiQue's official scores, and chain coverage (evaluate_v1.0; facts/qa_scoring.md, section 2.2).
+
+Scores = dict[str, float]
+
+
+def answer_scores(answer: str, references: Sequence[str]) -> Scores:
+    """EM and F1, each the best over the answer and its aliases; yes and no are answers like others."""
+    return {
+        "em": max(exact_match(answer, reference) for reference in references),
+        "f1": max(_f1(answer, reference) for reference in references),
+    }
+
+
+def support_scores(predicted: Set[int], gold: Set[int]) -> Scores:
+    """EM and F1 over sets of paragraph numbers; both 1 where both sets are empty."""
+    return {
+        "support_em": float(predicted == gold),
+        "support_f1": set_overlap(predicted, gold).f1 if predicted or gold else 1.0,
+    }
+
+
+def chain_coverage(predicted: Set[int], chain: Sequence[int]) -> float:
+    """The share of a question's gold hops whose paragraph is among the predicted ones; no official figure.
+
+    A paragraph that serves two hops counts for both; predicting too many costs nothing, unlike in the support's F1.
+    """
+    return sum(number in predicted for number in chain) / len(chain)
+
+
+def _f1(answer: str, reference: str) -> float:
+    if not (normalised(answer) and normalised(reference)):
+        return float(normalised(answer) == normalised(reference))
+    return token_f1(answer, reference)
+
+
+# Scoring predictions that were made elsewhere, in MuSiQue's official layout.
+
+
+class Prediction(BaseModel):
+    """One row; `predicted_answerable` matters for MuSiQue-Full alone."""
+
+    id: str
+    predicted_answer: str
+    predicted_support_idxs: list[int] | None = None
+    predicted_answerable: bool = True
+
+
+def score_predictions(path: Path, questions: Sequence[MusiqueQuestion]) -> list[Scored]:
+    """The scores of every gold question; one without a prediction counts 0. Others' rows are not looked at.
+
+    Raises:
+        Fault: a row is malformed, an id is given twice, or no row is of any of the questions.
+    """
+    read = [(row, checked(Prediction, row)) for row in read_rows(path)]
+    unique([(row, prediction.id) for row, prediction in read])
+    predictions = {prediction.id: prediction for _, prediction in read}
+    if not predictions.keys() & {question.id for question in questions}:
+        raise Fault("data", f"{path}: no answer to any of the {len(questions)} questions: name their --split")
+    return [Scored(question.kind, _scores(question, predictions.get(question.id))) for question in questions]
+
+
+def scores(question: MusiqueQuestion, answer: str | None, support: frozenset[int] | None) -> dict[str, float | None]:
+    """All scores of a prediction by name; none of a support that was not predicted."""
+    answered = {"em": 0.0, "f1": 0.0} if answer is None else answer_scores(answer, question.answers)
+    if support is None:
+        return {**answered}
+    chain = [question.numbers[hop.passage.id] for hop in question.hops]
+    covered = {"chain_coverage": chain_coverage(support, chain)} if chain else {}
+    return {**answered, **support_scores(support, question.support), **covered}
+
+
+def _scores(question: MusiqueQuestion, prediction: Prediction | None) -> dict[str, float | None]:
+    if prediction is None:
+        return scores(question, None, None)
+    support = prediction.predicted_support_idxs
+    return scores(question, prediction.predicted_answer, None if support is None else frozenset(support))
+
+
+# MuSiQue-Answerable as a benchmark.
+
+SPLIT_HOPS, CORPUS_HOPS = "hops", "corpus-hops"
 
 FOREIGN = -1
 """Stands for a claimed paragraph that the question did not come with: it is no gold one."""
@@ -29,7 +275,7 @@ class MuSiQue(QuestionBenchmark[MusiqueQuestion]):
     """
 
     plain = "musique"
-    configurations = (CORPUS, HOPS, CORPUS_HOPS)
+    configurations = (CORPUS, SPLIT_HOPS, CORPUS_HOPS)
     retrieving = (CORPUS, CORPUS_HOPS)
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
@@ -61,7 +307,7 @@ class MuSiQue(QuestionBenchmark[MusiqueQuestion]):
 
     @cached_property
     def _operators(self) -> Mapping[str, Operator]:
-        return operators(self, strict=True, hops=self.config in (HOPS, CORPUS_HOPS))
+        return operators(self, strict=True, hops=self.config in (SPLIT_HOPS, CORPUS_HOPS))
 
 
 BRIEFING = """\

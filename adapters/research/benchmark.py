@@ -7,18 +7,16 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from certigraph.adapters.hints import unknown_task
-from certigraph.adapters.limits import PAPER_LIMITS
-from certigraph.adapters.protocols import Operator, Responder
-from certigraph.adapters.research.figures import rates, scores
+from certigraph.adapters.files import unknown_task
+from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
 from certigraph.adapters.research.operators import operators
-from certigraph.adapters.research.questions import Question
+from certigraph.adapters.research.plans import ResearchQuestion
+from certigraph.adapters.research.scoring import rates, scores
 from certigraph.adapters.research.world import ResearchWorld
-from certigraph.adapters.web.web import Web
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Scores, Task
-from certigraph.state.researching import OPEN
-from certigraph.state.searching import FINISH, SEARCH
+from certigraph.adapters.web.sources import Web
+from certigraph.state.records import Fault, Scores, Task, UnknownName
+from certigraph.state.run import FINISH, SEARCH
+from certigraph.state.search import OPEN
 from certigraph.state.trajectory import Footer
 
 
@@ -60,20 +58,20 @@ class ResearchBenchmark(ABC):
         """One task, of any split that can be read. Raises UnknownName whose message lists some valid ids."""
         return self._task(self.question(task_id))
 
-    def questions(self, split: str = "") -> Mapping[str, Question]:
+    def questions(self, split: str = "") -> Mapping[str, ResearchQuestion]:
         """The questions of a split by id. Raises UnknownName listing the splits, Fault ("data") where it is missing."""
         if split and split not in self.splits:
             raise UnknownName(f"{self.plain} has no split {split!r}; known: {', '.join(self.splits)}")
         return self._read(split or self.splits[0])
 
-    def question(self, task_id: str) -> Question:
+    def question(self, task_id: str) -> ResearchQuestion:
         """The question behind a task, with all that its file knows. Raises UnknownName with some valid ids."""
         known = self.questions()
         if found := known.get(task_id) or self._elsewhere(task_id):
             return found
         raise unknown_task(self.plain, task_id, self.id_pattern, known)
 
-    def gold(self, task: Task) -> Question:
+    def gold(self, task: Task) -> ResearchQuestion:
         """The question behind a task with its gold answer. Raises UnknownName as `question` does."""
         return self.question(task.id)
 
@@ -105,7 +103,7 @@ class ResearchBenchmark(ABC):
         return rates([(self.question(id_), footer.scores) for id_, footer in runs])
 
     @abstractmethod
-    def read(self, split: str) -> Mapping[str, Question]:
+    def read(self, split: str) -> Mapping[str, ResearchQuestion]:
         """The questions of a split by id."""
 
     @abstractmethod
@@ -116,7 +114,7 @@ class ResearchBenchmark(ABC):
     def _operators(self) -> Mapping[str, Operator]:
         return operators()
 
-    def _elsewhere(self, task_id: str) -> Question | None:
+    def _elsewhere(self, task_id: str) -> ResearchQuestion | None:
         """The question among those of the other splits; a split that cannot be read has none."""
         for split in self.splits[1:]:
             with suppress(Fault):
@@ -124,7 +122,7 @@ class ResearchBenchmark(ABC):
                     return found
         return None
 
-    def _task(self, question: Question) -> Task:
+    def _task(self, question: ResearchQuestion) -> Task:
         return Task(benchmark=self.name, id=question.id, goal=question.text)
 
 

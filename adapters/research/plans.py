@@ -1,13 +1,48 @@
-"""The plan of a research: a predicate a step, one for the answer, one for the goal; and how findings are told."""
+"""Questions, plans, prompts and answer forms of research on the web (SDP appendix A.4)."""
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, Literal
 
-from certigraph.adapters.prompting import clipped, listed, quoted
-from certigraph.state.certified import Known
-from certigraph.state.records import Attempt, Predicate
-from certigraph.state.researching import STEPS
-from certigraph.state.run import Evidence
-from certigraph.state.searching import ANSWER
+from pydantic import BaseModel, Field, create_model
+
+from certigraph.adapters.models.calls import bullet_list, clipped, quoted
+from certigraph.adapters.models.schemas import Cut, Within, at_most
+from certigraph.state.records import Attempt, Finding, Predicate, Record
+from certigraph.state.run import ANSWER, Evidence, Known
+from certigraph.state.search import STEPS
+
+# A question that takes research, and, for generated ones, the way to its answer.
+
+
+class Way(Record):
+    """One step of the way to an answer: what to look up, and what is found there."""
+
+    kind: str
+    """One of `state.search.STEPS`."""
+    queries: tuple[str, ...]
+    pages: tuple[str, ...]
+    """URLs that have to be read, a search's first result aside."""
+    finding: Finding
+    """`about` is the step's goal; `sources` and `against` are URLs."""
+
+
+class ResearchQuestion(Record):
+    """A question; `answer` is its gold in AssistantBench's form, None where nobody knows it."""
+
+    id: str
+    text: str
+    answer: str | None = None
+    difficulty: str = ""
+    way: tuple[Way, ...] = ()
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """What a judge holds an answer against: the gold, if there is one."""
+        return (self.answer,) if self.answer else ()
+
+
+# The plan of a research: a predicate a step, one for the answer, one for the goal; and how findings are told.
 
 GOAL = "goal"
 """Kind of the last predicate."""
@@ -49,7 +84,7 @@ def goal_of(predicate: Predicate) -> str:
 
 def told(known: Sequence[Known], most: int) -> str:
     """Findings as prompts show them: quoted, for they are drawn from pages; those that were forced are marked."""
-    return quoted(listed(clipped(_told(one), most // max(len(known), 1)) for one in known), most)
+    return quoted(bullet_list(clipped(_told(one), most // max(len(known), 1)) for one in known), most)
 
 
 def _told(known: Known) -> str:
@@ -81,4 +116,162 @@ def failures(attempts: Sequence[Attempt]) -> str:
         f"{a.action.text}: {a.verdict.finding.text if a.verdict.finding else 'nothing'} ({a.verdict.reason})"
         for a in attempts[-MOST_FAILURES:]
     )
-    return quoted(listed(clipped(text, 600) for text in lines))
+    return quoted(bullet_list(clipped(text, 600) for text in lines))
+
+
+# The answers that the operators of research ask models for. Pages are named by number, as the prompt lists them.
+
+MOST_QUERIES, MOST_PAGES = 3, 3
+"""Of one step's try."""
+
+
+class Step(BaseModel):
+    """One narrowing step."""
+
+    kind: Literal["collect", "filter", "extract", "compute"]
+    goal: Annotated[str, Field(min_length=1), Within(240)]
+
+
+class Decomposition(BaseModel):
+    """Propose's answer, before it is known how many steps there may be. Role: planner."""
+
+    steps: list[Step]
+
+
+@lru_cache(maxsize=16)
+def decomposition_form(most: int) -> type[Decomposition]:
+    """The form of an answer with `most` steps (5 in the SDP paper, appendix A.4)."""
+    return create_model("Decomposition", __base__=Decomposition, steps=(at_most(most, Step), ...))
+
+
+class Tools(BaseModel):
+    """Realize's answer, and Replan's: what to search for and which known pages to read. Roles: executor, planner."""
+
+    queries: Annotated[list[str], Cut(MOST_QUERIES)]
+    pages: Annotated[list[int], Cut(MOST_PAGES)]
+
+
+class Found(BaseModel):
+    """What the evidence says on a step. Role: extractor."""
+
+    finding: Annotated[str, Within(600)]
+    supported_by: Annotated[list[int], Cut(8)]
+    contradicted_by: Annotated[list[int], Cut(8)]
+    dispute: Annotated[str, Cut(300)]
+
+
+class Adequacy(BaseModel):
+    """Validate's answer on a finding. Role: validator."""
+
+    reason: Annotated[str, Cut(200)]
+    adequate: bool
+
+
+class Answers(BaseModel):
+    """The final answer: one text, several of a list, or one JSON object a text. Role: executor."""
+
+    answers: Annotated[list[str], Cut(30)]
+
+
+# The questions that SDP's operators ask for research (SDP paper, appendix A.4); the wording is ours.
+
+DECOMPOSE = """\
+Question: {task}
+
+Plan the research in at most {most} steps, each narrowing down what the one before left. A step is one of:
+collect: gather candidates or raw facts from the web;
+filter: keep those of what is known that meet one criterion, looking up what decides it;
+extract: find one particular fact;
+compute: calculate or compare what was found, without looking anything up.
+Give each step's goal in one sentence that can be checked against a finding: what will be known once it is done. Do not
+answer anything, and add no step that writes the answer: that comes by itself.
+"""
+
+TOOLS = """\
+Question: {task}
+
+Found so far:
+{known}
+
+Results at hand, by number; some are read already, some cannot be:
+{view}
+
+Tried for this step in vain:
+{failed}
+{notes}
+Step ({kind}): {goal}
+Choose what to look up for this step alone: at most {queries} searches, in a few words each, names first, and at most
+{pages} numbers of results worth reading: unread ones, or one that was read for another step and tells this one too. The
+first result of each search is read anyway. Nothing that was tried again. Where what was found so far already settles
+the step, give empty lists.
+"""
+
+FIND = """\
+Question behind it: {task}
+
+Found so far:
+{known}
+
+Sources, by number:
+{evidence}
+
+Step ({kind}): {goal}
+State what the sources and what was found so far establish for this step, in one or two sentences with names, numbers
+and dates as the sources have them. Say what is missing or uncertain; invent nothing; an empty text if nothing is
+established. supported_by: the numbers of the sources that say so. contradicted_by: the numbers of sources on the same
+thing that say otherwise, whether out of date or simply different; dispute: what they say instead, empty if none does.
+"""
+
+JUDGE = """\
+Step ({kind}): {goal}
+
+Found so far:
+{known}
+
+Finding:
+{finding}
+{unseen}It rests on:
+{sources}
+{dispute}
+Does the finding settle the step? It does when it states what the step asks for, on the grounds of sources or of what
+was found so far. It does not when it is about something else, only promises or guesses, or leaves out what was asked.
+"""
+
+CONCLUDE = """\
+Question: {task}
+
+Found, step by step:
+{known}
+
+Results at hand:
+{view}
+
+Refused before, or done on the way:
+{failed}
+{notes}
+Answer the question from what was found, in the form that it asks for: a number alone, a name alone, one text for each
+item of a list, or one JSON object a text where it asks for JSON. No sentence, no explanation.
+"""
+
+CLOSEST = """
+What was found does not settle the question fully. Give the closest matches or the best estimate that it supports: an
+answer that is partly right is worth more than none.
+"""
+
+RETHINK = """\
+Question: {task}
+
+Found so far:
+{known}
+
+Step ({kind}) that could not be settled: {goal}
+What was tried for it, and why it did not do:
+{failed}
+
+Results at hand, by number; some are read already, some cannot be:
+{view}
+
+Change the approach: other words, another kind of site, a source that would list or compare what is looked for, a part
+of the question that is easier to find. Give at most {queries} new searches and at most {pages} numbers of unread
+results to read next. Empty lists if there is no other way.
+"""

@@ -1,23 +1,129 @@
-"""RewardPrediction as a benchmark: a task is a pair of trajectories whose rewards are to be predicted."""
+"""RewardPrediction as a benchmark: predicted rewards against true ones."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from math import sqrt
 from pathlib import Path
-from statistics import fmean
+from statistics import correlation, fmean
 from typing import Any, cast
 
+from pydantic import JsonValue
+
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.hints import unknown_task
-from certigraph.adapters.limits import PAPER_LIMITS
-from certigraph.adapters.protocols import Operator, Responder
-from certigraph.adapters.rewardprediction.building import Demonstrated, build_pair
-from certigraph.adapters.rewardprediction.reading import Read, lacking, read_pairs
-from certigraph.adapters.rewardprediction.rows import Pair
-from certigraph.adapters.rewardprediction.world import RewardWorld
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Task
-from certigraph.state.rewarding import DOMAIN, RECORDINGS, Seen
+from certigraph.adapters.files import unknown_task
+from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
+from certigraph.adapters.rewardprediction.dataset import (
+    Demonstrated,
+    Pair,
+    Read,
+    Recording,
+    build_pair,
+    lacking,
+    read_pairs,
+)
+from certigraph.state.records import Action, Fault, Observation, Scores, Task, UnknownName
+from certigraph.state.rewards import DOMAIN, RECORDINGS, TRUE_REWARDS, Seen
 from certigraph.state.trajectory import Footer
+
+# EPIC distance between predicted and true rewards, in its closed form for rewards of states (StateFactory Eq. 3).
+
+UNCORRELATED = sqrt(0.5)
+"""What a constant prediction is worth: 0.7071."""
+
+
+def epic_distance(predicted: Sequence[float], true: Sequence[float]) -> float:
+    """sqrt((1 - r) / 2), r being Pearson's correlation; in [0, 1], 0 for equal rewards up to scale and offset.
+
+    r counts as 0 where either side is constant, and as 1 where both sides are the same numbers (the reference's rules).
+
+    Raises:
+        ValueError: the two are not equally long, or empty.
+    """
+    if len(predicted) != len(true) or not true:
+        raise ValueError(f"{len(predicted)} predicted rewards for {len(true)} true ones; give one for each step")
+    if list(predicted) == list(true):
+        return 0.0
+    if 1 in (len(set(predicted)), len(set(true))):  # correlation() would correlate the rounding errors of two constants
+        return UNCORRELATED
+    return sqrt(max(0.0, 1.0 - correlation(predicted, true)) / 2)
+
+
+# The world of a pair: it takes predicted rewards and says how far they are from the true ones.
+
+Rewards = Sequence[Sequence[float]]
+
+
+class RewardWorld:
+    """One episode: it ends with the rewards that are handed in, one list for each of the recordings."""
+
+    concurrent = False
+
+    def __init__(self, recordings: Sequence[Recording]) -> None:
+        self.recordings = recordings
+        self.predicted: Rewards | None = None
+
+    def reset(self) -> Observation:
+        """As if nothing had been handed in."""
+        self.predicted = None
+        return Observation(text=self.view())
+
+    def step(self, action: Action) -> Observation:
+        """Take the predicted rewards: `args["rewards"]`, one list for each recording."""
+        given = action.args.get("rewards")
+        if not isinstance(given, list):
+            return Observation(text="Hand in rewards: one list of numbers for each recording.", accepted=False)
+        self.predicted = given  # type: ignore[assignment]
+        return Observation(text=f"{sum(map(len, self.predicted or ()))} rewards taken.", done=True)
+
+    def view(self) -> str:
+        """What is to be rated."""
+        return f"{len(self.recordings)} recordings, {sum(len(r.trajectory) for r in self.recordings)} steps."
+
+    def admissible(self) -> None:
+        """Rewards are not listed."""
+
+    def score(self) -> Scores:
+        """1 minus the pooled EPIC distance from the shaped rewards; its parts have the other figures.
+
+        Nothing, with a value of 0, before rewards are handed in, and where the true ones are not known.
+        """
+        if self.predicted is None or not self.recordings:
+            return Scores(value=0.0)
+        parts = figures(self.recordings, self.predicted)
+        true: list[JsonValue] = [[row.reward.shaped for row in one.trajectory] for one in self.recordings]
+        return Scores(value=1.0 - parts["epic"], parts={**parts}, answer={TRUE_REWARDS: true})
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def figures(recordings: Sequence[Recording], predicted: Rewards) -> dict[str, float]:
+    """EPIC distances of one task's predictions, and the rewards that its trajectories end with.
+
+    `epic` pools the recordings of the task before correlating, as the reference code does; `epic_each` is the mean of
+    the distances of each recording; those with `raw` are from the world's own rewards instead of the shaped ones.
+    """
+    shaped = [[row.reward.shaped for row in one.trajectory] for one in recordings]
+    raw = [[row.reward.raw for row in one.trajectory] for one in recordings]
+    return {
+        "epic": epic_distance(_pooled(predicted), _pooled(shaped)),
+        "epic_each": _each(predicted, shaped),
+        "epic_raw": epic_distance(_pooled(predicted), _pooled(raw)),
+        "epic_each_raw": _each(predicted, raw),
+        "final_positive": predicted[0][-1],
+        "final_negative": fmean(one[-1] for one in predicted[1:]),
+    }
+
+
+def _each(predicted: Rewards, true: Rewards) -> float:
+    return fmean(epic_distance(ours, theirs) for ours, theirs in zip(predicted, true, strict=True))
+
+
+def _pooled(rewards: Rewards) -> list[float]:
+    return [reward for one in rewards for reward in one]
+
+
+# RewardPrediction as a benchmark: a task is a pair of trajectories whose rewards are to be predicted.
 
 FIGURES = ("epic", "epic_each", "epic_raw", "epic_each_raw", "final_positive", "final_negative")
 """What `world.figures` says of one task."""

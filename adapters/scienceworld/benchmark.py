@@ -6,19 +6,16 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from certigraph.adapters.extras import require
-from certigraph.adapters.limits import PAPER_LIMITS
-from certigraph.adapters.protocols import Operator, Responder
-from certigraph.adapters.scienceworld import scoring
-from certigraph.adapters.scienceworld.descriptions import describe
-from certigraph.adapters.scienceworld.jvm import find_java
+from certigraph.adapters.processes import require
+from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
+from certigraph.adapters.scienceworld import splits
+from certigraph.adapters.scienceworld.pool import describe
 from certigraph.adapters.scienceworld.prompts import BRIEFING, SYNONYMS
-from certigraph.adapters.scienceworld.recorder import gold_recording
-from certigraph.adapters.scienceworld.setting import Setting
-from certigraph.adapters.scienceworld.splits import TDP_HUNDRED, USUAL, ids, setting_of
+from certigraph.adapters.scienceworld.recordings import gold_recording
+from certigraph.adapters.scienceworld.simulator import find_java
+from certigraph.adapters.scienceworld.splits import TDP_HUNDRED, USUAL, Setting, ids, setting_of
 from certigraph.adapters.scienceworld.world import ScienceWorld
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Task
+from certigraph.state.records import Fault, Task, UnknownName
 from certigraph.state.trajectory import Footer
 
 TDP = "tdp"
@@ -126,7 +123,7 @@ class ScienceWorldBenchmark:
 
         `score` is TDP's reward (section 4.1), which its table has times 100.
         """
-        return scoring.figures(runs)
+        return splits.figures(runs)
 
     @cached_property
     def _operators(self) -> Mapping[str, Operator]:

@@ -1,37 +1,228 @@
-"""SDP's operators for ScienceWorld (SDP paper, appendix A.3).
+"""SDP's operators for ScienceWorld (SDP appendix A.3)."""
 
-Propose and Replan know the rooms and what the world refused before; Realize picks among admissible actions; Validate
-has three shortcuts before the model is asked, and no cascade crosses into the goal. `scienceworld:paper` stops there.
-The default goes further where a small model needs it: a draft of the plan from the task's own sentences (`draft`),
-actions of the kind that the target asks for (`offers`), and conditions that the world's words settle (`wording`).
-"""
-
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.bounds import Cut, Within, at_most
-from certigraph.adapters.candidates import admissible
-from certigraph.adapters.context import Context
-from certigraph.adapters.embeddings import encoder
-from certigraph.adapters.loops import off_loop
-from certigraph.adapters.matching import shortlist
-from certigraph.adapters.models.ask import ask, choose
-from certigraph.adapters.prompting import listed, numbered, prompt, quoted, unquoted
-from certigraph.adapters.protocols import Operator
+from certigraph.adapters.episodes import admissible
+from certigraph.adapters.matching import encoder, shortlist
+from certigraph.adapters.models.calls import ask, bullet_list, choose, numbered, prompt, quoted, unquoted
+from certigraph.adapters.models.schemas import Cut, Within, at_most
+from certigraph.adapters.processes import off_loop
+from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.scienceworld import prompts
-from certigraph.adapters.scienceworld.draft import ROOMS, draft
-from certigraph.adapters.scienceworld.offers import harmless, offers
-from certigraph.adapters.scienceworld.wording import read, settled
+from certigraph.adapters.scienceworld.prompts import Condition, names, read, settled, vague
 from certigraph.state.records import Action, Attempt, Observation, Predicate, Task, Verdict
 from certigraph.state.sdp import ProposeView, RealizeView, ReplanView, ValidateView, extends, plan_of
 
 if TYPE_CHECKING:
     from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
+
+
+# A draft of the plan, read off the task's own sentences: what they order, in their order, in the known wordings.
+#
+# It is shown to the model that proposes the plan, which keeps, completes or replaces it. Not in the paper, which has
+# the model write the plan from the task alone (`scienceworld:paper`).
+
+ROOMS = (
+    "art studio", "bathroom", "bedroom", "foundry", "greenhouse", "hallway", "kitchen", "living room", "outside",
+    "workshop",
+)  # fmt: skip
+
+_ROOM = "|".join(ROOMS)
+_SENTENCE = re.compile(r"(?<=\.)\s+|, (?=place|put|move|focus)", re.IGNORECASE)
+_FIND = re.compile(r"Your task is to find an?(?:\(n\))? (?P<thing>[\w -]+)$")
+_CHANGE = re.compile(r"Your task is to (?:boil|melt|freeze|change the state of matter of) (?P<thing>[\w ]+)$")
+_MAKE = re.compile(r"Your task is to use chemistry to create (?:the substance )?'?(?P<thing>[\w -]+)'?$")
+_GROW = re.compile(r"Your task is to grow an? (?P<thing>[\w ]+?)(?: from seed)?$")
+_FOCUS = re.compile(r"\bfocus on (?:the \d+ |the |an? )?(?P<thing>[\w' -]+)", re.IGNORECASE)
+_PLACE = re.compile(
+    rf"(?:move|place|put) (?P<thing>[\w ]{{1,80}}?) (?:to|in|into) the (?P<place>[\w ]{{1,80}}?)"
+    rf"(?: in the (?P<room>{_ROOM}))?$",
+    re.IGNORECASE,
+)
+_NEAR = re.compile(
+    rf"(?P<thing>[\w' -]{{1,80}}?),? (?:which )?(?:is|are|can be|might be) (?:located |found )?"
+    rf"[a-z ]{{0,80}}?'?(?P<room>{_ROOM})\b"
+)
+_VAGUE = ("it", "thing", "the thing", "substance", "the substance")
+
+
+class _Order(NamedTuple):
+    """One thing that a sentence orders."""
+
+    kind: str
+    thing: str
+    place: str = ""
+    room: str = ""
+
+
+def draft(goal: str) -> list[str]:
+    """Conditions for a task's text, in order and without the goal itself; empty where its sentences order nothing."""
+    sentences = [part.strip(" .") for part in _SENTENCE.split(goal)]
+    rooms = {found["thing"].lower(): found["room"] for text in sentences if (found := _NEAR.search(text))}
+    conditions = [line for order in _merged(_resolved(sentences)) for line in _conditions(order, rooms)]
+    return list(dict.fromkeys(conditions))
+
+
+def _resolved(sentences: list[str]) -> Iterator[_Order]:
+    """The orders, with the thing that "it" and "the thing" stand for in their place."""
+    meant = next((found["thing"] for form in (_FIND, _CHANGE) if (found := form.match(sentences[0]))), "")
+    for order in (order for text in sentences for order in _orders(text)):
+        vague = order.thing.lower() in _VAGUE
+        yield order._replace(thing=meant) if vague and meant else order
+        meant = meant if vague else order.thing
+
+
+def _orders(sentence: str) -> Iterator[_Order]:
+    if found := _MAKE.match(sentence):
+        yield _Order("make", found["thing"])
+    if found := _GROW.match(sentence):
+        yield _Order("grow", f"{found['thing']} seed")
+    if found := _FOCUS.search(sentence):
+        yield _Order("focus", re.sub(r" (?:you created|starting).*", "", found["thing"]).strip())
+    if found := _PLACE.match(sentence):
+        yield _Order("place", found["thing"], found["place"], found["room"] or "")
+    if found := _CHANGE.match(sentence):
+        yield _Order("find", found["thing"])
+
+
+def _conditions(order: _Order, rooms: Mapping[str, str]) -> list[str]:
+    thing = order.thing
+    room = order.room or _room_of(order.place or thing, rooms)
+    there = [f"The agent is in the {room}."] if room else []
+    found = there or [f"The location of the {thing} is known."]
+    match order.kind:
+        case "focus":
+            return [*found, f"The {thing} is in focus."]
+        case "place":
+            return [f"The inventory contains the {thing}.", *there, f"The {thing} is in the {order.place}."]
+        case "make":
+            return [f"The {thing} has been made."]
+        case "grow":
+            return [*found, f"The inventory contains the {thing}."]
+        case _:
+            return found
+
+
+def _merged(orders: Iterable[_Order]) -> list[_Order]:
+    """Boxes of which the experiment decides as one order: "the red box or the green box"."""
+    merged: list[_Order] = []
+    for order in orders:
+        last, box = (merged[-1] if merged else None), order.place or order.thing
+        if last and last.kind == order.kind and box.endswith(" box") and (last.place or last.thing).endswith(" box"):
+            field = "place" if order.place else "thing"
+            merged[-1] = last._replace(**{field: f"{getattr(last, field)} or the {box}"})
+        else:
+            merged.append(order)
+    return merged
+
+
+def _room_of(thing: str, rooms: Mapping[str, str]) -> str:
+    head = thing.lower().split(" with ")[0].split(" of ")[-1]
+    plural = "boxes" if head.endswith("box") else head
+    return next((room for near, room in rooms.items() if plural in near or near.endswith(f"{head}s")), "")
+
+
+# The actions that can make a condition of a known wording true: the grounding of Realize beyond the paper.
+
+GOING = ("teleport to ", "go to ")
+MEANT = {"living thing": "animal or plant", "non-living thing": "tool or furniture"}
+"""Kinds in words that names of things are near to."""
+
+NOWHERE_A_GOAL = ("air", "agent", *ROOMS)
+"""What can be focused on everywhere and is never what a task is about."""
+
+SEEN_ROOMS = "Rooms seen: "
+"""How the world's view begins the line of the rooms that were entered."""
+
+
+def offers(
+    target: str, actions: Sequence[str], view: str, *, focused: str = "", most: int = 20, few: int = 20
+) -> list[str]:
+    """At most `most` actions for a target, the most relevant first.
+
+    An action of focus is offered only for a target that speaks of focus, on what the target names: a wrong one ends
+    everything.
+
+    Args:
+        target: the condition.
+        actions: what the world admits.
+        view: what the world shows.
+        focused: what the agent focused on last; "the living thing" means that from then on.
+        most: actions offered at most.
+        few: the same where meaning alone decides, as in which room to look for a thing.
+    """
+    condition = read(target)
+    if condition is None:
+        return shortlist([target], actions if _about_focus(target) else harmless(actions), most=most)
+    if focused and condition.kind in ("have", "placed") and vague(condition.thing):
+        condition = condition._replace(thing=focused)
+    suited = list(_suited(condition, actions, view))
+    if condition.kind == "be":
+        return suited[:most]
+    if condition.kind == "found" or (condition.kind == "focus" and vague(condition.thing)):
+        return _likely(condition.thing, suited, few)
+    related = [action for action in suited if names(condition.thing, action)]
+    return shortlist([target], related or harmless(actions), most=most, encoder=encoder())
+
+
+def harmless(actions: Sequence[str]) -> list[str]:
+    """The actions that focus on nothing."""
+    return [action for action in actions if not _about_focus(action)]
+
+
+def _likely(thing: str, actions: Sequence[str], most: int) -> list[str]:
+    """The actions whose room or thing is nearest in meaning; the world's first where no encoder is installed."""
+    compared, meant = encoder(), MEANT.get(thing.lower(), thing)
+    if compared is None or not actions:
+        return list(actions[:most])
+    vectors = compared.encode([meant, *(_object(action) for action in actions)])
+    order = sorted(range(len(actions)), key=lambda n: -float(vectors[n + 1] @ vectors[0]))
+    return [actions[n] for n in order[:most]]
+
+
+def _object(action: str) -> str:
+    return action.removeprefix("focus on ").removeprefix(GOING[0]).removeprefix(GOING[1])
+
+
+def _suited(condition: Condition, actions: Sequence[str], view: str) -> Iterator[str]:
+    match condition.kind:
+        case "be":
+            yield from _going(actions, lambda room: names(condition.place, room))
+        case "found":
+            seen = next((line for line in view.splitlines() if line.startswith(SEEN_ROOMS)), "")
+            yield from _going(actions, lambda room: room not in seen)
+        case "focus":
+            yield from (a for a in actions if a.startswith("focus on ") and _object(a) not in NOWHERE_A_GOAL)
+        case "have":
+            yield from (action for action in actions if action.startswith("pick up "))
+        case "placed":
+            yield from (a for a in actions if a.startswith("move ") and names(condition.place, a.rpartition(" to ")[2]))
+
+
+def _going(actions: Sequence[str], wanted: Callable[[str], bool]) -> list[str]:
+    """Ways to the wanted rooms; by teleport alone where the world allows it."""
+    ways = [action for action in actions for verb in GOING if action.startswith(verb) and wanted(action[len(verb) :])]
+    return [way for way in ways if way.startswith(GOING[0])] or ways
+
+
+def _about_focus(text: str) -> bool:
+    return "focus" in text.lower()
+
+
+# SDP's operators for ScienceWorld (SDP paper, appendix A.3).
+#
+# Propose and Replan know the rooms and what the world refused before; Realize picks among admissible actions;
+# Validate has three shortcuts before the model is asked, and no cascade crosses into the goal. `scienceworld:paper`
+# stops there. The default goes further where a small model needs it: a draft of the plan from the task's own
+# sentences (`draft`), actions of the kind that the target asks for (`offers`), and conditions that the world's words
+# settle (`wording`).
 
 GOAL = Predicate(text="The task is completed: the score is 100.", kind="goal")
 
@@ -93,8 +284,10 @@ def operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operator]:
         told = prompts.STUCK.format(
             certified=numbered(p.text for p in state["certified"].predicates),
             why=_why(state),
-            failures=listed(_failure(a) for a in state["attempts"][-5:]),
-            rejected=listed(dict.fromkeys(a.action.text for a in state["attempts"] if a.verdict.evidence == REJECTED)),
+            failures=bullet_list(_failure(a) for a in state["attempts"][-5:]),
+            rejected=bullet_list(
+                dict.fromkeys(a.action.text for a in state["attempts"] if a.verdict.evidence == REJECTED)
+            ),
             view=quoted(state["evidence"].view, MOST_VIEW),
         )
         if left and benchmark.drafted:
@@ -165,9 +358,9 @@ async def _chosen(state: RealizeView, few: int, runtime: Runtime[Context]) -> st
         task=state["task"].goal,
         target=target,
         count=len(state["attempts"]),
-        tried=quoted(listed(_failure(a) for a in state["attempts"][-3:])),
+        tried=quoted(bullet_list(_failure(a) for a in state["attempts"][-3:])),
         view=quoted(state["evidence"].view, MOST_VIEW),
-        actions=quoted(listed(offered)),
+        actions=quoted(bullet_list(offered)),
     )
     return await choose(prompt(runtime, question), offered, role="executor", runtime=runtime)
 
@@ -178,7 +371,7 @@ async def _written(state: RealizeView, runtime: Runtime[Context]) -> str:
         task=state["task"].goal,
         target=state["target"].text,
         count=len(state["attempts"]),
-        tried=quoted(listed(_failure(a) for a in state["attempts"][-5:])),
+        tried=quoted(bullet_list(_failure(a) for a in state["attempts"][-5:])),
         view=quoted(state["evidence"].view, MOST_VIEW),
     )
     return (await ask(prompt(runtime, question), Written, role="executor", runtime=runtime)).action

@@ -1,9 +1,4 @@
-"""The simulators of this process: at most so many at once, lent to one world at a time, and closed when idle.
-
-Starting a JVM takes longer than most short episodes, so that one that comes back is kept for a few seconds. Where all
-are lent, the next borrower waits in a queue. A world that has not used its simulator for a while may lose it to those
-who wait: it replays its actions in another one when it is used again.
-"""
+"""The simulators of this process: a bounded pool, lent to one world at a time."""
 
 import atexit
 import os
@@ -14,10 +9,16 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from certigraph.adapters.episodes import current_run
-from certigraph.adapters.loops import raise_if_cancelled
-from certigraph.adapters.scienceworld.java import JavaSimulator
-from certigraph.adapters.scienceworld.simulator import Simulator
-from certigraph.state.endings import Fault
+from certigraph.adapters.files import cache_folder, whole_file
+from certigraph.adapters.processes import raise_if_cancelled
+from certigraph.adapters.scienceworld.simulator import VERSION, JavaSimulator, Simulator
+from certigraph.state.records import Fault
+
+# The simulators of this process: at most so many at once, lent to one world at a time, and closed when idle.
+#
+# Starting a JVM takes longer than most short episodes, so that one that comes back is kept for a few seconds. Where
+# all are lent, the next borrower waits in a queue. A world that has not used its simulator for a while may lose it to
+# those who wait: it replays its actions in another one when it is used again.
 
 VARIABLE = "CERTIGRAPH_SIMULATORS"
 """The setting: how many simulators may run at once in one process."""
@@ -282,3 +283,24 @@ def _memory() -> int:
 
 POOL = Pool()
 """The process's own. No JVM runs before the first episode."""
+
+
+# The tasks in words. Only the simulator knows them, so each is asked for once and then kept on disk.
+
+
+def describe(task: str, variation: int, simplification: str, pool: Pool = POOL) -> str:
+    """The goal of a variation ("Your task is to ..."); the first time from the simulator, about a second.
+
+    Raises:
+        Fault: ("environment") it is not on disk yet and the simulator does not start.
+    """
+    name = f"{task}-{variation}{'-' if simplification else ''}{simplification.replace(',', '-')}.txt"
+    path = cache_folder() / f"scienceworld-{VERSION}" / name
+    if path.is_file():
+        return path.read_text(encoding="utf-8")
+    with pool.lend() as simulator:
+        simulator.load(task, variation, simplification)
+        goal = simulator.description()
+    with whole_file(path) as unfinished:
+        unfinished.write_text(goal, encoding="utf-8")
+    return goal

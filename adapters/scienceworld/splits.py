@@ -1,11 +1,152 @@
-"""The published protocols as named splits: which variations, how simplified, how limited, which score counts."""
+"""ScienceWorld's tasks, published protocols and scores."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from math import sqrt
 from random import Random
+from statistics import mean, stdev
+from typing import Literal, NamedTuple
 
-from certigraph.adapters.scienceworld.setting import Setting, Split
-from certigraph.adapters.scienceworld.tasks import FAMILIES, task_name, variation_number
-from certigraph.state.endings import UnknownName
+from pydantic import Field
+
+from certigraph.state.records import Arguments, Record, Scores, UnknownName
+from certigraph.state.trajectory import Footer
+
+# The thirty tasks of ScienceWorld 1.2.3 and how many variations each has, so that naming one starts no Java.
+
+Group = Literal["short", "medium", "long"]
+
+
+class Family(NamedTuple):
+    """One of the thirty tasks. Its variations are numbered train, then dev, then test.
+
+    `number` is the paper's; `group` is SwiftSage's, by the mean length of its oracle's paths (< 20, < 50, longer),
+    fixed here because this release's shorter gold paths would group otherwise.
+    """
+
+    number: str
+    group: Group
+    train: int
+    dev: int
+    test: int
+
+    @property
+    def variations(self) -> range:
+        """All of them."""
+        return range(self.train + self.dev + self.test)
+
+    @property
+    def test_variations(self) -> range:
+        """Those of the test split."""
+        return self.variations[self.train + self.dev :]
+
+
+FAMILIES = {
+    "boil": Family("1-1", "long", 14, 7, 9),
+    "change-the-state-of-matter-of": Family("1-4", "long", 14, 7, 9),
+    "chemistry-mix": Family("6-1", "medium", 16, 8, 8),
+    "chemistry-mix-paint-secondary-color": Family("6-2", "short", 18, 9, 9),
+    "chemistry-mix-paint-tertiary-color": Family("6-3", "medium", 18, 9, 9),
+    "find-animal": Family("4-4", "short", 150, 75, 75),
+    "find-living-thing": Family("4-1", "short", 150, 75, 75),
+    "find-non-living-thing": Family("4-2", "short", 150, 75, 75),
+    "find-plant": Family("4-3", "short", 150, 75, 75),
+    "freeze": Family("1-3", "long", 14, 7, 9),
+    "grow-fruit": Family("5-2", "long", 62, 31, 33),
+    "grow-plant": Family("5-1", "long", 62, 31, 33),
+    "identify-life-stages-1": Family("8-1", "medium", 6, 3, 5),
+    "identify-life-stages-2": Family("8-2", "short", 4, 2, 4),
+    "inclined-plane-determine-angle": Family("9-1", "long", 84, 42, 42),
+    "inclined-plane-friction-named-surfaces": Family("9-2", "long", 692, 346, 348),
+    "inclined-plane-friction-unnamed-surfaces": Family("9-3", "long", 80, 40, 42),
+    "lifespan-longest-lived": Family("7-1", "short", 62, 31, 32),
+    "lifespan-longest-lived-then-shortest-lived": Family("7-3", "short", 62, 31, 32),
+    "lifespan-shortest-lived": Family("7-2", "short", 62, 31, 32),
+    "measure-melting-point-known-substance": Family("2-2", "medium", 218, 109, 109),
+    "measure-melting-point-unknown-substance": Family("2-3", "long", 150, 75, 75),
+    "melt": Family("1-2", "long", 14, 7, 9),
+    "mendelian-genetics-known-plant": Family("10-1", "long", 60, 30, 30),
+    "mendelian-genetics-unknown-plant": Family("10-2", "long", 240, 120, 120),
+    "power-component": Family("3-1", "short", 10, 5, 5),
+    "power-component-renewable-vs-nonrenewable-energy": Family("3-2", "medium", 10, 5, 5),
+    "test-conductivity": Family("3-3", "medium", 450, 225, 225),
+    "test-conductivity-of-unknown-substances": Family("3-4", "medium", 300, 150, 150),
+    "use-thermometer": Family("2-1", "medium", 270, 135, 135),
+}
+
+_NAMES = {family.number: name for name, family in FAMILIES.items()}
+
+
+def task_name(name: str) -> str:
+    """The name of a task given by name or by its number in the paper (4-2).
+
+    Raises:
+        UnknownName: lists the names.
+    """
+    if name not in FAMILIES and name not in _NAMES:
+        pattern = "TASK:VARIATION or SPLIT/TASK:VARIATION, as in boil:0 or step-18/boil:1"
+        known = f"tasks are {', '.join(FAMILIES)}"
+        raise UnknownName(f"scienceworld has no task {name!r}; ids are {pattern}; {known}")
+    return _NAMES.get(name, name)
+
+
+def variation_number(task: str, text: str) -> int:
+    """A variation of a task. Raises UnknownName when it is no number in range; names the range."""
+    variations = FAMILIES[task].variations
+    if not text.isdecimal() or int(text) not in variations:
+        last = variations[-1]
+        told = f"{task} has no variation {text!r}" if text else f"{task!r} names no variation"
+        raise UnknownName(f"{told}; it has 0 to {last}: say {task}:0 ... {task}:{last}")
+    return int(text)
+
+
+# What determines an episode, and the form of a protocol, which makes one of each variation.
+
+Unit = Literal["moves", "calls"]
+"""moves: as the simulator counts them; looking is free, `wait` costs eleven. calls: one for every action."""
+
+Rule = Literal["last_non_negative", "last_positive"]
+"""Which score counts: the last one seen that is >= 0 (SwiftSage, `no_stop`), or > 0 (STEP). A fatal -100 is neither."""
+
+
+class Setting(Record):
+    """Everything that determines an episode; the constants of its task.
+
+    An episode ends after `limit` units: when moves exceed it, as in the simulator, or when calls reach it. `calls`
+    bounds the calls in any case, for free actions could go on for ever. None: no bound.
+    """
+
+    task: str
+    variation: int = Field(ge=0)
+    simplification: str
+    unit: Unit
+    limit: int | None
+    calls: int | None
+    rule: Rule
+
+
+class Split(Record):
+    """A protocol. `limits` are those of tasks that have their own."""
+
+    source: str
+    variations: dict[str, tuple[int, ...]]
+    simplification: str = "easy"
+    unit: Unit = "calls"
+    limit: int | None = None
+    limits: dict[str, int] = Field(default_factory=dict)
+    calls: int | None = 500
+    rule: Rule = "last_non_negative"
+    episodes: int = Field(1, description="episodes on each variation, of which the best counts")
+
+    def setting(self, task: str, variation: int) -> Setting:
+        """The episode that this protocol makes of a variation."""
+        limit = self.limits.get(task, self.limit)
+        calls = limit if self.unit == "calls" else self.calls
+        shared = {"simplification": self.simplification, "unit": self.unit, "rule": self.rule}
+        return Setting.model_validate({"task": task, "variation": variation, "limit": limit, "calls": calls, **shared})
+
+
+# The published protocols as named splits: which variations, how simplified, how limited, which score counts.
 
 STEP_SHORT = {
     "Temp1": "use-thermometer",
@@ -143,3 +284,87 @@ def setting_of(task_id: str) -> tuple[str, Setting]:
 
 def _id(split: str, task: str, variation: int) -> str:
     return f"{task}:{variation}" if split == USUAL else f"{split}/{task}:{variation}"
+
+
+# An episode's score by each protocol's rule, its limits, and the figures over several episodes.
+
+Ended = Literal["", "goal", "failed", "moves", "calls"]
+
+
+class Tally:
+    """What an episode has scored and used up so far. Scores are 0 to 100; -100 is a fatal mistake."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.score = self.moves = self.calls = 0
+        self.last_non_negative = self.last_positive = 0
+
+    def count(self, score: int, moves: int) -> float:
+        """Take in the simulator's score and moves after an action; its reward, the change in score / 100."""
+        reward = (score - self.score) / 100
+        self.score, self.moves = score, moves
+        self.last_non_negative = score if score >= 0 else self.last_non_negative
+        self.last_positive = score if score > 0 else self.last_positive
+        return reward
+
+    @property
+    def ended(self) -> Ended:
+        """Why the episode is over; empty while it is not."""
+        if self.score >= 100:
+            return "goal"
+        if self.score < 0:
+            return "failed"
+        limit, unit = self.setting.limit, self.setting.unit
+        if unit == "moves" and limit is not None and self.moves > limit:
+            return "moves"
+        return "calls" if self.setting.calls is not None and self.calls >= self.setting.calls else ""
+
+    def data(self) -> Arguments:
+        """What an observation reports of it."""
+        counted: Arguments = {"score": self.score, "moves": self.moves, "calls": self.calls}
+        return {**counted, "ended": self.ended} if self.ended else counted
+
+    def scores(self) -> Scores:
+        """The score that counts as a fraction, and what it was chosen from."""
+        counting = self.last_positive if self.setting.rule == "last_positive" else self.last_non_negative
+        parts: dict[str, float | None] = {
+            "raw": self.score,
+            "last_non_negative": self.last_non_negative,
+            "last_positive": self.last_positive,
+            "moves": self.moves,
+            "calls": self.calls,
+        }
+        return Scores(value=counting / 100, parts=parts)
+
+
+def figures(runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
+    """Figures of several runs, each with its task's id, as fractions of the full score; an unscored run counts 0.
+
+    `score` is the mean over runs with its standard error, `solved` the share that reached 100 points. `overall` and the
+    groups `short`, `medium`, `long` are unweighted means over tasks of the means over each task's variations
+    (SwiftSage).
+    """
+    values = [footer.scores.value if footer.scores else 0.0 for _, footer in runs]
+    tasks = _task_means(zip((task_id for task_id, _ in runs), values, strict=True))
+    return {
+        "n": len(runs),
+        "score": mean(values) if values else 0.0,
+        "score_stderr": stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0,
+        "solved": mean(value >= 1 for value in values) if values else 0.0,
+        "overall": mean(tasks.values()) if tasks else 0.0,
+        **_group_means(tasks),
+    }
+
+
+def _task_means(scored: Iterable[tuple[str, float]]) -> dict[str, float]:
+    by_task: dict[str, list[float]] = defaultdict(list)
+    for task_id, value in scored:
+        by_task[setting_of(task_id)[1].task].append(value)
+    return {task: mean(values) for task, values in by_task.items()}
+
+
+def _group_means(tasks: Mapping[str, float]) -> dict[str, float]:
+    groups: dict[str, list[float]] = defaultdict(list)
+    for task, value in tasks.items():
+        groups[FAMILIES[task].group].append(value)
+    return {group: mean(groups[group]) for group in ("short", "medium", "long") if groups[group]}

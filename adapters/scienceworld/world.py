@@ -1,19 +1,111 @@
-"""The live ScienceWorld: one simulator, its moves and calls counted apart, its questions answered by their text."""
+"""The live ScienceWorld."""
 
+import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar, cast
+from typing import Concatenate, Literal, ParamSpec, TypeVar, cast
 
 from certigraph.adapters.episodes import current_run
-from certigraph.adapters.scienceworld import replies
 from certigraph.adapters.scienceworld.pool import POOL, Pool
-from certigraph.adapters.scienceworld.scoring import Tally
-from certigraph.adapters.scienceworld.setting import Setting
 from certigraph.adapters.scienceworld.simulator import Simulator
-from certigraph.state.endings import Fault
-from certigraph.state.records import Action, Arguments, Observation, Scores
+from certigraph.adapters.scienceworld.splits import Setting, Tally
+from certigraph.state.records import Action, Arguments, Fault, Observation, Scores
+
+# What the simulator's replies mean. It says everything in words; the sorts differ by text alone.
+
+Result = Literal["accepted", "rejected", "ambiguous", "cancelled", "failed"]
+"""failed: understood, but the world said no, at the cost of a move. cancelled: a pending question was dropped."""
+
+UNKNOWN = "No known action matches that input."
+CANCELLED = (
+    "Unknown action.  Type 'help' for a list of actions, and 'objects' for a list of possible object referents. "
+)
+QUESTION = "Ambiguous request"
+CANCEL = "cancel"
+"""What drops a pending question; the simulator knows it as the empty line."""
+
+_STARTS = (
+    "It's not clear", "Its not clear", "I'm not sure", "You can't", "That can't", "That is already", "That object ",
+    "That container is empty", "There is only one thing", "Something can't be connected", "Connections must specify",
+    "You must disconnect", "The door doesn't appear", "The liquids in ", "<ERROR",
+)  # fmt: skip
+_ENDS = re.compile(
+    r"(is already (open|closed|activated|deactivated|connected, .*)|"
+    r"is not (openable|closeable|edible|moveable|movable|open|a container|something that can be activated)|"
+    r"can't be activated or deactivated|isn't open(, so you can't see inside)?|is locked|"
+    r"does not contain any liquids to dunk into|is empty, so there's nothing to pour|"
+    r"can't be poured out, because it's not open|because it doesn't appear to be in a container)\.?$"
+)
+_OPTION = re.compile(r"^(\d+):\t(.*)$", re.MULTILINE)
+_ROOM = re.compile(
+    r"(?:This room is called|This outside location is called|You (?:move|teleport) to|You move through .*? to) "
+    r"the (.+?)\."
+)
+_EVERYWHERE = ("the agent", "a substance called air", "In it, you see:", "You also see:")
+_EMPTY = re.compile(r" \(containing nothing\)| On the [a-z ]+ is: nothing\.| \(that is open\)")
+_EXCEPTION = re.compile(r"ERROR: |(?:[a-z]+\.)+[A-Z]\w*(?:Exception|Error)\b")
+
+
+def classify(reply: str) -> Result:
+    """The sort of a reply.
+
+    A request with too many meanings to list is a rejected one: there is nothing to choose from.
+    """
+    if reply.startswith(QUESTION):
+        return "ambiguous" if options_in(reply) else "rejected"
+    if reply.startswith(CANCELLED.rstrip()):
+        return "cancelled"
+    if reply.startswith(UNKNOWN):
+        return "rejected"
+    return "failed" if _says_no(reply) else "accepted"
+
+
+def options_in(reply: str) -> tuple[str, ...]:
+    """The meanings that an ambiguous request may have, by number; several may read the same."""
+    return tuple(text.strip() for _, text in _OPTION.findall(reply))
+
+
+def choose(answer: str, options: Sequence[str]) -> int | None:
+    """The number of the option that an answer names: by its number, its text, or a text that contains it.
+
+    The first of options that read the same, the longest of those contained; None when it names none.
+    """
+    said = plain(answer)
+    if said.isdecimal():
+        return int(said) if len(said) < 10 and int(said) < len(options) else None
+    contained = [option for option in options if plain(option) in said]
+    return options.index(max(contained, key=len)) if contained else None
+
+
+def room_in(reply: str) -> str:
+    """The room that a reply says the agent is in; empty when it names none."""
+    found = _ROOM.match(reply)
+    return found[1] if found else ""
+
+
+def tidied(text: str) -> str:
+    """A look or an inventory without what every room has and no task is about, for a prompt counts its words."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return _EMPTY.sub("", "\n".join(line for line in lines if line and line not in _EVERYWHERE))
+
+
+def is_exception(reply: str) -> bool:
+    """Whether the simulator broke: it then answers everything with the exception's text."""
+    return bool(_EXCEPTION.match(reply))
+
+
+def plain(text: str) -> str:
+    """Case and spacing aside, as the simulator reads."""
+    return " ".join(text.lower().split())
+
+
+def _says_no(reply: str) -> bool:
+    return "\n" not in reply and (reply.startswith(_STARTS) or bool(_ENDS.search(reply)))
+
+
+# The live ScienceWorld: one simulator, its moves and calls counted apart, its questions answered by their text.
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -90,9 +182,9 @@ class ScienceWorld:
         self.tally.calls += 1
         if not self.options:
             return self._observe(self._sent(action.text))
-        if replies.plain(action.text) == replies.CANCEL:
+        if plain(action.text) == CANCEL:
             return self._observe(self._sent(""), {"sent": ""})
-        chosen = replies.choose(action.text, self.options)
+        chosen = choose(action.text, self.options)
         if chosen is None:
             return self._refuse(f"Nothing was done. {self._question()}")
         return self._observe(self._sent(str(chosen)), {"sent": str(chosen), "chosen": self.options[chosen]})
@@ -102,7 +194,7 @@ class ScienceWorld:
         """The room, what is carried, the rooms seen, and the pending question; looked up once between two steps."""
         if self._view is None:
             seen = f"Rooms seen: {', '.join(self.rooms)}"
-            shown = (replies.tidied(text) for text in (self._live.look(), self._live.inventory()))
+            shown = (tidied(text) for text in (self._live.look(), self._live.inventory()))
             parts = (*shown, seen, self._question())
             self._view = "\n".join(filter(None, parts))
         return self._view
@@ -184,26 +276,26 @@ class ScienceWorld:
         self._view = self._admissible = None
 
     def _observe(self, reply: str, about: Arguments | None = None) -> Observation:
-        if replies.is_exception(reply):
+        if is_exception(reply):
             raise Fault(
                 "environment",
                 f"ScienceWorld's simulator broke in {self.setting.task}:{self.setting.variation}: {reply[:300]}; "
                 "the agent is not to blame: start a new run, or leave this variation out",
             )
         self._view = self._admissible = None
-        self.room = replies.room_in(reply) or self.room
+        self.room = room_in(reply) or self.room
         entered = self.room not in self.rooms
         self.rooms += [self.room] if entered else []
-        self.options = replies.options_in(reply)
+        self.options = options_in(reply)
         reward = self.tally.count(self._live.score(), self._live.moves())
         more: Arguments = {**(about or {})}
         more |= {"new_room": True, "look": self._live.look().strip()} if entered else {}
-        return self._observation(reply, replies.classify(reply), reward, more)
+        return self._observation(reply, classify(reply), reward, more)
 
     def _refuse(self, text: str) -> Observation:
         return self._observation(text, "rejected", 0.0, {"sent": None})
 
-    def _observation(self, text: str, result: replies.Result, reward: float, more: Arguments) -> Observation:
+    def _observation(self, text: str, result: Result, reward: float, more: Arguments) -> Observation:
         data: Arguments = {**self.tally.data(), "result": result, "room": self.room, **more}
         if self.options:
             data["options"] = list(self.options)
@@ -214,6 +306,4 @@ class ScienceWorld:
     def _question(self) -> str:
         """What is pending, in words; empty when nothing is."""
         texts = "\n".join(dict.fromkeys(self.options))
-        return (
-            f'Which of these is meant? Answer with one of these lines, or "{replies.CANCEL}":\n{texts}' if texts else ""
-        )
+        return f'Which of these is meant? Answer with one of these lines, or "{CANCEL}":\n{texts}' if texts else ""

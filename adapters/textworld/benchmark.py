@@ -7,15 +7,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from certigraph.adapters.demonstrating import demonstrated
-from certigraph.adapters.limits import PAPER_LIMITS
-from certigraph.adapters.protocols import Operator, Responder
-from certigraph.adapters.textworld.demonstrations import demonstration
-from certigraph.adapters.textworld.games import Library, example
-from certigraph.adapters.textworld.kinds import KINDS, needed_textworld
-from certigraph.adapters.textworld.world import TextWorld
-from certigraph.state.endings import UnknownName
-from certigraph.state.records import Task
+from certigraph.adapters.models.experts import demonstrated
+from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
+from certigraph.adapters.textworld.world import KINDS, Library, TextWorld, demonstration, example, needed_textworld
+from certigraph.state.records import Task, UnknownName
 from certigraph.state.trajectory import Footer
 
 BRIEFING = """\

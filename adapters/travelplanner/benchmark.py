@@ -1,34 +1,88 @@
-"""TravelPlanner as a benchmark: tasks, worlds, operators, and what they share about a query."""
+"""TravelPlanner as a benchmark."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from certigraph.adapters.limits import PAPER_LIMITS
-from certigraph.adapters.protocols import Operator, Responder
-from certigraph.adapters.travelplanner import judging
-from certigraph.adapters.travelplanner.catalog import Catalog
-from certigraph.adapters.travelplanner.catalogs import Catalogs, route_of
-from certigraph.adapters.travelplanner.choosing import Chooser
-from certigraph.adapters.travelplanner.configs import CONFIGS, config_of
-from certigraph.adapters.travelplanner.data.queries import Query
-from certigraph.adapters.travelplanner.data.splits import Splits, asked
-from certigraph.adapters.travelplanner.data.store import Store, open_store
-from certigraph.adapters.travelplanner.figures import Figures
-from certigraph.adapters.travelplanner.generated.folder import generated_folder
-from certigraph.adapters.travelplanner.official.scoring import PlanScore, aggregate, score_file
-from certigraph.adapters.travelplanner.oneshot.operators import oneshot_operators
-from certigraph.adapters.travelplanner.oneshot.simulated import SimulatedPlanner
+from certigraph.adapters.files import remembered
+from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
+from certigraph.adapters.travelplanner import planning
+from certigraph.adapters.travelplanner.expert import SimulatedPlanner, expert_for
+from certigraph.adapters.travelplanner.generated import generated_folder
 from certigraph.adapters.travelplanner.operators import operators
-from certigraph.adapters.travelplanner.tools.expert import expert_for
-from certigraph.adapters.travelplanner.tools.forms import TOOLS
-from certigraph.adapters.travelplanner.tools.lookups import Lookups, lookups_in
-from certigraph.adapters.travelplanner.tools.operators import BRIEFING, tool_operators
-from certigraph.adapters.travelplanner.tools.world import ToolWorld
-from certigraph.adapters.travelplanner.trip import Trip, trip_of
-from certigraph.adapters.travelplanner.world import TravelWorld
-from certigraph.state.records import Observation, Predicate, Task
+from certigraph.adapters.travelplanner.options import Catalog, Trip, trip_of
+from certigraph.adapters.travelplanner.planning import Catalogs, Chooser, route_of
+from certigraph.adapters.travelplanner.plans import PlanRow
+from certigraph.adapters.travelplanner.queries import Query, Splits, asked
+from certigraph.adapters.travelplanner.sandbox import Sandbox, Store, open_store
+from certigraph.adapters.travelplanner.scoring import PlanScore, aggregate, score_file, score_plan
+from certigraph.adapters.travelplanner.tools import BRIEFING, TOOLS, Lookups, lookups_in, tool_operators
+from certigraph.adapters.travelplanner.world import ToolWorld, TravelWorld
+from certigraph.adapters.travelplanner.written_plans import Outcome, oneshot_operators, text_rates
+from certigraph.state.records import Observation, Predicate, Record, Scores, Task, UnknownName
 from certigraph.state.trajectory import Footer
+
+# TravelPlanner's named configurations: what goes beyond the SDP paper, and the tool world of TDP.
+
+
+class Config(Record):
+    """What goes beyond the paper, each switchable, and whether the world is one of tools."""
+
+    lookahead: bool = True
+    """Show only options that leave an affordable way to the end, cuisines still owed included."""
+    rollback: bool = True
+    """Replan may return to an earlier certified state."""
+    reorder: bool = True
+    """Replan may visit the cities in another order."""
+    tools: bool = False
+    """No reference information is at hand: the agent looks up, keeps notes, and has the plan made from them."""
+
+
+CONFIGS = {
+    "": Config(),
+    "paper": Config(lookahead=False, rollback=False, reorder=False),
+    "lookahead": Config(rollback=False, reorder=False),
+    "rollback": Config(lookahead=False, reorder=False),
+    "reorder": Config(lookahead=False, rollback=False),
+    "tools": Config(tools=True),
+}
+"""`travelplanner:paper` is SDP's own behaviour, `travelplanner:tools` TDP's setting."""
+
+
+def config_of(name: str) -> Config:
+    """The configuration of that name. Raises UnknownName, which lists the known ones."""
+    if name not in CONFIGS:
+        raise UnknownName(f"travelplanner has no configuration {name!r}; known: {', '.join(filter(None, CONFIGS))}")
+    return CONFIGS[name]
+
+
+# The figures of several runs: the official rates, their mean, and how plans that were written as text failed.
+
+
+class Figures:
+    """Figures over one database. Plans are scored once, however often runs are resampled."""
+
+    def __init__(self, sandbox: Sandbox, feasible: Callable[[Query], bool]) -> None:
+        self._sandbox, self._feasible = sandbox, feasible
+        self._scored = remembered(self._score)
+
+    def of(self, outcomes: Sequence[Outcome]) -> dict[str, float]:
+        """The six rates, `average` and, of plans written as text, `text_rates`; all as fractions."""
+        official = aggregate([self._scored(query, scores) for query, scores in outcomes])
+        return official | {"average": average(official)} | text_rates(outcomes, self._feasible)
+
+    def _score(self, query: Query, scores: Scores | None) -> PlanScore:
+        row = PlanRow.model_validate({"idx": query.idx, "plan": scores.answer if scores else None})
+        return score_plan(query, row.plan, self._sandbox)
+
+
+def average(official: Mapping[str, float]) -> float:
+    """The arithmetic mean of the six official rates: TravelPlanner's Avg in TDP's table 1."""
+    rates = [rate for name, rate in official.items() if name != "n"]
+    return sum(rates) / len(rates)
+
+
+# TravelPlanner as a benchmark: tasks, worlds, operators, and what they share about a query.
 
 
 class TravelPlanner:
@@ -117,7 +171,7 @@ class TravelPlanner:
     def violations(self, task: Task, target: Predicate, seen: Observation) -> list[str]:
         """Why an observation does not satisfy a predicate; empty when it does."""
         query = self.query(task)
-        return judging.violations(self.catalog(query, route_of(target)), query.budget, target, seen)
+        return planning.violations(self.catalog(query, route_of(target)), query.budget, target, seen)
 
     def catalog(self, query: Query, route: tuple[str, ...]) -> Catalog:
         """What a query's trip on a route can choose from; made once."""

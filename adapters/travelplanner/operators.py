@@ -1,25 +1,181 @@
-"""TravelPlanner's Propose, Realize and Validate (SDP appendix A.2): deterministic but for one choice among options."""
+"""SDP's operators for TravelPlanner (SDP appendix A.2)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import permutations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langgraph.runtime import Runtime
+from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.context import Context
-from certigraph.adapters.loops import off_loop
-from certigraph.adapters.models.ask import Prompt, choose
-from certigraph.adapters.protocols import Operator
-from certigraph.adapters.travelplanner.choosing import choices, taken
-from certigraph.adapters.travelplanner.draft import Draft, draft_of
-from certigraph.adapters.travelplanner.options import Option
-from certigraph.adapters.travelplanner.replanning import replanned
-from certigraph.adapters.travelplanner.trip import BUDGET, RENDER, plan_of
+from certigraph.adapters.models.calls import Prompt, choose
+from certigraph.adapters.processes import off_loop
+from certigraph.adapters.protocols import Context, Operator
+from certigraph.adapters.travelplanner.options import (
+    BUDGET,
+    MEAL_DAY,
+    RENDER,
+    TRANSPORT,
+    Draft,
+    Option,
+    Trip,
+    draft_of,
+    plan_of,
+    trip_of,
+)
+from certigraph.adapters.travelplanner.planning import (
+    AFFORDABILITY,
+    AVOID,
+    CHEAPEST,
+    OWED,
+    WITHOUT,
+    Chooser,
+    choices,
+    taken,
+)
 from certigraph.state.records import RESTORE, Action, Predicate, Verdict
+from certigraph.state.run import CertifiedState, certified_states
 from certigraph.state.sdp import ProposeView, RealizeView, ReplanView, ValidateView
 
 if TYPE_CHECKING:
     from certigraph.adapters.travelplanner.benchmark import TravelPlanner
+
+
+# TravelPlanner's Replan. The paper's retries the same tail; beyond it, a run can truly go back, or go another way.
+#
+# Going back is itself a predicate ("the draft is again as it was after n decisions"): the world clears the entries,
+# the validator checks it, and the certificate names the certified state that was returned to. The decision to take
+# anew then carries what is asked of it; no decision is asked for the same thing twice, so the going back ends.
+
+
+class Decision(NamedTuple):
+    """A certified decision: how many came before it, what it decided, what offers its options, and both drafts."""
+
+    number: int
+    target: Predicate
+    chooser: Chooser
+    before: Draft
+    after: Draft
+
+
+class Redo(NamedTuple):
+    """How many decisions stay, and the predicate to decide anew."""
+
+    kept: int
+    again: Predicate
+
+
+def replanned(benchmark: "TravelPlanner", state: ReplanView) -> list[Predicate]:
+    """The new plan tail; empty when there is nothing left to try."""
+    tail, config = list(state["plan"][state["head"] :]), benchmark.config
+    if not (config.rollback or config.reorder):
+        return tail
+    redo = next(_redos(benchmark, state), None) if config.rollback else None
+    if redo:
+        chain = [*state["certified"].predicates, *tail]
+        return [*_restore(benchmark, state, redo.kept), redo.again, *chain[redo.kept + 1 :]]
+    if config.reorder and (trip := _untried(benchmark, state)):
+        return [*_restore(benchmark, state, 0), *plan_of(benchmark.query(state["task"]), trip)]
+    return []
+
+
+def _redos(benchmark: "TravelPlanner", state: ReplanView) -> Iterator[Redo]:
+    """What may free the target, by what it is stuck on."""
+    target, decisions = state["plan"][state["head"]], _decisions(benchmark, state)
+    if target.kind == TRANSPORT:
+        yield from _by_another_mode(decisions)
+    if target.kind == BUDGET:
+        yield from _serving_what_is_owed(decisions)
+    if state["attempts"][-1].action.args.get("blocked") == AFFORDABILITY:
+        yield from _cheaper(decisions)
+        yield from _without_meals(benchmark, state)
+
+
+def _decisions(benchmark: "TravelPlanner", state: ReplanView) -> list[Decision]:
+    """All certified decisions, the latest first."""
+    certified: CertifiedState = state["certified"]
+    drafts = [draft_of(certified.actions[:number]) for number in range(len(certified.actions) + 1)]
+    choosers = [benchmark.chooser(state["task"], target) for target in certified.predicates]
+    numbers = range(len(choosers))
+    return [*map(Decision, numbers, certified.predicates, choosers, drafts, drafts[1:])][::-1]
+
+
+def _by_another_mode(decisions: list[Decision]) -> Iterator[Redo]:
+    for number, target, chooser, before, after in decisions:
+        if target.kind == TRANSPORT and AVOID not in target.args:
+            driven = "self-driving" in after.kinds()
+            again = _asking(target, AVOID, ["self-driving"] if driven else ["flight", "taxi"])
+            if chooser.offer(choices(chooser.catalog, again)[0], before, again).options:
+                yield Redo(number, again)
+
+
+def _serving_what_is_owed(decisions: list[Decision]) -> Iterator[Redo]:
+    owed = decisions[0].chooser.owed(decisions[0].after)
+    for number, target, chooser, before, _ in decisions:
+        if target.kind == MEAL_DAY and OWED not in target.args:
+            again = _asking(target, OWED)
+            offered = chooser.offer(choices(chooser.catalog, again)[0], before, again).options
+            if any(cuisine in option.cuisines for option in offered for cuisine in owed):
+                yield Redo(number, again)
+
+
+def _cheaper(decisions: list[Decision]) -> Iterator[Redo]:
+    """The decision that can save most, if any can save."""
+    savings = [(_saving(decision), decision) for decision in decisions]
+    most, decision = max(savings, key=lambda saving: saving[0], default=(0.0, None))
+    if decision and most > 0:
+        yield Redo(decision.number, _asking(decision.target, CHEAPEST))
+
+
+def _saving(decision: Decision) -> float:
+    """Dollars that the cheapest options would have saved."""
+    chooser, draft = decision.chooser, decision.before
+    for choice in choices(chooser.catalog, decision.target):
+        offered = chooser.offer(choice, draft, decision.target).options
+        if not offered:
+            return 0.0
+        draft = taken(draft, choice, offered[0])
+    return chooser.money_left(draft) - chooser.money_left(decision.after)
+
+
+def _without_meals(benchmark: "TravelPlanner", state: ReplanView) -> Iterator[Redo]:
+    """The meals of travel days, the latest first; the official rules let a plan leave them out."""
+    chain = [*state["certified"].predicates, state["plan"][state["head"]]]
+    travel_days = benchmark.trip(benchmark.query(state["task"])).travel_days
+    for number, target in reversed([*enumerate(chain)]):
+        if target.kind == MEAL_DAY and target.args["day"] in travel_days and WITHOUT not in target.args:
+            yield Redo(number, _asking(target, WITHOUT))
+
+
+def _asking(target: Predicate, what: str, value: JsonValue = True) -> Predicate:
+    return target.model_copy(update={"args": {**target.args, what: value}})
+
+
+def _restore(benchmark: "TravelPlanner", state: ReplanView, kept: int) -> list[Predicate]:
+    """The predicate that the draft is as it was after the first `kept` decisions; none where all are kept."""
+    certified, stuck = state["certified"], state["plan"][state["head"]]
+    actions = certified.actions[:kept]
+    if len(actions) == len(certified.actions):
+        return []
+    to = next(n for n, earlier in enumerate(certified_states(state["certificates"])) if earlier.actions == actions)
+    catalog = benchmark.chooser(state["task"], stuck).catalog
+    slots = {str(slot) for choice in choices(catalog, stuck) for slot in choice.slots}
+    cleared: list[JsonValue] = [*sorted({*draft_of(certified.actions[kept:]).booked, *slots})]
+    text = f"the draft is again as it was after {kept} decisions"
+    args: dict[str, JsonValue] = {"to": to, "clear": cleared, "route": stuck.args["route"]}
+    return [Predicate(text=text, kind=RESTORE, args=args)]
+
+
+def _untried(benchmark: "TravelPlanner", state: ReplanView) -> Trip | None:
+    """The trip along the next order of the cities that no predicate of the run has used."""
+    query = benchmark.query(state["task"])
+    seen = [*state["plan"], *(attempt.target for attempt in state["attempts"])]
+    tried = {tuple(route) for p in seen if isinstance(route := p.args.get("route"), list)}
+    cities = benchmark.trip(query).cities
+    return next((trip_of(query, order) for order in permutations(cities) if order not in tried), None)
+
+
+# TravelPlanner's Propose, Realize and Validate (SDP appendix A.2): deterministic but for one choice among options.
 
 
 class Asking(NamedTuple):

@@ -1,20 +1,129 @@
-"""What may be chosen for a predicate: candidates through five filters, cheapest first, with a diagnosis (A.2)."""
+"""Trips, drafts and the options of each predicate (SDP appendix A.2)."""
 
-from collections.abc import Callable, Iterator, Sequence
-from math import ceil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from math import ceil, inf
 from typing import NamedTuple
 
-from certigraph.adapters.travelplanner.data.queries import LocalConstraint
-from certigraph.adapters.travelplanner.data.sandbox import Accommodation, Flight, Sandbox
-from certigraph.adapters.travelplanner.official.costs import (
+from certigraph.adapters.travelplanner.plans import (
+    MEALS,
     SEATS,
+    Kind,
+    booked_kind,
+    distance_cost,
+    item,
     match_accommodation,
     match_attraction,
     match_restaurant,
+    total_cost,
 )
-from certigraph.adapters.travelplanner.official.hard import ALLOWED_ROOMS
-from certigraph.adapters.travelplanner.official.parsing import Kind, distance_cost, item
-from certigraph.adapters.travelplanner.trip import Leg
+from certigraph.adapters.travelplanner.queries import LocalConstraint, Query, legs, visited_cities
+from certigraph.adapters.travelplanner.sandbox import Accommodation, Flight, Sandbox
+from certigraph.adapters.travelplanner.scoring import ALLOWED_ROOMS
+from certigraph.state.records import Action, Arguments, Predicate
+
+# A trip on one route: its legs by date, and the plan of predicates it takes (SDP appendix A.2).
+
+TRANSPORT, STAY, MEAL_DAY, SIGHT_DAY, BUDGET, RENDER = "transport", "stay", "meals", "attraction", "budget", "render"
+OUTBOUND, BETWEEN, RETURN = "outbound", "inter_city", "return"
+
+
+class Leg(NamedTuple):
+    """One journey of the trip on a day counted from 1."""
+
+    day: int
+    origin: str
+    destination: str
+    date: str
+
+
+class Trip(NamedTuple):
+    """A closed route from home through the visited cities, with the days on which one travels."""
+
+    home: str
+    cities: tuple[str, ...]
+    dates: tuple[str, ...]
+    travel_days: tuple[int, ...]
+    """Counted from 1; one more than there are cities."""
+
+    @property
+    def days(self) -> int:
+        """Number of days."""
+        return len(self.dates)
+
+    @property
+    def legs(self) -> tuple[Leg, ...]:
+        """All journeys, in order."""
+        stops = pairwise([self.home, *self.cities, self.home])
+        return tuple(Leg(d, a, b, self.dates[d - 1]) for d, (a, b) in zip(self.travel_days, stops, strict=True))
+
+    def leg_on(self, day: int) -> Leg | None:
+        """The journey of a day, if it is a travel day."""
+        return next((leg for leg in self.legs if leg.day == day), None)
+
+    def city_on(self, day: int) -> str:
+        """Where the day's meals and attractions are: the city of arrival, on the last day the last city."""
+        arrived = sum(travel_day <= day for travel_day in self.travel_days)
+        return self.cities[min(arrived, len(self.cities)) - 1]
+
+    def nights_in(self, city: str) -> list[int]:
+        """The days on which one sleeps in a city."""
+        return [day for day in range(1, self.days) if self.city_on(day) == city]
+
+    def meal_slots(self) -> Iterator[tuple[int, str]]:
+        """Every meal of the trip as (day, meal), in order."""
+        return ((day, meal) for day in range(1, self.days + 1) for meal in MEALS)
+
+
+def trip_of(query: Query, route: Sequence[str] | None = None) -> Trip:
+    """The trip of a query through its cities, on the days and, unless another is given, in the order of its legs."""
+    days = tuple(query.date.index(leg.date) + 1 for leg in legs(query))
+    return Trip(query.org, tuple(route or visited_cities(query)), query.date, days)
+
+
+def plan_of(query: Query, trip: Trip) -> list[Predicate]:
+    """The chain of predicates: 2d + 2c + 3 for d days and c cities, what costs most decided first."""
+    return [
+        *_transports(trip),
+        *(_predicate(trip, STAY, _text(STAY, city=city), city=city) for city in trip.cities),
+        *(_daily(trip, MEAL_DAY, day) for day in range(1, trip.days + 1)),
+        *(_daily(trip, SIGHT_DAY, day) for day in range(1, trip.days + 1)),
+        _predicate(trip, BUDGET, _text(BUDGET, budget=query.budget)),
+        _predicate(trip, RENDER, _text(RENDER, days=trip.days)),
+    ]
+
+
+def _transports(trip: Trip) -> Iterator[Predicate]:
+    for leg in trip.legs:
+        which = OUTBOUND if leg.day == 1 else RETURN if leg.destination == trip.home else BETWEEN
+        yield _predicate(trip, TRANSPORT, _text(TRANSPORT, **leg._asdict()), day=leg.day, which=which)
+
+
+def _daily(trip: Trip, kind: str, day: int) -> Predicate:
+    return _predicate(trip, kind, _text(kind, day=day, city=trip.city_on(day)), day=day)
+
+
+def _predicate(trip: Trip, kind: str, text: str, **args: int | str) -> Predicate:
+    route: Arguments = {"route": list(trip.cities)}
+    return Predicate(text=text, kind=kind, args={**route, **args})
+
+
+def _text(kind: str, **values: object) -> str:
+    return TEXTS[kind].format(**values)
+
+
+TEXTS = {
+    TRANSPORT: "transport from {origin} to {destination} on day {day} ({date}) is booked",
+    STAY: "a place to stay in {city} is booked for every night there",
+    MEAL_DAY: "the meals of day {day} in {city} are chosen",
+    SIGHT_DAY: "an attraction for day {day} in {city} is chosen",
+    BUDGET: "the whole trip costs at most ${budget} and serves every requested cuisine",
+    RENDER: "the itinerary of all {days} days is written in the official format",
+}
+
+
+# What may be chosen for a predicate: candidates through five filters, cheapest first, with a diagnosis (A.2).
 
 FORBIDS: dict[str, Kind] = {"no flight": "flight", "no self-driving": "self-driving"}
 
@@ -172,3 +281,94 @@ def _cars(leg: Leg, people: int, sandbox: Sandbox) -> Iterator[Option]:
 
 def _short(name: str) -> str:
     return name if len(name) <= 60 else f"{name[:57]}..."
+
+
+# What a trip can choose from, looked up once: options that meet the traveller's local constraints, cheapest first.
+
+
+class Catalog:
+    """The candidates for a party on one trip; every method is memoised."""
+
+    def __init__(self, people: int, wanted: LocalConstraint, trip: Trip, sandbox: Sandbox) -> None:
+        self.people, self.wanted, self.trip, self.sandbox = people, wanted, trip, sandbox
+        self.transports = cache(self._transports)
+        self.stays = cache(self._stays)
+        self.restaurants = cache(self._restaurants)
+        self.least_stay = cache(self._least_stay)
+
+    def _transports(self, leg: Leg) -> list[Option]:
+        return transports(leg, self.people, self.sandbox)
+
+    def _stays(self, city: str) -> list[Option]:
+        return stays(city, self.people, len(self.trip.nights_in(city)), self.sandbox)
+
+    def _restaurants(self, city: str) -> list[Option]:
+        found = restaurants(city, self.people, self.sandbox)
+        return sorted(found, key=lambda option: option.cost)
+
+    def _least_stay(self, city: str) -> float:
+        allowed = allowed_stay(self.wanted, len(self.trip.nights_in(city)))
+        return min((option.cost for option in self.stays(city) if allowed.keeps(option)), default=inf)
+
+
+# The itinerary as decided so far: plan entries by slot, folded from certified actions.
+
+NOTHING = "-"
+ENTRIES = ("transportation", "breakfast", "attraction", "lunch", "dinner", "accommodation")
+
+
+class Slot(NamedTuple):
+    """One entry of one day of the official plan format."""
+
+    day: int
+    entry: str
+
+    def __str__(self) -> str:
+        """The form in which actions name a slot: `3:lunch`."""
+        return f"{self.day}:{self.entry}"
+
+
+class Draft(NamedTuple):
+    """Plan entries by slot (`3:lunch`), as the official format writes them; "-" where deliberately nothing."""
+
+    booked: Mapping[str, str] = {}
+
+    def texts(self, *entries: str) -> list[str]:
+        """The texts of all slots of the given entries, nothing left out but "-"."""
+        return [t for slot, t in self.booked.items() if slot.partition(":")[2] in entries and t != NOTHING]
+
+    def kinds(self) -> set[Kind]:
+        """Kinds of transport booked."""
+        return {kind for text in self.texts("transportation") if (kind := booked_kind(text))}
+
+    def cuisines_owed(self, wanted: Sequence[str], sandbox: Sandbox) -> list[str]:
+        """Requested cuisines that no chosen restaurant serves yet."""
+        served = [rows[0].cuisines for t in self.texts(*MEALS) if (rows := match_restaurant(*item(t), sandbox))]
+        return [cuisine for cuisine in wanted if not any(cuisine in cuisines for cuisines in served)]
+
+    def plan(self, trip: Trip) -> list[dict[str, object]]:
+        """The official plan format, one dict a day."""
+        return [self._day(trip, day) for day in range(1, trip.days + 1)]
+
+    def cost(self, trip: Trip, people: int, sandbox: Sandbox) -> float:
+        """Dollars so far, by the official scorer's own arithmetic."""
+        return total_cost(people, self.plan(trip), sandbox)
+
+    def _day(self, trip: Trip, day: int) -> dict[str, object]:
+        leg = trip.leg_on(day)
+        city = f"from {leg.origin} to {leg.destination}" if leg else trip.city_on(day)
+        entries = {entry: self.booked.get(str(Slot(day, entry)), NOTHING) for entry in ENTRIES}
+        return {"days": day, "current_city": city, **entries}
+
+
+def draft_of(actions: Sequence[Action]) -> Draft:
+    """What a sequence of accepted actions booked; later bookings of a slot replace earlier ones."""
+    booked: dict[str, str] = {}
+    for action in actions:
+        booked.update(_bookings(action))
+    return Draft(booked)
+
+
+def _bookings(action: Action) -> dict[str, str]:
+    book = action.args.get("book", {})
+    return {slot: str(text) for slot, text in book.items()} if isinstance(book, dict) else {}

@@ -1,21 +1,77 @@
-"""Which addresses may be asked: public ones, and those that the user allows.
-
-A page that an agent opens may come from anybody, so its URL must not lead to what only this machine can reach: its own
-services, its network, a cloud's metadata at 169.254.169.254. Spelling does not matter (`2130706433` and `0x7f.1` are
-127.0.0.1): a host is judged by the addresses that it resolves to, and these very addresses are connected to.
-"""
+"""Addresses and URLs that may be requested."""
 
 import ipaddress
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from ipaddress import IPv4Network, IPv6Network
-from typing import NamedTuple
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from certigraph.adapters.web.public import is_public, plain
-from certigraph.adapters.web.refused import OutOfBounds, Refused
-from certigraph.state.endings import Fault
+from certigraph.adapters.http import OutOfBounds, Refused
+from certigraph.state.records import Fault
+
+if TYPE_CHECKING:
+    import httpx
+
+
+# URLs that may be asked for, as far as their text tells.
+
+
+def parsed(url: str, base: "httpx.URL | None" = None) -> "httpx.URL":
+    """A URL without its fragment; relative to `base` where there is one.
+
+    Raises:
+        OutOfBounds: it is none, not one of http or https, names a user, or has no host or a port that cannot be.
+    """
+    import httpx
+
+    try:
+        whole = (base.join(url) if base else httpx.URL(url)).copy_with(fragment=None)
+    except (httpx.InvalidURL, ValueError):
+        raise OutOfBounds("what is no URL") from None
+    if whole.scheme not in ("http", "https"):
+        raise OutOfBounds("a URL that is not http or https")
+    if whole.userinfo:
+        raise OutOfBounds("a URL with a user's name")
+    # `host` would decode it, and raise where it begins with `xn--` and is no name
+    if not whole.raw_host or not (whole.port is None or 0 < whole.port < 65536):
+        raise OutOfBounds("what is no URL")
+    return whole
+
+
+# Which IP addresses are the internet's, and not this machine's or its network's own.
+
+IP = IPv4Address | IPv6Address
+
+UNICAST = ipaddress.ip_network("2000::/3")
+"""All that is handed out of IPv6 for use across the internet."""
+
+NAT64 = ipaddress.ip_network("64:ff9b::/96")
+"""IPv4 addresses as a network without IPv4 sees them (RFC 6052)."""
+
+
+def plain(address: str) -> IP:
+    """An address without its zone; the IPv4 address where IPv6 only wraps one. Raises ValueError where it is none."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, IPv6Address) and ip in NAT64:
+        return IPv4Address(int(ip) & 0xFFFF_FFFF)
+    return (isinstance(ip, IPv6Address) and ip.ipv4_mapped) or ip
+
+
+def is_public(ip: IP) -> bool:
+    """Whether an address is the internet's; one that is routed by an IPv4 address (6to4) is as public as that is."""
+    if isinstance(ip, IPv4Address):
+        return ip.is_global and not ip.is_multicast and not ip.is_reserved
+    return ip in UNICAST and ip.is_global and (ip.sixtofour is None or is_public(ip.sixtofour))
+
+
+# Which addresses may be asked: public ones, and those that the user allows.
+#
+# A page that an agent opens may come from anybody, so its URL must not lead to what only this machine can reach: its
+# own services, its network, a cloud's metadata at 169.254.169.254. Spelling does not matter (`2130706433` and
+# `0x7f.1` are 127.0.0.1): a host is judged by the addresses that it resolves to, and these very addresses are
+# connected to.
 
 ALLOWED = "CERTIGRAPH_WEB_ALLOW"
 PORTS = (80, 443)

@@ -1,9 +1,18 @@
-"""What a search provider and a source of pages offer. Anything with these methods will do."""
+"""Protocols of search providers and page sources, and their results."""
 
-from collections.abc import Sequence
-from typing import Protocol
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+from urllib.parse import urlsplit
 
+from certigraph.adapters.http import OutOfBounds
+from certigraph.adapters.redaction import redact
+from certigraph.adapters.retrieval.bm25 import Pool, terms
+from certigraph.adapters.web.addresses import parsed
 from certigraph.state.records import Record
+from certigraph.state.search import line
+
+# What a search provider and a source of pages offer. Anything with these methods will do.
 
 
 class Hit(Record):
@@ -58,3 +67,74 @@ class PageSource(Protocol):
     def page(self, url: str) -> Page | Unreadable:
         """The page of an http or https URL, or why there is none."""
         ...
+
+
+# What services answer, made results: bounded, on one line each, every address once, and no key among them.
+
+LONGEST_TITLE = 300
+LONGEST_SNIPPET = 1_000
+LONGEST_URL = 2_000
+"""Characters; a longer address is dropped, for a part of one leads elsewhere."""
+
+_UNFIT = re.compile(r"[\s\x00-\x1f\x7f]")
+
+
+class Found(NamedTuple):
+    """One result as a service tells it: anything may be missing, or of any length."""
+
+    title: str | None
+    url: str | None
+    snippet: str | None
+
+
+def hits(results: Iterable[Found], k: int) -> list[Hit]:
+    """At most `k` of the results that have an http or https address, in their order; the first of each address."""
+    by_url: dict[str, Hit] = {}
+    for title, url, snippet in results:
+        if len(by_url) >= k:
+            break
+        if url and url not in by_url and _on_the_web(url):
+            shown = one_line(redact(title or ""), LONGEST_TITLE) or url[:LONGEST_TITLE]
+            by_url[url] = Hit(title=shown, url=url, snippet=one_line(redact(snippet or ""), LONGEST_SNIPPET))
+    return list(by_url.values())
+
+
+def one_line(text: str, most: int) -> str:
+    """The text on one line, its first `most` characters."""
+    return line(text)[:most].rstrip()
+
+
+def _on_the_web(url: str) -> bool:
+    # a key in an address would be sent to whoever is there
+    if len(url) > LONGEST_URL or _UNFIT.search(url) or redact(url) != url:
+        return False
+    try:
+        parsed(url)
+        # who asks for its domain later reads it by this, which refuses other addresses
+        urlsplit(url)
+    except (OutOfBounds, ValueError):
+        return False
+    return True
+
+
+# Results out of pages at hand, each with the sentences that fit the query best.
+
+SENTENCES = 2
+
+_BREAK = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+def found_in(pages: Pool, query: str, k: int) -> list[Hit]:
+    """At most `k` pages, known by their URLs, that share a word with the query, best first."""
+    passages = [hit.passage for hit in pages.search(query, k)]
+    return [Hit(title=p.title, url=p.id, snippet=one_line(snippet(p.text, query), LONGEST_SNIPPET)) for p in passages]
+
+
+def snippet(text: str, query: str) -> str:
+    """The two sentences with most words of the query, in the text's order; the text's first ones where none has any."""
+    asked = set(terms(query))
+    sentences = [part for part in _BREAK.split(text) if part.strip()]
+    shared = [len(asked.intersection(terms(part))) for part in sentences]
+    best = sorted(range(len(sentences)), key=lambda place: -shared[place])[:SENTENCES]
+    fitting = [place for place in best if shared[place]] or best
+    return " ".join(sentences[place] for place in sorted(fitting))

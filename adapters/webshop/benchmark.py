@@ -1,28 +1,108 @@
-"""WebShop as a benchmark: WebShop's small setting of 1,000 products where its data is, else an invented shop."""
+"""WebShop as a benchmark: splits and gold plans."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import sqrt
 from pathlib import Path
+from random import Random
 from statistics import fmean, stdev
 
 from pydantic import ValidationError
 
-from certigraph.adapters.demonstrating import demonstrated
-from certigraph.adapters.extras import require
-from certigraph.adapters.hints import unknown_task
-from certigraph.adapters.limits import PAPER_LIMITS
-from certigraph.adapters.protocols import Operator, Responder
-from certigraph.adapters.webshop.generated import generated_catalogue
-from certigraph.adapters.webshop.goals import Goal, goals, written_goals
-from certigraph.adapters.webshop.planning import plan
-from certigraph.adapters.webshop.products import PRODUCTS, Catalogue, read_catalogue
-from certigraph.adapters.webshop.shop import Shop
-from certigraph.adapters.webshop.splits import USUAL, selected
-from certigraph.adapters.webshop.world import WebShopWorld
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Action, Task
+from certigraph.adapters.files import unknown_task
+from certigraph.adapters.models.experts import demonstrated
+from certigraph.adapters.processes import require
+from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
+from certigraph.adapters.webshop.products import (
+    PRODUCTS,
+    SHUFFLE,
+    Catalogue,
+    Goal,
+    generated_catalogue,
+    goals,
+    read_catalogue,
+    written_goals,
+)
+from certigraph.adapters.webshop.world import BACK, BUY, NEXT, PER_PAGE, PREVIOUS, Page, Shop, WebShopWorld, proposals
+from certigraph.state.records import Action, Fault, Task, UnknownName
 from certigraph.state.trajectory import Footer
+
+# Which goals make a split.
+
+USUAL, WRITTEN = "instructions", "written"
+
+PLACES = {"test": (0, 500), "dev": (500, 1500), "train": (1500, None)}
+"""In the shuffled list of templated goals, as WebShop's own is cut (recalled; its order is another)."""
+
+
+def selected(goals: Mapping[str, Goal], written: Mapping[str, Goal], split: str) -> dict[str, Goal]:
+    """The goals of a split by id. Raises UnknownName for one that is not there or is empty, naming the others."""
+    splits = {USUAL: _firsts(goals), WRITTEN: dict(written)}
+    splits |= {name: dict(list(goals.items())[start:end]) for name, (start, end) in PLACES.items()}
+    if not splits.get(split):
+        known = ", ".join(name for name, members in splits.items() if members)
+        raise UnknownName(f"no split {split!r}; known are {known}")
+    return splits[split]
+
+
+def _firsts(goals: Mapping[str, Goal]) -> dict[str, Goal]:
+    """The first goal of each product. Shuffled anew: products of many goals would else come first."""
+    first = {goal.asin: id_ for id_, goal in reversed(list(goals.items()))}
+    ids = sorted(first.values())
+    Random(SHUFFLE).shuffle(ids)
+    return {id_: goals[id_] for id_ in ids}
+
+
+# How a goal is bought: from any page, the searches and clicks to its product, its options, the purchase.
+
+
+def plan(page: Page, goal: Goal, shop: Shop) -> list[str]:
+    """The actions that are left to buy exactly what the goal was made from.
+
+    Raises:
+        Fault: ("data") another product, or with other options, is bought already, or no search tried brings it up.
+    """
+    if page.kind == "bought":
+        if page.asin == goal.asin and _missing(page, goal, shop) == []:
+            return []
+        raise Fault("data", f"{page.asin} is bought already, and {goal.asin} is wanted: begin anew")
+    if page.asin != goal.asin:
+        return _found(page, goal, shop) + _bought(Page(asin=goal.asin), goal, shop)
+    return [f"click[{PREVIOUS}]"] * (page.kind == "details") + _bought(page, goal, shop)
+
+
+def _bought(page: Page, goal: Goal, shop: Shop) -> list[str]:
+    return [f"click[{value}]" for value in [*_missing(page, goal, shop), BUY]]
+
+
+def _missing(page: Page, goal: Goal, shop: Shop) -> list[str]:
+    chosen = list(page.options.values())
+    return [value for value in goal.options if value not in chosen]
+
+
+def _found(page: Page, goal: Goal, shop: Shop) -> list[str]:
+    """The way to the product's page: on through the results where they have it, else by a new search."""
+    if page.kind == "results" and goal.asin in (found := shop.search(page.keywords)):
+        pages = found.index(goal.asin) // PER_PAGE + 1 - page.number
+        turn = NEXT if pages > 0 else PREVIOUS
+        return [f"click[{turn}]"] * abs(pages) + [f"click[{goal.asin}]"]
+    keywords = _keywords(goal, shop)
+    first = [] if page.kind == "search" else [f"click[{BACK}]"]
+    return [*first, f"search[{keywords}]", *_found(Page(kind="results", keywords=keywords), goal, shop)]
+
+
+def _keywords(goal: Goal, shop: Shop) -> str:
+    """Of the keywords that the instruction suggests, those which bring the product up earliest."""
+    tried = {keywords: shop.search(keywords) for keywords in proposals(goal.instruction)}
+    places = {keywords: found.index(goal.asin) for keywords, found in tried.items() if goal.asin in found}
+    if not places:
+        raise Fault(
+            "data", f"no search for {goal.asin} has it among its results ({', '.join(tried)}); take another task"
+        )
+    return min(places, key=lambda keywords: places[keywords])
+
+
+# WebShop as a benchmark: WebShop's small setting of 1,000 products where its data is, else an invented shop.
 
 PLAIN, ATTRIBUTES = "plain", "attributes"
 

@@ -1,17 +1,21 @@
-"""What a shop sells and what its customers want: the records, and WebShop's files of them."""
+"""WebShop's products, goals and official reward."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
+from itertools import product as combinations
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from certigraph.adapters.hints import missing_data
-from certigraph.adapters.rows import Row, read_json, read_rows
-from certigraph.state.endings import Fault
-from certigraph.state.records import Record
+from certigraph.adapters.files import Row, missing_data, read_json, read_rows
+from certigraph.adapters.retrieval.bm25 import STOPWORDS
+from certigraph.state.records import Fault, Record
+
+# What a shop sells and what its customers want: the records, and WebShop's files of them.
 
 PRODUCTS, INSTRUCTIONS = "products_1000.jsonl.gz", "items_ins_v2_1000.json.gz"
 
@@ -128,3 +132,277 @@ def _written(row: Row) -> list[Wish]:
             )
             for one in row.value.get("instructions", ())
         ]
+
+
+# An invented shop, for where no data is given: forty products of ten kinds, each with an instruction.
+
+
+class Kind(NamedTuple):
+    """What products are of, and what distinguishes them."""
+
+    name: str
+    category: str
+    traits: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    dollars: int = 30
+    """About what one costs."""
+
+
+KINDS = (
+    Kind("desk lamps", "Home > Lighting > Lamps", ("dimmable light", "easy assembly", "folding arm", "usb port")),
+    Kind("water bottles", "Sports > Hydration > Bottles", ("leak proof", "bpa free"), ("color", "size"), 18),
+    Kind("running shoes", "Clothing > Shoes > Athletic", ("arch support", "rubber sole"), ("size",), 75),
+    Kind("hair brushes", "Beauty > Hair Care > Brushes", ("easy clean", "soft bristles"), ("color",), 12),
+    Kind("trail mixes", "Grocery > Snacks > Mixes", ("gluten free", "low sugar", "plant based"), ("flavor",), 9),
+    Kind("phone cases", "Electronics > Phones > Cases", ("drop protection", "slim fit"), ("color",), 16),
+    Kind("rain jackets", "Clothing > Outerwear > Jackets", ("quick drying", "machine wash"), ("color", "size"), 60),
+    Kind("floor rugs", "Home > Decor > Rugs", ("non slip", "stain resistant", "hand woven"), ("color",), 110),
+    Kind("herbal teas", "Grocery > Beverages > Tea", ("caffeine free", "certified organic"), ("flavor", "size"), 11),
+    Kind("speakers", "Electronics > Audio > Speakers", ("long battery", "stereo sound", "water proof"), ("color",), 45),
+)
+
+VALUES = {
+    "color": ("black", "teal", "coral", "ivory", "plum"),
+    "size": ("small", "medium", "large", "x-large"),
+    "flavor": ("ginger lime", "cocoa", "wild berry", "honey almond"),
+}
+
+MAKERS = ("Arvid", "Belmora", "Castwell", "Dunfell", "Elverum", "Fenwick", "Galdor", "Hollis")
+
+EACH = 4
+"""Products of a kind."""
+
+
+def generated_catalogue() -> Catalogue:
+    """The shop; the same every time."""
+    made = list(_made(Random("webshop")))
+    return Catalogue({product.asin: product for product, _ in made}, tuple(wish for _, wish in made))
+
+
+def _made(random: Random) -> Iterator[tuple[Product, Wish]]:
+    for number in range(EACH * len(KINDS)):
+        kind = KINDS[number // EACH]
+        product = _generate_product(kind, f"G{number:03}{random.randint(0, 999_999):06}", random)
+        yield product, _wish(kind, product)
+
+
+def _generate_product(kind: Kind, asin: str, random: Random) -> Product:
+    traits = tuple(sorted(random.sample(kind.traits, 2)))
+    maker = random.choice(MAKERS)
+    price = round(kind.dollars * random.uniform(0.7, 1.4), 2)
+    return Product(
+        asin=asin,
+        title=f"{maker} {kind.name.title()}, {traits[0].title()}, Model {asin[-3:]}",
+        description=f"{maker} makes these {kind.name} with care: {' and '.join(traits)}.",
+        features=tuple(f"{trait.capitalize()}, tested by {maker}." for trait in traits),
+        attributes=traits,
+        options={name: tuple(random.sample(VALUES[name], 3)) for name in kind.options},
+        prices=(price, round(price * 1.2, 2)) if random.random() < 0.25 else (price,),
+        query=kind.name,
+        category=kind.category.replace(">", BELOW),
+    )
+
+
+def _wish(kind: Kind, product: Product) -> Wish:
+    text = f"Find me {', '.join(product.attributes)} {kind.name}"
+    return Wish(asin=product.asin, text=text, attributes=product.attributes)
+
+
+# Goals: what is wanted with which options at what price, one for each combination of a product's options.
+
+SHUFFLE = 233
+"""WebShop's seed for the order of goals. Its draws of prices and ours differ, so the order is ours too."""
+
+HIGHEST = 990
+"""The largest upper bound of a price, in dollars; dearer products have none."""
+
+NEARBY = 4
+"""Multiples of ten dollars above a price out of which its bound is drawn."""
+
+
+class Goal(Record):
+    """What is to be bought, and what the purchase is judged by."""
+
+    asin: str
+    instruction: str = Field(min_length=1)
+    attributes: tuple[str, ...] = Field(min_length=1)
+    options: tuple[str, ...] = ()
+    """The wanted values, each of another option."""
+    upper: float | None = None
+    """The price in dollars that it may cost; None: any."""
+
+
+def goals(catalogue: Catalogue) -> dict[str, Goal]:
+    """All templated goals by id, `ASIN-n` for combination n of the product's options, in shuffled order."""
+    made = [
+        pair
+        for wish in catalogue.wishes
+        if wish.options is None
+        for pair in _combined(wish, catalogue.products[wish.asin])
+    ]
+    Random(SHUFFLE).shuffle(made)
+    return dict(made)
+
+
+def written_goals(catalogue: Catalogue) -> dict[str, Goal]:
+    """The goals in crowd workers' own words by id, `ASIN-written`."""
+    return {
+        f"{wish.asin}-written": _goal(wish, catalogue.products[wish.asin], wish.options, "")
+        for wish in catalogue.wishes
+        if wish.options is not None
+    }
+
+
+def price_bound(product: Product) -> float | None:
+    """The larger of two of the next multiples of ten dollars above the price; None above 980 dollars."""
+    price = product.price
+    above = [float(bound) for bound in range(10, HIGHEST + 1, 10) if bound > price][:NEARBY]
+    return max(Random(f"bound:{product.asin}").sample(above, 2)) if len(above) > 1 else None
+
+
+def _combined(wish: Wish, product: Product) -> Iterator[tuple[str, Goal]]:
+    names = sorted(product.options)
+    for number, values in enumerate(combinations(*(product.options[name] for name in names))):
+        told = ", and ".join(f"{name}: {value}" for name, value in zip(names, values, strict=True))
+        yield f"{product.asin}-{number}", _goal(wish, product, values, f" with {told}" if told else "")
+
+
+def _goal(wish: Wish, product: Product, values: tuple[str, ...], told: str) -> Goal:
+    upper = price_bound(product)
+    bound = "" if upper is None else f", and price lower than {upper:.2f} dollars"
+    text = f"{wish.text}{told}{bound}"
+    return Goal(asin=product.asin, instruction=text, attributes=wish.attributes, options=values, upper=upper)
+
+
+# The nouns of product titles, which WebShop's reward compares: our own finder in place of its part-of-speech tagger.
+#
+# WebShop takes the nouns and proper nouns of spaCy's en_core_web_sm, a model that PyPI does not have. Titles are
+# strings of nouns, so that leaving out what is none comes near: function words, numbers, adjectives known by list or
+# by ending. Rewards can differ from WebShop's where a title shares few words with the wanted one, and nowhere else.
+
+_WORD = re.compile(r"[a-z]+")
+
+_QUALITIES = """
+big large small medium mini long short wide narrow thin thick tall slim heavy light deep high low soft hard strong
+new old young fresh clean dry wet hot cold warm cool dark bright clear pure raw rich smooth rough sharp flat round
+square black white red blue green yellow brown grey gray pink purple beige golden wooden woolen upholstered easy
+free full empty fast quick slow great good best better nice cute sexy casual formal modern classic vintage natural
+organic artificial synthetic genuine premium professional personal electric electronic digital wireless automatic
+manual double single multi non extra ultra super compatible universal original official perfect ideal
+vegan healthy daily outdoor indoor right left upper lower inner outer front back
+"""
+_OTHERS = "w include includes including come comes make makes made use used get buy fit fits one two"
+_ENDINGS = ("able", "ible", "ful", "less", "ous", "ive", "ish", "proof", "resistant", "ly")
+_THINGS = "cable table vegetable sleeve olive adhesive jewelry family belly jelly supply assembly fly"
+
+NO_NOUNS = STOPWORDS.union(_QUALITIES.split(), _OTHERS.split())
+NOUNS = frozenset(_THINGS.split())
+"""Nouns that end like adjectives."""
+
+
+def nouns(title: str) -> list[str]:
+    """The nouns of a title, lower-cased, in order, repeated as often as they occur."""
+    return [word for word in _WORD.findall(title.lower()) if _is_noun(word)]
+
+
+def _is_noun(word: str) -> bool:
+    if word in NO_NOUNS or len(word) == 1:
+        return False
+    return word in NOUNS or not word.endswith(_ENDINGS)
+
+
+# WebShop's reward for a purchase (Yao et al., section 3.1 and appendix A): how far it is what was wanted.
+#
+# reward = type x (attributes matched + options matched + [price within the bound]) / (attributes + options + 1)
+#
+# Two pieces are substitutes for WebShop's own: the finder of nouns (nouns.py), and the list of colours.
+
+ALIKE = 85
+"""Token set ratios above which two phrases are the same."""
+
+SIMILAR, DIFFERENT = 0.2, 0.1
+"""Shares of a wanted title's nouns: above the first the type is right, below the second it is another."""
+
+LEVELS = 2
+"""Levels of category that two products of one type share."""
+
+_COLOURS = """
+aqua beige black blue bronze brown burgundy champagne charcoal copper coral cream cyan gold gray green grey indigo
+ivory khaki lavender lilac magenta maroon mint mustard navy olive orange peach pink plum purple red rose ruby
+salmon sand silver tan taupe teal turquoise violet white wine yellow
+"""
+
+COLOURS = tuple(_COLOURS.split())
+"""Our own list; of two in one value the first in the alphabet counts."""
+
+
+class Judged(NamedTuple):
+    """The parts of a reward. Shares are in [0, 1]; `options` is None where none was wanted."""
+
+    reward: float
+    type: float
+    attributes: float
+    options: float | None
+    price: float
+
+
+def judged(goal: Goal, wanted: Product, bought: Product, chosen: Sequence[str]) -> Judged:
+    """The reward for buying `bought` with the chosen option values where `wanted` is the goal's product."""
+    attributes = sum(has_attribute(bought, attribute) for attribute in goal.attributes)
+    colours = [normalised(value) for value in chosen]
+    options = sum(any(alike(ours, normalised(value)) for ours in colours) for value in goal.options)
+    price = goal.upper is None or bought.price <= goal.upper
+    kind = type_reward(wanted, bought)
+    parts = len(goal.attributes) + len(goal.options) + 1
+    return Judged(
+        reward=kind * (attributes + options + price) / parts,
+        type=kind,
+        attributes=attributes / len(goal.attributes),
+        options=options / len(goal.options) if goal.options else None,
+        price=float(price),
+    )
+
+
+def type_reward(wanted: Product, bought: Product) -> float:
+    """1 for a product of the wanted type, 0.5 where nothing says so, 0.1 and 0 where titles share next to nothing."""
+    share = title_share(wanted.title, bought.title)
+    if share < DIFFERENT:
+        return 0.1 if share else 0.0
+    levels = set(_levels(wanted)) & set(_levels(bought))
+    same = wanted.query == bought.query or len(levels) >= LEVELS or share > SIMILAR
+    return 1.0 if same else 0.5
+
+
+def title_share(wanted: str, bought: str) -> float:
+    """Different nouns of the wanted title that the bought one has, by the number of its nouns; 0.2 if it has none."""
+    ours = nouns(wanted)
+    return len(set(ours) & set(nouns(bought))) / len(ours) if ours else SIMILAR
+
+
+def has_attribute(product: Product, attribute: str) -> bool:
+    """Whether one of its attributes is alike, or its title, features or description have the very words."""
+    texts = (product.title, " ".join(product.features), product.description)
+    return any(alike(own, attribute) for own in product.attributes) or any(attribute in t.lower() for t in texts)
+
+
+def normalised(value: str) -> str:
+    """An option's value; the first colour that it names where it names one."""
+    return next((colour for colour in COLOURS if colour in value), value)
+
+
+def alike(left: str, right: str) -> bool:
+    """Whether two phrases have the same words, or nearly: a token set ratio above 85.
+
+    Raises:
+        Fault: ("data") rapidfuzz is not installed; the message has the command that brings it.
+    """
+    try:
+        fuzz, utils = import_module("rapidfuzz.fuzz"), import_module("rapidfuzz.utils")
+    except ModuleNotFoundError as error:
+        fix = "pip install 'certigraph[webshop]'"
+        raise Fault("data", f"WebShop's reward needs rapidfuzz, missing here: {fix}") from error
+    return bool(round(fuzz.token_set_ratio(left, right, processor=utils.default_process)) > ALIKE)
+
+
+def _levels(product: Product) -> list[str]:
+    return [level.strip() for level in product.category.split(BELOW) if level.strip()]

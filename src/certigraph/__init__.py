@@ -8,90 +8,131 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from certigraph.adapters.benchmarks import load_benchmark as load_benchmark
-    from certigraph.adapters.context import Budget as Budget
-    from certigraph.adapters.context import Context as Context
-    from certigraph.adapters.faults.model import FaultyModel as FaultyModel
-    from certigraph.adapters.faults.wire import faulty_endpoint as faulty_endpoint
-    from certigraph.adapters.faults.world import FaultyEnvironment as FaultyEnvironment
-    from certigraph.adapters.models.minds import ScriptedModelWarning as ScriptedModelWarning
+    from certigraph.adapters.faults import FaultyEnvironment as FaultyEnvironment
+    from certigraph.adapters.models.calls import ScriptedModelWarning as ScriptedModelWarning
+    from certigraph.adapters.models.faults import FaultyModel as FaultyModel
+    from certigraph.adapters.models.faults import faulty_endpoint as faulty_endpoint
+    from certigraph.adapters.protocols import Budget as Budget
+    from certigraph.adapters.protocols import Context as Context
     from certigraph.adapters.protocols import Limits as Limits
-    from certigraph.evaluation.ablating.ablate import ablate as ablate
-    from certigraph.evaluation.ask import ask as ask
-    from certigraph.evaluation.comparing.command import Choice as Choice
+    from certigraph.evaluation.compare import Choice as Choice
+    from certigraph.evaluation.compare import ablate as ablate
     from certigraph.evaluation.evaluate import evaluate as evaluate
-    from certigraph.evaluation.report.report import write_report as write_report
-    from certigraph.evaluation.result import Result as Result
-    from certigraph.evaluation.result import RunFailed as RunFailed
-    from certigraph.evaluation.result import RunFailedWarning as RunFailedWarning
-    from certigraph.evaluation.resume import aresume as aresume
-    from certigraph.evaluation.resume import resume as resume
-    from certigraph.evaluation.run import arun as arun
-    from certigraph.evaluation.run import run as run
-    from certigraph.evaluation.sweeping.sweep import sweep as sweep
-    from certigraph.nodes.audit import votes as votes
-    from certigraph.nodes.audit import world_check as world_check
-    from certigraph.nodes.extract import freeform as freeform
-    from certigraph.nodes.extract import structured as structured
-    from certigraph.nodes.gate import exhaustion_gate as exhaustion_gate
-    from certigraph.nodes.gate import smooth_gate as smooth_gate
-    from certigraph.nodes.replan import give_up as give_up
-    from certigraph.nodes.revalidate import recheck as recheck
-    from certigraph.nodes.reward_guided import reward_guided as reward_guided
-    from certigraph.nodes.route import route as route
-    from certigraph.nodes.specs import factory as factory
-    from certigraph.nodes.validate import always_pass as always_pass
-    from certigraph.nodes.validate import capped as capped
-    from certigraph.state.dag import Dag as Dag
-    from certigraph.state.dag import Node as Node
-    from certigraph.state.factored import Entity as Entity
-    from certigraph.state.factored import FactoredState as FactoredState
-    from certigraph.state.reading import read_trajectory as read_trajectory
+    from certigraph.evaluation.sweep_report import sweep as sweep
+    from certigraph.nodes.beliefs import freeform as freeform
+    from certigraph.nodes.beliefs import structured as structured
+    from certigraph.nodes.gates import exhaustion_gate as exhaustion_gate
+    from certigraph.nodes.gates import smooth_gate as smooth_gate
+    from certigraph.nodes.goal_checks import recheck as recheck
+    from certigraph.nodes.goal_checks import votes as votes
+    from certigraph.nodes.goal_checks import world_check as world_check
+    from certigraph.nodes.lookahead import reward_guided as reward_guided
+    from certigraph.nodes.rewards import route as route
+    from certigraph.nodes.sdp import always_pass as always_pass
+    from certigraph.nodes.sdp import capped as capped
+    from certigraph.nodes.sdp import give_up as give_up
+    from certigraph.nodes.slots import factory as factory
+    from certigraph.runtime.questions import ask as ask
+    from certigraph.runtime.report import write_report as write_report
+    from certigraph.runtime.result import Result as Result
+    from certigraph.runtime.result import RunFailed as RunFailed
+    from certigraph.runtime.result import RunFailedWarning as RunFailedWarning
+    from certigraph.runtime.run import aresume as aresume
+    from certigraph.runtime.run import arun as arun
+    from certigraph.runtime.run import resume as resume
+    from certigraph.runtime.run import run as run
     from certigraph.state.records import Action as Action
     from certigraph.state.records import Observation as Observation
     from certigraph.state.records import Predicate as Predicate
     from certigraph.state.records import Task as Task
     from certigraph.state.records import Verdict as Verdict
-    from certigraph.state.serializing import serializer as serializer
-    from certigraph.state.subtask import Progress as Progress
+    from certigraph.state.rewards import Entity as Entity
+    from certigraph.state.rewards import FactoredState as FactoredState
+    from certigraph.state.serialization import serializer as serializer
+    from certigraph.state.tdp import Dag as Dag
+    from certigraph.state.tdp import Node as Node
     from certigraph.state.tdp import Outcome as Outcome
+    from certigraph.state.tdp import Progress as Progress
     from certigraph.state.trajectory import Trajectory as Trajectory
+    from certigraph.state.trajectory import read_trajectory as read_trajectory
 
 __version__ = "0.1.0"
 
 _PUBLIC = {
     "adapters.benchmarks": ("load_benchmark",),
-    "adapters.context": ("Budget", "Context"),
-    "adapters.faults.model": ("FaultyModel",),
-    "adapters.faults.wire": ("faulty_endpoint",),
-    "adapters.faults.world": ("FaultyEnvironment",),
-    "adapters.models.minds": ("ScriptedModelWarning",),
-    "adapters.protocols": ("Limits",),
-    "evaluation.ablating.ablate": ("ablate",),
-    "evaluation.ask": ("ask",),
-    "evaluation.comparing.command": ("Choice",),
+    "adapters.faults": ("FaultyEnvironment",),
+    "adapters.models.calls": ("ScriptedModelWarning",),
+    "adapters.models.faults": (
+        "FaultyModel",
+        "faulty_endpoint",
+    ),
+    "adapters.protocols": (
+        "Budget",
+        "Context",
+        "Limits",
+    ),
+    "evaluation.compare": (
+        "Choice",
+        "ablate",
+    ),
     "evaluation.evaluate": ("evaluate",),
-    "evaluation.report.report": ("write_report",),
-    "evaluation.result": ("Result", "RunFailed", "RunFailedWarning"),
-    "evaluation.resume": ("aresume", "resume"),
-    "evaluation.run": ("arun", "run"),
-    "evaluation.sweeping.sweep": ("sweep",),
-    "nodes.audit": ("votes", "world_check"),
-    "nodes.extract": ("freeform", "structured"),
-    "nodes.gate": ("exhaustion_gate", "smooth_gate"),
-    "nodes.replan": ("give_up",),
-    "nodes.revalidate": ("recheck",),
-    "nodes.reward_guided": ("reward_guided",),
-    "nodes.route": ("route",),
-    "nodes.specs": ("factory",),
-    "nodes.validate": ("always_pass", "capped"),
-    "state.dag": ("Dag", "Node"),
-    "state.factored": ("Entity", "FactoredState"),
-    "state.subtask": ("Progress",),
-    "state.tdp": ("Outcome",),
-    "state.records": ("Action", "Observation", "Predicate", "Task", "Verdict"),
-    "state.serializing": ("serializer",),
-    "state.reading": ("read_trajectory",),
-    "state.trajectory": ("Trajectory",),
+    "evaluation.sweep_report": ("sweep",),
+    "nodes.beliefs": (
+        "freeform",
+        "structured",
+    ),
+    "nodes.gates": (
+        "exhaustion_gate",
+        "smooth_gate",
+    ),
+    "nodes.goal_checks": (
+        "recheck",
+        "votes",
+        "world_check",
+    ),
+    "nodes.lookahead": ("reward_guided",),
+    "nodes.rewards": ("route",),
+    "nodes.sdp": (
+        "always_pass",
+        "capped",
+        "give_up",
+    ),
+    "nodes.slots": ("factory",),
+    "runtime.questions": ("ask",),
+    "runtime.report": ("write_report",),
+    "runtime.result": (
+        "Result",
+        "RunFailed",
+        "RunFailedWarning",
+    ),
+    "runtime.run": (
+        "aresume",
+        "arun",
+        "resume",
+        "run",
+    ),
+    "state.records": (
+        "Action",
+        "Observation",
+        "Predicate",
+        "Task",
+        "Verdict",
+    ),
+    "state.rewards": (
+        "Entity",
+        "FactoredState",
+    ),
+    "state.serialization": ("serializer",),
+    "state.tdp": (
+        "Dag",
+        "Node",
+        "Outcome",
+        "Progress",
+    ),
+    "state.trajectory": (
+        "Trajectory",
+        "read_trajectory",
+    ),
 }
 
 

@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 from real_data import data_folder
 
-from certigraph.adapters.alfworld.benchmark import ALFWorld
-from certigraph.adapters.alfworld.sight import sight
-from certigraph.adapters.context import Context
-from certigraph.adapters.episode import Episode
-from certigraph.evaluation.run import run
+from certigraph.adapters.alfworld.benchmark import ALFWorld, sight
+from certigraph.adapters.episodes import Episode
+from certigraph.adapters.protocols import Context
+from certigraph.runtime.run import run
 from certigraph.state.records import Action
 
 TYPES = (

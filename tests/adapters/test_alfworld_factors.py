@@ -2,9 +2,8 @@
 
 import pytest
 
-from certigraph.adapters.alfworld.factors import AlfworldFactors
-from certigraph.adapters.alfworld.goals import Goal, read_goal
-from certigraph.state.factored import FactoredState
+from certigraph.adapters.alfworld.factors import AlfworldFactors, Goal, read_goal
+from certigraph.state.rewards import FactoredState
 
 Steps = tuple[tuple[str, str], ...]
 

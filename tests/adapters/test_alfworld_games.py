@@ -9,10 +9,9 @@ from random import Random
 import pytest
 from races import killed, together
 
-from certigraph.adapters.alfworld import games
-from certigraph.adapters.alfworld.benchmark import ALFWorld
-from certigraph.adapters.alfworld.games import GAME, Games
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.adapters.alfworld import benchmark as games
+from certigraph.adapters.alfworld.benchmark import GAME, ALFWorld, Games
+from certigraph.state.records import Fault, UnknownName
 
 ARCHIVE = "valid_unseen.games.tar.xz"
 ID = "pick_and_place_simple-Cup-None-Shelf-1/trial_T1"

@@ -5,12 +5,9 @@ from typing import Any
 
 import pytest
 
-from certigraph.adapters.alfworld import game, plans
-from certigraph.adapters.alfworld.game import Game, Reply
-from certigraph.adapters.alfworld.plans import planned
-from certigraph.adapters.alfworld.world import AlfWorld
-from certigraph.state.endings import Fault
-from certigraph.state.records import Action
+from certigraph.adapters.alfworld import benchmark
+from certigraph.adapters.alfworld.benchmark import AlfWorld, Game, Reply, planned
+from certigraph.state.records import Action, Fault
 
 WAY = ("go to shelf 1", "take cup 1", "put cup 1")
 
@@ -42,7 +39,7 @@ class Played:
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A game that the stand-in plays."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(plans, "Game", Played)
+    monkeypatch.setattr(benchmark, "Game", Played)
     monkeypatch.setattr(Played, "opened", 0)
     (tmp_path / "game.tw-pddl").write_text("a game")
     return tmp_path / "game.tw-pddl"
@@ -52,7 +49,7 @@ def test_a_way_is_worked_out_once_from_each_past(file: Path, monkeypatch: pytest
     ways = {past: planned(file, past) for past in ((), WAY[:1], WAY)}
     assert ways == {(): list(WAY), WAY[:1]: list(WAY[1:]), WAY: []}
     assert Played.opened == 0, "every game was closed"
-    monkeypatch.setattr(plans, "Game", None)
+    monkeypatch.setattr(benchmark, "Game", None)
     assert {past: planned(file, past) for past in ways} == ways
     file.write_text("another game")
     with pytest.raises(TypeError):
@@ -83,8 +80,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Simulator]:
         found.append(Simulator())
         return found[-1]
 
-    monkeypatch.setattr(game, "_IDLE", [])
-    monkeypatch.setattr(game, "_simulator", simulator)
+    monkeypatch.setattr(benchmark, "_IDLE", [])
+    monkeypatch.setattr(benchmark, "_simulator", simulator)
     return found
 
 
@@ -103,15 +100,15 @@ def test_a_simulator_outlives_games_that_are_forgotten_or_broken(made: list[Simu
     for _ in range(2):
         with pytest.raises(Fault, match=r"broken cannot be played: KeyError.*unpack it again"):
             Game(Path("broken"))
-    assert made == game._IDLE and len(made) == 1
+    assert made == benchmark._IDLE and len(made) == 1
 
 
 def test_without_the_package_one_command_is_named(monkeypatch: pytest.MonkeyPatch):
     def missing(name: str) -> Any:
         raise ImportError(f"No module named {name!r}")
 
-    monkeypatch.setattr(game, "_IDLE", [])
-    monkeypatch.setattr(game, "import_module", missing)
+    monkeypatch.setattr(benchmark, "_IDLE", [])
+    monkeypatch.setattr(benchmark, "import_module", missing)
     with pytest.raises(Fault, match=r"No module named 'textworld'.*pip install 'certigraph\[alfworld\]'"):
         AlfWorld(Path("any")).reset()
 

@@ -9,16 +9,16 @@ from assistants import HIDDEN, OTHER, ROW, TEXTLESS, benchmark
 from typer.testing import CliRunner
 
 from certigraph.adapters.assistantbench.benchmark import AssistantBench
-from certigraph.adapters.research.figures import rates, scores
-from certigraph.adapters.research.questions import Question
+from certigraph.adapters.research.plans import ResearchQuestion
+from certigraph.adapters.research.scoring import rates, scores
 from certigraph.cli import app
-from certigraph.evaluation.run import run
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.runtime.run import run
+from certigraph.state.records import Fault, UnknownName
 
 
 def test_the_layout_of_the_data_set_is_read(tmp_path: Path):
     made = benchmark(tmp_path, {**ROW, "gold_url": "https://x.org", "explanation": "", "metadata": {"n": 1}}, OTHER)
-    question = Question(id="a", text="Which gym?", answer="The Root", difficulty="Hard")
+    question = ResearchQuestion(id="a", text="Which gym?", answer="The Root", difficulty="Hard")
     assert made.question("a") == question
     assert [(task.id, task.goal) for task in made.tasks()] == [("a", "Which gym?"), ("b", "Which gym?")]
 
@@ -81,7 +81,10 @@ def test_the_expert_researches_an_invented_question(tmp_path: Path, monkeypatch:
     assert result.scores is not None and result.scores.parts["accuracy"] == 1.0
 
 
-HARD, EASY = Question(id="h", text="?", answer="a b", difficulty="Hard"), Question(id="e", text="?", answer="20")
+HARD, EASY = (
+    ResearchQuestion(id="h", text="?", answer="a b", difficulty="Hard"),
+    ResearchQuestion(id="e", text="?", answer="20"),
+)
 
 
 def test_figures_are_the_official_aggregates():

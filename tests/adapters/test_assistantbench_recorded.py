@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 from real_data import data_folder
 
-from certigraph.adapters.assistantbench.benchmark import AssistantBench
-from certigraph.adapters.assistantbench.recorded import recorded_web
-from certigraph.adapters.assistantbench.recordings import read_seen
+from certigraph.adapters.assistantbench.benchmark import AssistantBench, read_seen, recorded_web
 from certigraph.adapters.web.protocol import Page, Unreadable
-from certigraph.state.endings import Fault
+from certigraph.state.records import Fault
 
 FOUND = """exitcode: 0 (execution succeeded)
 Code output: Search Result 1:

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from certigraph.adapters.research.scoring import gold_of, score
-from certigraph.adapters.research.scoring_pairs import aligned, best_partners
+from certigraph.adapters.research.scoring import aligned, best_partners, gold_of, score
 
 LINES = st.lists(st.text("abc de5", min_size=1, max_size=8).filter(str.strip), min_size=1, max_size=5)
 OBJECTS = st.lists(st.dictionaries(st.sampled_from("abc"), st.text("xyz1 ", max_size=4), min_size=1), max_size=4)

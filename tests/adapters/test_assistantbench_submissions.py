@@ -9,11 +9,9 @@ import pytest
 from assistants import HIDDEN, benchmark
 from real_data import data_folder
 
-from certigraph.adapters.assistantbench.benchmark import AssistantBench
-from certigraph.adapters.assistantbench.predictions import read_submission, write_submission
-from certigraph.evaluation.exporting.export import export
-from certigraph.evaluation.exporting.printing import submitted
-from certigraph.state.endings import Fault
+from certigraph.adapters.assistantbench.benchmark import AssistantBench, read_submission, write_submission
+from certigraph.evaluation.export import export, submitted
+from certigraph.state.records import Fault
 
 
 def submission(folder: Path, *rows: object) -> Path:

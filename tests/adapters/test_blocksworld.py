@@ -11,36 +11,39 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from certigraph.adapters.blocksworld import (
+from certigraph.adapters.blocksworld.benchmark import (
     BlocksWorld,
     BlocksWorldEnvironment,
-    Fact,
     Instance,
+    random_instance,
+    read_problem,
+    read_problems,
+)
+from certigraph.adapters.blocksworld.domain import (
+    HAND_EMPTY,
+    Fact,
     Move,
     State,
     applicable,
     apply,
+    clear,
     describe,
     fact_text,
-    linear_plan,
+    holding,
+    list_facts,
     move_text,
+    on,
+    ontable,
     parse_action,
     parse_facts,
     parse_goal,
     parse_observed,
-    plan,
-    random_instance,
-    read_problem,
-    read_problems,
-    shortest_plan,
+    possible,
     unmet,
 )
-from certigraph.adapters.blocksworld.responder import respond
-from certigraph.adapters.blocksworld.strips import HAND_EMPTY, clear, holding, on, ontable, possible
-from certigraph.adapters.blocksworld.wording import list_facts
-from certigraph.adapters.models.spoiling import SLIP
-from certigraph.state.endings import Fault
-from certigraph.state.records import Action, Task
+from certigraph.adapters.blocksworld.expert import linear_plan, plan, respond, shortest_plan
+from certigraph.adapters.models.scripted import SLIP
+from certigraph.state.records import Action, Fault, Task
 
 PLANBENCH = {
     "generated_basic": ("planbench_blocksworld_task_1_plan_generation.json.gz", 342, 231),

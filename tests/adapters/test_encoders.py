@@ -3,17 +3,16 @@ import json
 import numpy as np
 import pytest
 
-from certigraph.adapters import embeddings, encoding
-from certigraph.adapters.embeddings import NAME, encoder, how_to_install, needed_encoder, weights
-from certigraph.adapters.encoding import SentenceEncoder
-from certigraph.state.endings import Fault
+from certigraph.adapters import matching
+from certigraph.adapters.matching import NAME, SentenceEncoder, encoder, how_to_install, needed_encoder, weights
+from certigraph.state.records import Fault
 
 
 @pytest.fixture(autouse=True)
 def _searched_afresh():
-    embeddings._made.cache_clear()
+    matching._made.cache_clear()
     yield
-    embeddings._made.cache_clear()
+    matching._made.cache_clear()
 
 
 def test_the_default_encoder_is_one_object_under_both_ways_to_name_it():
@@ -68,7 +67,7 @@ def test_each_encoder_has_a_cache_of_its_own_and_its_own_width(monkeypatch, tmp_
             return np.ones((len(texts), self.width), dtype=np.float64)
 
     models = {"narrow": Model(2), "wide": Model(5)}
-    monkeypatch.setattr(encoding, "_loaded", lambda folder, name, remedy: models[name])
+    monkeypatch.setattr(matching, "_loaded", lambda folder, name, remedy: models[name])
     made = {name: SentenceEncoder(tmp_path, name, "") for name in models}
     for name, width in (("narrow", 2), ("wide", 5), ("narrow", 2)):
         vectors = made[name].encode(["pot", "pan", "pot"])
@@ -95,6 +94,6 @@ def test_a_model_in_a_folder_encodes_without_a_network(tmp_path):
 
 @pytest.mark.slow
 def test_a_warm_step_is_routed_in_under_five_milliseconds():
-    from certigraph.evaluation.bench.rewards import bench_rewards
+    from certigraph.evaluation.bench import bench_rewards
 
     assert bench_rewards(0).routing_p50 < 5

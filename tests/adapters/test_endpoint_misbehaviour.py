@@ -17,16 +17,16 @@ from langgraph.runtime import Runtime
 from misbehaving_endpoint import KINDS, MIXED, MisbehavingEndpoint, misbehaving_endpoint
 from pydantic import BaseModel, SecretStr
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.faults.model import FaultyModel
-from certigraph.adapters.models import Meter, Prompt, ask, metering
-from certigraph.adapters.models.ask import ask_text
-from certigraph.adapters.models.parameters import find_refused
+from certigraph.adapters.models.calls import Prompt, ask, ask_text
+from certigraph.adapters.models.chat_models import find_refused
+from certigraph.adapters.models.faults import FaultyModel
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.web.asked import Asked
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import run
-from certigraph.state.endings import Fault
+from certigraph.adapters.models.usage import Meter, metering
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.adapters.web.sources import Asked
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import run
+from certigraph.state.records import Fault
 
 LONG = ("huge", "bomb")
 GRANTED = 12
@@ -207,8 +207,8 @@ def test_each_request_of_a_searching_model_is_a_call(monkeypatch: pytest.MonkeyP
 
 PEAK = """
 import json, os, resource, sys
-from certigraph.adapters.context import Budget, Context
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.runtime.run import run
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 def ran():
     context = Context(model="openai:m")

@@ -6,8 +6,8 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters import episodes
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import EPISODES, close_episode, live_episode, new_scope
+from certigraph.adapters.protocols import Context
 
 TASK = BlocksWorld().task("3-0")
 RUNTIME = Runtime(context=Context(benchmark=BlocksWorld()))

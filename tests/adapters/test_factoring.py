@@ -2,9 +2,8 @@
 
 import pytest
 
-from certigraph.adapters.factoring import FACTORS, factors_of, needed_factors
-from certigraph.state.endings import Fault
-from certigraph.state.records import Task
+from certigraph.adapters.rewards import FACTORS, factors_of, needed_factors
+from certigraph.state.records import Fault, Task
 
 
 @pytest.mark.parametrize("world", FACTORS)

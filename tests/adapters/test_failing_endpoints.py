@@ -12,13 +12,15 @@ from endpoint_stub import completion, stub
 from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.faults.rates import Faults
-from certigraph.adapters.faults.spoiling import client_error
-from certigraph.adapters.faults.wire import faulty_endpoint
-from certigraph.adapters.models import Meter, Prompt, ScriptedChat, ask, metering, trying
-from certigraph.adapters.models.failures import LONGEST_WAIT, PassingFault, fault_of
-from certigraph.state.endings import Fault, LimitReached
+from certigraph.adapters.faults import Faults
+from certigraph.adapters.models import calls as trying
+from certigraph.adapters.models.calls import Prompt, ask
+from certigraph.adapters.models.endpoint import LONGEST_WAIT, PassingFault, fault_of
+from certigraph.adapters.models.faults import client_error, faulty_endpoint
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.usage import Meter, metering
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.state.records import Fault, LimitReached
 
 GOOD = '{"value": 1}'
 

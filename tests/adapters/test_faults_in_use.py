@@ -13,14 +13,12 @@ from langgraph.types import RetryPolicy
 from patient import GOOD, Patient, faulty
 from pydantic import BaseModel
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.faults.model import FaultyModel
-from certigraph.adapters.faults.rates import FAILING
-from certigraph.adapters.models.ask import Prompt, ask, ask_text
-from certigraph.adapters.models.minds import model_for
-from certigraph.adapters.models.reply_cache import FILE
+from certigraph.adapters.faults import FAILING
+from certigraph.adapters.models.calls import FILE, Prompt, ask, ask_text, model_for
+from certigraph.adapters.models.faults import FaultyModel
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.state.endings import Fault
+from certigraph.adapters.protocols import Context
+from certigraph.state.records import Fault
 
 
 class Answer(BaseModel):

@@ -10,9 +10,9 @@ from langchain_openai import ChatOpenAI
 from patient import CALL, GOOD, faulty, heard
 from pydantic import BaseModel, SecretStr
 
-from certigraph.adapters.faults.model import FaultyModel
-from certigraph.adapters.faults.rates import ANSWERING, MODEL
-from certigraph.adapters.models.chat import model_label
+from certigraph.adapters.faults import ANSWERING, MODEL
+from certigraph.adapters.models.chat_models import model_label
+from certigraph.adapters.models.faults import FaultyModel
 
 
 class Answer(BaseModel):

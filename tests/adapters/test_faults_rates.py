@@ -5,10 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from patient import faulty, heard
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.faults.again import begun_again
-from certigraph.adapters.faults.rates import MODEL, WORLD, Faults
-from certigraph.state.endings import UnknownName
+from certigraph.adapters.faults import MODEL, WORLD, Faults, begun_again
+from certigraph.adapters.protocols import Context
+from certigraph.state.records import UnknownName
 
 
 @given(st.builds(Faults, timeout=st.floats(0, 1), crash=st.floats(0, 1), seed=st.integers(0, 99), start=st.just(2)))

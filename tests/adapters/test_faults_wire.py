@@ -10,8 +10,8 @@ import pytest
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from certigraph.adapters.faults.rates import MODEL
-from certigraph.adapters.faults.wire import FaultyEndpoint, faulty_endpoint
+from certigraph.adapters.faults import MODEL
+from certigraph.adapters.models.faults import FaultyEndpoint, faulty_endpoint
 
 pytestmark = pytest.mark.slow  # HTTP
 

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 from doubles import Script, World
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.faults.world import CrashError, FaultyBenchmark, FaultyEnvironment
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
+from certigraph.adapters.faults import CrashError, FaultyBenchmark, FaultyEnvironment
+from certigraph.adapters.protocols import Context
+from certigraph.runtime.run import resume, run
 from certigraph.state.records import Action
 
 STEPS = [Action(text=f"go {n}") for n in range(60)]

@@ -4,17 +4,14 @@ import json
 
 import pytest
 
-from certigraph.adapters.assistantbench.generated.generation import FAMILIES, SEEDS, all_pages, everything, made
-from certigraph.adapters.assistantbench.generated.layout import html
-from certigraph.adapters.assistantbench.generated.making import Making
-from certigraph.adapters.assistantbench.generated.pages import DEATHS, Reach, Treatment
-from certigraph.adapters.assistantbench.generated.traps import ATTACKER
+from certigraph.adapters.assistantbench.pages import ATTACKER, DEATHS, Making, Reach, Treatment, html
+from certigraph.adapters.assistantbench.price_questions import FAMILIES, SEEDS, all_pages, everything, made
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.multihop.rejections import no_answer
-from certigraph.adapters.research.forms import MOST_QUERIES, Found
+from certigraph.adapters.qa.operators import no_answer
+from certigraph.adapters.research.plans import MOST_QUERIES, Found
 from certigraph.adapters.research.scoring import score
-from certigraph.state.endings import Fault
-from certigraph.state.researching import STEPS
+from certigraph.state.records import Fault
+from certigraph.state.search import STEPS
 
 QUESTIONS = [one.question for one in everything()]
 READABLE = (Treatment.PAGE, Treatment.MOVED)

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from certigraph.adapters.assistantbench.generated.generation import SEEDS, all_pages, everything, made
-from certigraph.adapters.assistantbench.generated.server import Server
-from certigraph.adapters.web.fetcher import Fetcher
+from certigraph.adapters.assistantbench.price_questions import SEEDS, all_pages, everything, made
+from certigraph.adapters.assistantbench.server import Server
+from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import Page
-from certigraph.state.researching import COMPUTE
+from certigraph.state.search import COMPUTE
 
 
 @pytest.fixture(scope="module")

@@ -5,20 +5,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from certigraph.adapters.assistantbench.generated.benchmark import GeneratedWeb, server
-from certigraph.adapters.assistantbench.generated.generation import everything
-from certigraph.adapters.assistantbench.generated.traps import ATTACKER, orders
-from certigraph.adapters.context import Context
-from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.models.situation import Situation, situated
-from certigraph.adapters.models.spoiling import AGAIN, IMPOSSIBLE
-from certigraph.adapters.prompting import quoted
-from certigraph.adapters.research.forms import Adequacy, Answers, Decomposition, Found, Tools
-from certigraph.adapters.research.plans import closing, step_predicate
-from certigraph.evaluation.judging.cases import references_for
+from certigraph.adapters.assistantbench.pages import ATTACKER, orders
+from certigraph.adapters.assistantbench.price_questions import everything
+from certigraph.adapters.assistantbench.web import GeneratedWeb, server
+from certigraph.adapters.models.calls import quoted
+from certigraph.adapters.models.scripted import AGAIN, IMPOSSIBLE, ScriptedChat, Situation, situated
+from certigraph.adapters.protocols import Context
+from certigraph.adapters.research.plans import Adequacy, Answers, Decomposition, Found, Tools, closing, step_predicate
+from certigraph.evaluation.judges import references_for
 from certigraph.graphs import sdp
-from certigraph.state.endings import GOAL, Fault, UnknownName
-from certigraph.state.records import Observation
+from certigraph.state.records import GOAL, Fault, Observation, UnknownName
 
 WEB = GeneratedWeb()
 GYMS = WEB.question("gyms/1")

@@ -3,11 +3,9 @@
 import httpx
 import pytest
 
-from certigraph.adapters.assistantbench.generated.engines import engine_at
-from certigraph.adapters.assistantbench.generated.generation import all_pages, everything, made
-from certigraph.adapters.assistantbench.generated.search import FIRST, SECOND, Searching
-from certigraph.adapters.assistantbench.generated.server import Server
-from certigraph.state.endings import Fault
+from certigraph.adapters.assistantbench.price_questions import all_pages, everything, made
+from certigraph.adapters.assistantbench.server import FIRST, SECOND, Searching, Server, engine_at
+from certigraph.state.records import Fault
 
 
 @pytest.fixture(scope="module")

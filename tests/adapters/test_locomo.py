@@ -8,16 +8,13 @@ from typing import Any
 import pytest
 from real_data import data_folder
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.locomo.benchmark import LoCoMo
-from certigraph.adapters.locomo.conversations import Question, read_conversations, turn_ids
-from certigraph.adapters.locomo.generated import generated_conversations
-from certigraph.adapters.locomo.scoring import abstains, official, stemmed_f1
-from certigraph.adapters.locomo.swapping import exchanged, swapped_questions
+from certigraph.adapters.locomo.benchmark import LoCoMo, abstains, exchanged, official, stemmed_f1, swapped_questions
+from certigraph.adapters.locomo.conversations import Question, generated_conversations, read_conversations, turn_ids
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.evaluation.run import run
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.searching import finish, search
+from certigraph.adapters.protocols import Context
+from certigraph.runtime.run import run
+from certigraph.state.records import Fault, UnknownName
+from certigraph.state.run import finish, search
 
 PEOPLE = ("Ann", "Bob")
 
@@ -25,7 +22,7 @@ PEOPLE = ("Ann", "Bob")
 @pytest.fixture(autouse=True)
 def no_encoder(monkeypatch: pytest.MonkeyPatch):
     """BM25 alone: torch takes seconds to load."""
-    monkeypatch.setattr("certigraph.adapters.retrieval.hybrid.encoder", lambda: None)
+    monkeypatch.setattr("certigraph.adapters.retrieval.dense.encoder", lambda: None)
 
 
 def sample(*questions: dict[str, Any]) -> dict[str, Any]:

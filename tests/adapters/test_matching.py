@@ -1,7 +1,6 @@
 import pytest
 
-from certigraph.adapters.embeddings import encoder
-from certigraph.adapters.matching import PREFILTER, method, ranked, rephrased, shortlist, tokens
+from certigraph.adapters.matching import PREFILTER, encoder, method, ranked, rephrased, shortlist, tokens
 
 ACTIONS = [
     "focus on thermometer",

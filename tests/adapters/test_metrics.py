@@ -5,8 +5,8 @@ import sys
 import numpy
 import pytest
 
-from certigraph.adapters.metrics.measures import MEASURES, measured, meteor, rouge1, similarities
-from certigraph.state.endings import Fault
+from certigraph.adapters.qa.scoring import MEASURES, measured, meteor, rouge1, similarities
+from certigraph.state.records import Fault
 
 
 class Letters:
@@ -57,5 +57,5 @@ def test_a_missing_library_is_named_with_its_command(monkeypatch: pytest.MonkeyP
 
 
 def test_without_an_encoder_there_is_no_similarity(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("certigraph.adapters.metrics.measures.encoder", lambda: None)
+    monkeypatch.setattr("certigraph.adapters.qa.scoring.encoder", lambda: None)
     assert similarities(["a"], ["b"]) is None

@@ -16,26 +16,14 @@ from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 from pydantic import Field
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.models import (
-    Call,
-    Meter,
-    Prompt,
-    ScriptedChat,
-    ask,
-    ask_text,
-    chat_model,
-    choose,
-    current_meter,
-    metering,
-    redact,
-)
-from certigraph.adapters.models.instances import minimal
-from certigraph.adapters.models.parsing import MAX_CHARS, ParseError, parse
-from certigraph.adapters.models.prices import FREE, price_of, usd
-from certigraph.adapters.models.schemas import bounded, schema_of
-from certigraph.state.endings import Fault, LimitReached, UnknownName
-from certigraph.state.records import Record, Usage
+from certigraph.adapters.models.calls import Prompt, ask, ask_text, choose
+from certigraph.adapters.models.chat_models import chat_model
+from certigraph.adapters.models.schemas import MAX_CHARS, ParseError, bounded, minimal, parse, schema_of
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.usage import FREE, Call, Meter, current_meter, metering, price_of, usd
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.adapters.redaction import redact
+from certigraph.state.records import Fault, LimitReached, Record, UnknownName, Usage
 
 T = TypeVar("T")
 PROMPT = Prompt("You pick hotels.", "Which one?")
@@ -283,7 +271,7 @@ def test_a_scripted_run_imports_no_endpoint_client() -> None:
     code = (
         "import asyncio, sys\n"
         "from langgraph.runtime import Runtime\n"
-        "from certigraph.adapters.context import Context\n"
+        "from certigraph.adapters.protocols import Context\n"
         "from certigraph.adapters.models import Prompt, choose\n"
         "asyncio.run(choose(Prompt('', ''), ['a'], role='x', runtime=Runtime(context=Context())))\n"
         "assert not {'openai', 'langchain_openai', 'xllamacpp', 'inspect_ai'} & sys.modules.keys()"

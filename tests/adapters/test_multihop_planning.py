@@ -3,15 +3,11 @@
 import pytest
 from multihop_double import QUESTION, SUBQUESTIONS, Mind, Quiz, answered
 
-from certigraph.adapters.multihop.chain import chain_answer, closing, hop_claim, hop_predicate
-from certigraph.adapters.multihop.planning import numbered_hops
-from certigraph.state.certified import CertifiedState
-from certigraph.state.chains import Hop
-from certigraph.state.endings import Fault
-from certigraph.state.records import Attempt, Audit, Step, Verdict
-from certigraph.state.run import Evidence
+from certigraph.adapters.qa.planning import chain_answer, closing, hop_claim, hop_predicate, numbered_hops
+from certigraph.state.records import Attempt, Audit, Fault, Step, Verdict
+from certigraph.state.run import CertifiedState, Evidence, search
 from certigraph.state.sdp import propose_view, replan_view
-from certigraph.state.searching import search
+from certigraph.state.search import Hop
 
 FIRST = hop_claim(1, Hop("Who wrote Glass Harbour?", "Ida Brandt wrote it.", "Ida Brandt"), "Glass Harbour")
 KNOWN = CertifiedState(predicates=(hop_predicate(1, "Who wrote Glass Harbour?"),), actions=(FIRST,), evidence=("p1",))

@@ -15,18 +15,12 @@ from multihop_double import (
     found,
 )
 
-from certigraph.adapters.multihop.chain import chain_answer, closing, hop_claim, hop_predicate
-from certigraph.adapters.multihop.querying import entities
-from certigraph.adapters.multihop.reading import best_first, paged
 from certigraph.adapters.protocols import Limits
-from certigraph.state.beliefs import Belief
-from certigraph.state.certified import CertifiedState
-from certigraph.state.chains import Hop
-from certigraph.state.passages import Passage
+from certigraph.adapters.qa.planning import best_first, chain_answer, closing, entities, hop_claim, hop_predicate, paged
 from certigraph.state.records import Attempt, Certificate, Predicate, Verdict
-from certigraph.state.run import Evidence
+from certigraph.state.run import CLAIM, SEARCH, Belief, CertifiedState, Evidence, search
 from certigraph.state.sdp import realize_view
-from certigraph.state.searching import CLAIM, SEARCH, search
+from certigraph.state.search import Hop, Passage
 
 ALL = tuple(passage.id for passage in PASSAGES)
 TARGET = hop_predicate(2, "Where was #1 born?")

@@ -5,10 +5,9 @@ from multihop_double import BRANDT, FINDINGS, HARBOUR, NOT_FOUND, QUESTION, SUBQ
 
 from certigraph.adapters.protocols import Limits
 from certigraph.graphs import sdp
-from certigraph.nodes.validate import always_pass, capped
-from certigraph.state.endings import GAVE_UP, GOAL
-from certigraph.state.records import Verdict
-from certigraph.state.searching import FINISH, SEARCH
+from certigraph.nodes.sdp import always_pass, capped
+from certigraph.state.records import GAVE_UP, GOAL, Verdict
+from certigraph.state.run import FINISH, SEARCH
 
 
 def mind(**answers):

@@ -4,13 +4,13 @@ import pytest
 from multihop_double import HARBOUR, PARK, PASSAGES, TOLMIN, Mind, Quiz, answered
 from real_data import data_folder
 
-from certigraph.adapters.multihop.chain import chain_answer, closing, hop_claim, hop_predicate
-from certigraph.adapters.multihop.rejections import no_answer, no_finding, no_short_answer
-from certigraph.adapters.searching.world import SearchWorld
-from certigraph.state.chains import Hop
+from certigraph.adapters.qa.benchmark import SearchWorld
+from certigraph.adapters.qa.operators import no_answer, no_finding, no_short_answer
+from certigraph.adapters.qa.planning import chain_answer, closing, hop_claim, hop_predicate
 from certigraph.state.records import Action, Observation
+from certigraph.state.run import finish, search
 from certigraph.state.sdp import validate_view
-from certigraph.state.searching import finish, search
+from certigraph.state.search import Hop
 
 HOP = hop_predicate(1, "Who wrote Glass Harbour?")
 CHAIN = [

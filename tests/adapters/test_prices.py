@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 from langchain_core.messages.ai import UsageMetadata
 
-from certigraph.adapters.models.chat import chat_model
-from certigraph.adapters.models.price_table import TABLE, Price
-from certigraph.adapters.models.prices import FREE, price_of
+from certigraph.adapters.models.chat_models import chat_model
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.state.endings import Fault
+from certigraph.adapters.models.usage import FREE, TABLE, Price, price_of
+from certigraph.state.records import Fault
 
 
 class Named(ScriptedChat):

@@ -7,9 +7,7 @@ import pytest
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.hotpotqa.benchmark import HotpotQA
 from certigraph.adapters.musique.benchmark import MuSiQue
-from certigraph.adapters.searching.generated import CHAINS, chains, comparisons
-from certigraph.adapters.searching.invented import encyclopedia
-from certigraph.adapters.searching.questions import Question
+from certigraph.adapters.qa.questions import CHAINS, Question, chains, comparisons, encyclopedia
 
 BENCHMARKS = (HotpotQA, MuSiQue)
 

@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from certigraph.adapters.models.situation import Situation, situated
+from certigraph.adapters.models.scripted import Situation, situated
 from certigraph.adapters.musique.benchmark import MuSiQue
-from certigraph.adapters.retrieval.rows import paragraph
-from certigraph.adapters.searching.parts import ANSWERING, Part, needs, own_hops, parts, specification
-from certigraph.adapters.searching.questions import Hop, Question
-from certigraph.adapters.searching.standing import standing
+from certigraph.adapters.qa.expert import ANSWERING, Part, needs, own_hops, parts, specification, standing
+from certigraph.adapters.qa.questions import Hop, Question
+from certigraph.adapters.retrieval.sources import paragraph
 from certigraph.state.records import Observation
 
 

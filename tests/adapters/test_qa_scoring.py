@@ -2,10 +2,9 @@
 
 import pytest
 
-from certigraph.adapters.hotpotqa import scoring as hotpotqa
-from certigraph.adapters.musique import scoring as musique
-from certigraph.adapters.searching.figures import Scored, rates
-from certigraph.adapters.searching.scoring import exact_match, normalised, token_f1, token_overlap
+from certigraph.adapters.hotpotqa import benchmark as hotpotqa
+from certigraph.adapters.musique import benchmark as musique
+from certigraph.adapters.qa.scoring import Scored, exact_match, normalised, rates, token_f1, token_overlap
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,13 @@ from pathlib import Path
 import pytest
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.context import Context
-from certigraph.adapters.models.chance import by_chance
-from certigraph.adapters.models.chat import FORMS, chat_model, check_model, is_scripted, model_label
-from certigraph.adapters.models.instances import minimal
-from certigraph.adapters.models.schemas import Schema, schema_of
-from certigraph.adapters.models.situation import Situation, situated
-from certigraph.evaluation.run import run
-from certigraph.nodes.planner import Next
-from certigraph.nodes.propose import Conditions
-from certigraph.nodes.realize import NextAction
+from certigraph.adapters.models.chat_models import FORMS, chat_model, check_model, is_scripted, model_label
+from certigraph.adapters.models.schemas import Schema, minimal, schema_of
+from certigraph.adapters.models.scripted import Situation, by_chance, situated
+from certigraph.adapters.protocols import Context
+from certigraph.nodes.sdp import Conditions, NextAction
+from certigraph.nodes.step import Next
+from certigraph.runtime.run import run
 from certigraph.state.records import Task
 
 OPTIONS = ["a", "b", "c", "d"]
@@ -67,7 +64,7 @@ def test_it_names_one_condition_for_without_any_sdp_would_give_up_at_once(tmp_pa
 @pytest.mark.slow
 def test_draws_are_the_same_in_every_process():
     code = (
-        "from certigraph.adapters.models.chance import by_chance\n"
+        "from certigraph.adapters.models.scripted import by_chance\n"
         "form = {'type': 'object', 'properties': {'choice': {'enum': list('abcd')}}, 'required': ['choice']}\n"
         "print(''.join(by_chance(3)(str(n), form)['choice'] for n in range(20)))"
     )

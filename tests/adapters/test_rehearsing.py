@@ -6,11 +6,9 @@ import pytest
 from langgraph.runtime import Runtime
 from lookahead import Watched, WatchedBlocks
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.episode import Episode
-from certigraph.adapters.rehearsing import MOST_COPIES, rehearsed_in
-from certigraph.state.endings import Fault
-from certigraph.state.records import Action, Task
+from certigraph.adapters.episodes import MOST_COPIES, Episode, rehearsed_in
+from certigraph.adapters.protocols import Context
+from certigraph.state.records import Action, Fault, Task
 
 UP = "unstack the yellow block from on top of the orange block"
 DOWN = "put down the yellow block"

@@ -14,17 +14,15 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, SecretStr
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.models.ask import Prompt, ask, ask_text
+from certigraph.adapters.models.calls import FILE, Kept, Prompt, ask, ask_text
+from certigraph.adapters.models.clients import ONE_REQUEST
 from certigraph.adapters.models.endpoint import Reply
-from certigraph.adapters.models.endpoint_chat import ONE_REQUEST
-from certigraph.adapters.models.meter import Call, Meter, metering
-from certigraph.adapters.models.reply_cache import FILE, Kept
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.models.token_counts import NO_USAGE
-from certigraph.evaluation.run import run
-from certigraph.state.endings import Fault
-from certigraph.state.reading import read_trajectory
+from certigraph.adapters.models.usage import NO_USAGE, Call, Meter, metering
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.runtime.run import run
+from certigraph.state.records import Fault
+from certigraph.state.trajectory import read_trajectory
 
 
 class Answer(BaseModel):

@@ -5,11 +5,10 @@ from small_web import TEXT, SmallResearch, SmallWeb
 
 from certigraph.adapters.research.plans import results, unread
 from certigraph.adapters.research.world import ResearchWorld
-from certigraph.adapters.web.web import Web
+from certigraph.adapters.web.sources import Web
 from certigraph.state.records import Action, Observation, Scores
-from certigraph.state.researching import open_page, research
-from certigraph.state.run import Evidence
-from certigraph.state.searching import finish, search
+from certigraph.state.run import Evidence, finish, search
+from certigraph.state.search import open_page, research
 
 HALL, HOUSE, DEAD, DEAD_TOO = (
     "http://a.example/hall",

@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 from real_data import data_folder
 
-from certigraph.adapters.retrieval.analyzer import STOPWORDS, terms, words
-from certigraph.adapters.retrieval.corpus import open_corpus
-from certigraph.adapters.retrieval.engine import BODY
-from certigraph.adapters.retrieval.index import build_index
+from certigraph.adapters.retrieval.bm25 import STOPWORDS, terms, words
+from certigraph.adapters.retrieval.index import BODY, build_index, open_corpus
 from certigraph.adapters.retrieval.sources import read_passages
-from certigraph.state.passages import Passage
+from certigraph.state.search import Passage
 
 AWKWARD = [
     ("The Alû is a demon", ["alu", "demon"]),

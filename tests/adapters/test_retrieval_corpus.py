@@ -11,15 +11,18 @@ from typing import NamedTuple
 import pytest
 from real_data import data_folder
 
-from certigraph.adapters.retrieval.corpus import Corpus, open_corpus
-from certigraph.adapters.retrieval.index import build_index
-from certigraph.adapters.retrieval.manifest import MANIFEST, read_manifest, write_manifest
-from certigraph.adapters.retrieval.pool import Pool
-from certigraph.adapters.retrieval.protocol import Retriever
-from certigraph.adapters.retrieval.rows import paragraph
-from certigraph.adapters.retrieval.sources import read_passages
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.passages import Passage
+from certigraph.adapters.retrieval.bm25 import Pool, Retriever
+from certigraph.adapters.retrieval.index import (
+    MANIFEST,
+    Corpus,
+    build_index,
+    open_corpus,
+    read_manifest,
+    write_manifest,
+)
+from certigraph.adapters.retrieval.sources import paragraph, read_passages
+from certigraph.state.records import Fault, UnknownName
+from certigraph.state.search import Passage
 
 ALIEN = Passage(id="1", title="Alien (film)", text="A crew meets a creature in space.")
 SPACE = Passage(id="2", title="", text="Space films about a crew in space and their space ships.")

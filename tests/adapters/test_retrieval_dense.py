@@ -1,11 +1,10 @@
 import numpy as np
 import pytest
 
-from certigraph.adapters.retrieval import vectors
-from certigraph.adapters.retrieval.dense import Dense
-from certigraph.adapters.retrieval.vectors import stored_vectors
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.passages import Passage
+from certigraph.adapters.retrieval import dense
+from certigraph.adapters.retrieval.dense import Dense, stored_vectors
+from certigraph.state.records import Fault, UnknownName
+from certigraph.state.search import Passage
 
 AXES = ("boats", "bread", "stone")
 
@@ -106,7 +105,7 @@ class TestVectorsOnDisk:
         assert len(list(tmp_path.iterdir())) == 4
 
     def test_what_was_cut_off_goes_on_after_its_last_part(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(vectors, "PART", 2)
+        monkeypatch.setattr(dense, "PART", 2)
         texts = [passage.text for passage in CORPUS]
         with pytest.raises(KeyboardInterrupt):
             stored_vectors(texts, ByWords(breaks_at=4), tmp_path)
@@ -138,7 +137,7 @@ class TestVectorsOnDisk:
 
 @pytest.mark.slow
 def test_the_real_encoder_finds_what_is_meant_and_agrees_with_itself(tmp_path):
-    from certigraph.adapters.embeddings import encoder
+    from certigraph.adapters.matching import encoder
 
     corpus = passages("A feline rested on a rug.", "Stock markets fell sharply.", "The ship left the harbour.")
     texts = [passage.text for passage in corpus]

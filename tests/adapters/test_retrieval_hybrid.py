@@ -1,11 +1,10 @@
 import pytest
 
-from certigraph.adapters.retrieval import hybrid
-from certigraph.adapters.retrieval.hybrid import Hybrid, mixed
-from certigraph.adapters.retrieval.pool import Pool
-from certigraph.adapters.retrieval.protocol import Hit
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.passages import Passage
+from certigraph.adapters.retrieval import dense as hybrid
+from certigraph.adapters.retrieval.bm25 import Hit, Pool
+from certigraph.adapters.retrieval.dense import Hybrid, mixed
+from certigraph.state.records import Fault, UnknownName
+from certigraph.state.search import Passage
 
 CORPUS = [Passage(id=name, title=name, text=f"text of {name}") for name in "abcdef"]
 NAMED = {passage.id: passage for passage in CORPUS}

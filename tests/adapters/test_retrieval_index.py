@@ -9,13 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from certigraph.adapters.retrieval import building
-from certigraph.adapters.retrieval.corpus import open_corpus
-from certigraph.adapters.retrieval.index import build_index
-from certigraph.adapters.retrieval.journal import JOURNAL
-from certigraph.adapters.retrieval.manifest import Manifest, unfinished_folder
-from certigraph.state.endings import Fault
-from certigraph.state.passages import Passage
+from certigraph.adapters.retrieval import index
+from certigraph.adapters.retrieval.index import JOURNAL, Manifest, build_index, open_corpus, unfinished_folder
+from certigraph.state.records import Fault
+from certigraph.state.search import Passage
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,13 +35,13 @@ def begun(folder: Path, number: int = 25, batch: int = 10) -> None:
 def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids of the passages that are written, as opposed to skipped."""
     ids: list[str] = []
-    document = building.document
+    document = index.document
 
     def noted(passage: Passage, place: int) -> object:
         ids.append(passage.id)
         return document(passage, place)
 
-    monkeypatch.setattr(building, "document", noted)
+    monkeypatch.setattr(index, "document", noted)
     return ids
 
 

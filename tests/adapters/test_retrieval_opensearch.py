@@ -13,12 +13,13 @@ import pytest
 
 from certigraph import cli
 from certigraph.adapters.hotpotqa.benchmark import HotpotQA
-from certigraph.adapters.retrieval import opensearch, opensearch_http
+from certigraph.adapters.retrieval import opensearch
+from certigraph.adapters.retrieval import opensearch as opensearch_http
+from certigraph.adapters.retrieval.bm25 import Pool
 from certigraph.adapters.retrieval.opensearch import OpenSearch
-from certigraph.adapters.retrieval.pool import Pool
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.passages import Passage
-from certigraph.state.searching import search
+from certigraph.state.records import Fault, UnknownName
+from certigraph.state.run import search
+from certigraph.state.search import Passage
 
 pytestmark = pytest.mark.slow  # a server that answers over HTTP
 

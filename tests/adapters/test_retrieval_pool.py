@@ -4,9 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from certigraph.adapters.retrieval.pool import Pool
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.passages import Passage
+from certigraph.adapters.retrieval.bm25 import Pool
+from certigraph.state.records import Fault, UnknownName
+from certigraph.state.search import Passage
 
 ALIEN = Passage(id="1", title="Alien (film)", text="A crew meets a creature in space.")
 SPACE = Passage(id="2", title="", text="Space films about a crew in space and their space ships.")

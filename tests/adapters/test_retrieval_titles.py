@@ -2,9 +2,8 @@
 
 import pytest
 
-from certigraph.adapters.retrieval.protocol import Hit
-from certigraph.adapters.retrieval.titles import named_keys, title_keys, titles_first
-from certigraph.state.passages import Passage
+from certigraph.adapters.retrieval.bm25 import Hit, named_keys, title_keys, titles_first
+from certigraph.state.search import Passage
 
 
 @pytest.mark.parametrize(

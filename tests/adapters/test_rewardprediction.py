@@ -8,14 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.rewardprediction.benchmark import RewardPrediction
-from certigraph.adapters.rewardprediction.building import paired
-from certigraph.adapters.rewardprediction.epic import UNCORRELATED, epic_distance
-from certigraph.adapters.rewardprediction.reading import read_pairs
-from certigraph.adapters.rewardprediction.rows import Recording, Reward, Row
-from certigraph.adapters.rewardprediction.world import figures
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Task
+from certigraph.adapters.rewardprediction.benchmark import UNCORRELATED, RewardPrediction, epic_distance, figures
+from certigraph.adapters.rewardprediction.dataset import Recording, Reward, RewardRow, paired, read_pairs
+from certigraph.state.records import Fault, Task, UnknownName
 
 REWARDS = st.lists(st.integers(-50, 50).map(lambda n: n / 10), min_size=3, max_size=12).filter(
     lambda r: len(set(r)) > 1
@@ -208,5 +203,5 @@ def test_a_domain_of_only_positives_beside_a_whole_one_is_told_when_it_is_asked_
 
 def test_a_row_needs_its_reward():
     with pytest.raises(ValueError, match="reward"):
-        Row.model_validate({"action": "a", "observation": "o"})
+        RewardRow.model_validate({"action": "a", "observation": "o"})
     assert Reward().shaped == 0.0

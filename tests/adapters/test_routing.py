@@ -2,9 +2,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import approx, mark
 
-from certigraph.adapters.routing import routed
-from certigraph.nodes.route import cut_off
-from certigraph.state.factored import Entity, FactoredState, coarsened, factored, raw
+from certigraph.adapters.rewards import routed
+from certigraph.nodes.rewards import cut_off
+from certigraph.state.rewards import Entity, FactoredState, coarsened, factored, raw
 
 COSINES = {("apple", "apple 3"): 0.8, ("apple", "pear"): 0.5, ("place", "location"): 0.9, ("fridge", "table"): 0.4}
 """Of the texts that are neither equal nor unrelated."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from certigraph.adapters.rows import read_json, read_rows
-from certigraph.state.endings import Fault
+from certigraph.adapters.files import read_json, read_rows
+from certigraph.state.records import Fault
 
 PACKED = gzip.compress(b'{"a": 1}', mtime=0)
 

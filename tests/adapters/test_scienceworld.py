@@ -9,19 +9,32 @@ import pytest
 from real_data import data_folder
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.scienceworld import descriptions, java
+from certigraph.adapters.scienceworld import pool as descriptions
+from certigraph.adapters.scienceworld import simulator
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
 from certigraph.adapters.scienceworld.pool import Pool
-from certigraph.adapters.scienceworld.recording import Recording, read_recordings, write_recordings
-from certigraph.adapters.scienceworld.replies import CANCELLED, choose, classify, is_exception, options_in, room_in
-from certigraph.adapters.scienceworld.scoring import Tally, figures
-from certigraph.adapters.scienceworld.setting import Setting
-from certigraph.adapters.scienceworld.splits import SPLITS, STEP_LONG, STEP_SHORT, ids, setting_of
-from certigraph.adapters.scienceworld.tasks import FAMILIES
-from certigraph.adapters.scienceworld.twin import twin
-from certigraph.adapters.scienceworld.world import ScienceWorld
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Action, Observation, Scores
+from certigraph.adapters.scienceworld.recordings import Recording, read_recordings, twin, write_recordings
+from certigraph.adapters.scienceworld.splits import (
+    FAMILIES,
+    SPLITS,
+    STEP_LONG,
+    STEP_SHORT,
+    Setting,
+    Tally,
+    figures,
+    ids,
+    setting_of,
+)
+from certigraph.adapters.scienceworld.world import (
+    CANCELLED,
+    ScienceWorld,
+    choose,
+    classify,
+    is_exception,
+    options_in,
+    room_in,
+)
+from certigraph.state.records import Action, Fault, Observation, Scores, UnknownName
 from certigraph.state.trajectory import Footer
 
 QUESTION = "Ambiguous request: Please enter the number for the action you intended (or blank to cancel):\n"
@@ -361,7 +374,7 @@ def test_ids_of_the_paper_and_of_the_usual_split_mean_the_same_task():
     ],
 )
 def test_unknown_names_list_what_there_is_and_start_no_java(task_id: str, said: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(java, "launch", _no_java)
+    monkeypatch.setattr(simulator, "launch", _no_java)
     with pytest.raises(UnknownName) as problem:
         ScienceWorldBenchmark().task(task_id)
     assert said in str(problem.value)

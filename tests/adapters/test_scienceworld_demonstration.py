@@ -7,10 +7,9 @@ import pytest
 from real_data import data_folder
 from twins import Twins
 
-from certigraph.adapters.scienceworld import benchmark, recorder
-from certigraph.adapters.scienceworld.recording import Recording, read_recordings
-from certigraph.state.endings import Fault
-from certigraph.state.records import Action
+from certigraph.adapters.scienceworld import benchmark, recordings
+from certigraph.adapters.scienceworld.recordings import Recording, read_recordings
+from certigraph.state.records import Action, Fault
 
 TASKS = ("boil", "find-plant", "use-thermometer")
 """A change, a search, a measurement whose answers are numbers of options."""
@@ -42,4 +41,4 @@ def test_a_way_that_ends_below_100_is_no_demonstration():
     calls = {name: lambda value=value: value for name, value in told.items()}
     simulator = SimpleNamespace(load=lambda *a, **k: "A room.", step=lambda a: "You wait.", score=lambda: 50, **calls)
     with pytest.raises(Fault, match=r"the gold path of grow-plant:7 \(''\) ends at \[50\]"):
-        recorder.record_gold(simulator, "grow-plant", 7)  # type: ignore[arg-type]
+        recordings.record_gold(simulator, "grow-plant", 7)  # type: ignore[arg-type]

@@ -10,23 +10,18 @@ from pydantic import BaseModel, Field
 from real_data import data_folder
 from twins import Twins
 
-from certigraph.adapters.context import Context
 from certigraph.adapters.models.schemas import schema_of
-from certigraph.adapters.models.situation import Situation, situated
-from certigraph.adapters.models.spoiling import IMPOSSIBLE, SLIP
+from certigraph.adapters.models.scripted import IMPOSSIBLE, SLIP, Situation, situated
+from certigraph.adapters.protocols import Context
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
-from certigraph.adapters.scienceworld.expert import IDLE, respond_for
-from certigraph.adapters.scienceworld.milestones import Milestone, joined, milestones, walked
+from certigraph.adapters.scienceworld.expert import IDLE, Milestone, joined, milestones, respond_for, walked
 from certigraph.adapters.scienceworld.operators import Holds, Written
-from certigraph.adapters.scienceworld.recording import Recording, read_recordings
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import run
+from certigraph.adapters.scienceworld.recordings import Recording, read_recordings
 from certigraph.graphs import sdp
-from certigraph.nodes.plan import steps_form
-from certigraph.nodes.propose import Conditions
-from certigraph.nodes.replan import give_up
-from certigraph.nodes.supervise import Judgement
-from certigraph.nodes.validate import always_pass, capped
+from certigraph.nodes.plans import Judgement, steps_form
+from certigraph.nodes.sdp import Conditions, always_pass, capped, give_up
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import run
 from certigraph.state.records import Action, Observation, Step, Task
 
 FAMILIES = ("boil", "find-plant", "identify-life-stages-2", "inclined-plane-determine-angle", "use-thermometer")

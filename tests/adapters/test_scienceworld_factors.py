@@ -6,9 +6,8 @@ import json
 import pytest
 from real_data import data_folder
 
-from certigraph.adapters.scienceworld.factors import ScienceWorldFactors
-from certigraph.adapters.scienceworld.factors_kinds import animal, is_kind
-from certigraph.state.factored import FactoredState, as_mapping
+from certigraph.adapters.scienceworld.factors import ScienceWorldFactors, animal, is_kind
+from certigraph.state.rewards import FactoredState, as_mapping
 
 READING = ScienceWorldFactors()
 FIND = "Your task is to find a(n) animal. First, focus on the thing. Then, move it to the red box in the kitchen."

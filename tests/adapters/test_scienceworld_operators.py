@@ -13,20 +13,17 @@ from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 from real_data import data_folder
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.models.schemas import minimal
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.scienceworld import offers as offering
+from certigraph.adapters.protocols import Context
 from certigraph.adapters.scienceworld import operators as acting
+from certigraph.adapters.scienceworld import operators as offering
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
-from certigraph.adapters.scienceworld.draft import ROOMS, draft
-from certigraph.adapters.scienceworld.offers import offers
-from certigraph.adapters.scienceworld.operators import GOAL, REJECTED
-from certigraph.adapters.scienceworld.recording import Recording, read_recordings
-from certigraph.adapters.scienceworld.wording import read, settled
-from certigraph.state.certified import CertifiedState
+from certigraph.adapters.scienceworld.operators import GOAL, REJECTED, ROOMS, draft, offers
+from certigraph.adapters.scienceworld.prompts import read, settled
+from certigraph.adapters.scienceworld.recordings import Recording, read_recordings
 from certigraph.state.records import Action, Attempt, Audit, Invalidation, Observation, Predicate, Task, Verdict
-from certigraph.state.run import Evidence
+from certigraph.state.run import CertifiedState, Evidence
 
 TASK = Task(benchmark="scienceworld", id="find-plant:0", goal="Your task is to find a(n) plant. First, focus on it.")
 VIEW = "This room is called the kitchen. In it, you see:\nan orange\nRooms seen: kitchen, hallway"

@@ -11,19 +11,18 @@ from typing import Any
 
 import pytest
 
-from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import new_scope
-from certigraph.adapters.loops import off_loop_waiting
-from certigraph.adapters.models.chat import chat_model
+from certigraph.adapters.models.chat_models import chat_model
+from certigraph.adapters.processes import off_loop_waiting
+from certigraph.adapters.protocols import Context
 from certigraph.adapters.scienceworld import pool as pools
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
 from certigraph.adapters.scienceworld.pool import Pool, simulator_limit
 from certigraph.adapters.scienceworld.splits import SPLITS
 from certigraph.adapters.scienceworld.world import ScienceWorld
-from certigraph.evaluation.run import arun
 from certigraph.graphs import mcts, react
-from certigraph.state.endings import Fault
-from certigraph.state.records import Action, Task
+from certigraph.runtime.run import arun
+from certigraph.state.records import Action, Fault, Task
 
 KITCHEN = "This room is called the kitchen. In it, you see: \n\tan orange"
 SETTING = SPLITS["variation-0"].setting("boil", 0)

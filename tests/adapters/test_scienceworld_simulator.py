@@ -11,20 +11,16 @@ from pathlib import Path
 import pytest
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.context import Context
 from certigraph.adapters.episodes import close_episode, live_episode
-from certigraph.adapters.scienceworld import recorder
+from certigraph.adapters.protocols import Context
+from certigraph.adapters.scienceworld import recordings
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
-from certigraph.adapters.scienceworld.java import JavaSimulator
-from certigraph.adapters.scienceworld.jvm import JVM_FLAGS
 from certigraph.adapters.scienceworld.pool import POOL, Pool
-from certigraph.adapters.scienceworld.recording import read_recordings
-from certigraph.adapters.scienceworld.replies import room_in
+from certigraph.adapters.scienceworld.recordings import read_recordings, twin
+from certigraph.adapters.scienceworld.simulator import JVM_FLAGS, JavaSimulator
 from certigraph.adapters.scienceworld.splits import SPLITS
-from certigraph.adapters.scienceworld.twin import twin
-from certigraph.adapters.scienceworld.world import ScienceWorld
-from certigraph.state.endings import Fault
-from certigraph.state.records import Action, Observation
+from certigraph.adapters.scienceworld.world import ScienceWorld, room_in
+from certigraph.state.records import Action, Fault, Observation
 
 LIGHTER = ("open door to kitchen", "go to kitchen", "focus on lighter", "move lighter to red box")
 SHORT = ("find-non-living-thing:0", "lifespan-longest-lived:0", "find-plant:0")
@@ -141,7 +137,7 @@ def test_recordings_replay_to_the_byte_in_other_processes_and_the_twin_agrees(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], pool: Pool
 ):
     file = tmp_path / "gold.jsonl.gz"
-    assert recorder.main([*SHORT, "--check", "--out", str(file)]) == 0
+    assert recordings.main([*SHORT, "--check", "--out", str(file)]) == 0
     assert capsys.readouterr().out.count("identical in 3 processes") == len(SHORT)
     for recording in read_recordings(file):
         live, dead = world_of(pool, recording.task), twin(recording)
@@ -153,9 +149,9 @@ def test_recordings_replay_to_the_byte_in_other_processes_and_the_twin_agrees(
 @pytest.mark.slow
 def test_a_gold_path_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    first = recorder.gold_recording("find-non-living-thing")
-    monkeypatch.setattr(recorder, "POOL", None)
-    assert recorder.gold_recording("find-non-living-thing") == first
+    first = recordings.gold_recording("find-non-living-thing")
+    monkeypatch.setattr(recordings, "POOL", None)
+    assert recordings.gold_recording("find-non-living-thing") == first
     assert (first.scores[first.firstdone - 1], first.setting) == (100, SPLITS["gold"].setting(first.task, 0))
 
 

@@ -5,8 +5,8 @@ import warnings
 import pytest
 
 from certigraph import Context, ScriptedModelWarning
-from certigraph.adapters.models.chat import describe_model, describe_models
-from certigraph.adapters.models.minds import warn_of_default
+from certigraph.adapters.models.calls import warn_of_default
+from certigraph.adapters.models.chat_models import describe_model, describe_models
 from certigraph.graphs import sdp
 
 TASK = {"task": {"benchmark": "blocksworld", "id": "4-0"}}

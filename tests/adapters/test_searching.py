@@ -4,23 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from certigraph.adapters.retrieval.pool import Pool
-from certigraph.adapters.searching.claims import (
+from certigraph.adapters.qa.benchmark import (
+    Outcome,
+    SearchWorld,
     best_supported,
     sentences_of,
     supporting_sentence,
     supporting_sentences,
     titled,
 )
-from certigraph.adapters.searching.files import question_file
-from certigraph.adapters.searching.outcomes import Outcome
-from certigraph.adapters.searching.questions import distinct, substituted
-from certigraph.adapters.searching.world import SearchWorld
-from certigraph.state.chains import Hop, carrying
-from certigraph.state.endings import Fault
-from certigraph.state.passages import Passage
-from certigraph.state.records import Action, Scores
-from certigraph.state.searching import answer, claim, finish, search, use
+from certigraph.adapters.qa.questions import distinct, question_file, substituted
+from certigraph.adapters.retrieval.bm25 import Pool
+from certigraph.state.records import Action, Fault, Scores
+from certigraph.state.run import answer, claim, finish, search, use
+from certigraph.state.search import Hop, Passage, chain_argument
 
 LEN = Passage(id="1", title="Len Worley", text="Len Worley played as a winger\nfor Tottenham.")
 SPURS = Passage(id="2", title="Tottenham Hotspur F.C.", text="The club is commonly referred to as Spurs.")
@@ -137,7 +134,7 @@ def test_the_outcome_has_the_claims_that_the_answer_stands_on_and_what_was_found
     assert outcome_of(made, judge).claims == ()  # filed, not certified
     made.step(claim("where?", finding="stadium", title="Wembley Stadium", entity="y"))
     chain = [Hop("who?", "winger", "x", LEN.id), Hop("where?", "stadium", "y")]
-    made.step(finish("x", **carrying(chain)))
+    made.step(finish("x", **chain_argument(chain)))
     outcome = outcome_of(made, judge)
     assert outcome.claims == (("winger", LEN), ("stadium", WEMBLEY))  # verified in another one; never verified
     assert set(outcome.found) == set(PASSAGES)

@@ -9,25 +9,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from certigraph.adapters.context import Budget
-from certigraph.adapters.models.chat import chat_model, check_model, is_scripted, model_label
-from certigraph.adapters.models.meter import Call, Meter, metering
+from certigraph.adapters.models.chat_models import chat_model, check_model, is_scripted, model_label
 from certigraph.adapters.models.schemas import Schema, schema_of
-from certigraph.adapters.models.simulated import errors_named, name_of, simulated
-from certigraph.adapters.models.situation import Situation, situated
-from certigraph.adapters.models.spoiling import AGAIN, SLIP, Errors, is_impossible, spoiled
-from certigraph.adapters.research.forms import Adequacy, Decomposition, Found, Tools
-from certigraph.nodes.align import Ruling
-from certigraph.nodes.assess import Completion
-from certigraph.nodes.audit import GoalCheck
-from certigraph.nodes.decide import Thought
-from certigraph.nodes.plan import Plan
-from certigraph.nodes.planner import Next
-from certigraph.nodes.propose import Conditions
-from certigraph.nodes.realize import NextAction
-from certigraph.nodes.validate import Holds
-from certigraph.state.endings import UnknownName
-from certigraph.state.records import Task
+from certigraph.adapters.models.scripted import (
+    AGAIN,
+    SLIP,
+    Errors,
+    Situation,
+    errors_named,
+    is_impossible,
+    name_of,
+    simulated,
+    situated,
+    spoiled,
+)
+from certigraph.adapters.models.usage import Call, Meter, metering
+from certigraph.adapters.protocols import Budget
+from certigraph.adapters.research.plans import Adequacy, Decomposition, Found, Tools
+from certigraph.nodes.goal_checks import GoalCheck
+from certigraph.nodes.plans import Plan
+from certigraph.nodes.react import Thought
+from certigraph.nodes.sdp import Conditions, Holds, NextAction
+from certigraph.nodes.step import Completion, Next, Ruling
+from certigraph.state.records import Task, UnknownName
 
 MANY = 4_000
 NEVER = Errors(propose=0, act=0, accept=0, reject=0)

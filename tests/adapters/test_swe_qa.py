@@ -9,15 +9,21 @@ import pytest
 from real_data import data_folder
 
 from certigraph.adapters.swe_qa.benchmark import SweQA
-from certigraph.adapters.swe_qa.generated import write_repository
-from certigraph.adapters.swe_qa.questions import origin_of
-from certigraph.adapters.swe_qa.repository import LARGEST, Repository
-from certigraph.adapters.swe_qa.symbols import symbols
-from certigraph.adapters.swe_qa.tools import MOST, MOST_READ, find, grep, read
-from certigraph.adapters.swe_qa.world import RepositoryWorld
-from certigraph.evaluation.run import run
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.searching import finish, search, use
+from certigraph.adapters.swe_qa.questions import origin_of, write_repository
+from certigraph.adapters.swe_qa.world import (
+    LARGEST,
+    MOST,
+    MOST_READ,
+    Repository,
+    RepositoryWorld,
+    find,
+    grep,
+    read,
+    symbols,
+)
+from certigraph.runtime.run import run
+from certigraph.state.records import Fault, UnknownName
+from certigraph.state.run import finish, search, use
 
 SECRET = "the secret outside"
 

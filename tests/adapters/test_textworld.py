@@ -6,10 +6,8 @@ import pytest
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.textworld.benchmark import TextWorldBenchmark
-from certigraph.adapters.textworld.playing import tidied
-from certigraph.adapters.textworld.world import TextWorld
-from certigraph.state.endings import Fault
-from certigraph.state.records import Action
+from certigraph.adapters.textworld.world import TextWorld, tidied
+from certigraph.state.records import Action, Fault
 
 pytest.importorskip("textworld", reason="pip install 'certigraph[textworld]'")
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from certigraph.adapters.textworld.factors import STATUS, TextWorldFactors
-from certigraph.adapters.textworld.objectives import Wish, recipe_wishes, wishes_in
-from certigraph.state.factored import FactoredState
+from certigraph.adapters.textworld.factors import STATUS, TextWorldFactors, Wish, recipe_wishes, wishes_in
+from certigraph.state.rewards import FactoredState
 
 QUEST = (
     "Welcome to TextWorld! First of all, pick up the type T keycard from the floor of the cellar. After that, check "

@@ -8,12 +8,10 @@ import pytest
 from races import killed, together
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.locks import TEXTWORLD
-from certigraph.adapters.textworld import games, kinds
-from certigraph.adapters.textworld.games import DESCRIPTION, STORY, Game, Library, named
-from certigraph.adapters.textworld.world import TextWorld
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Action
+from certigraph.adapters.processes import TEXTWORLD
+from certigraph.adapters.textworld import world
+from certigraph.adapters.textworld.world import DESCRIPTION, STORY, Game, Library, TextWorld, named
+from certigraph.state.records import Action, Fault, UnknownName
 
 pytest.importorskip("textworld", reason="pip install 'certigraph[textworld]'")
 
@@ -47,7 +45,7 @@ def test_an_unknown_split_or_configuration_is_refused():
 
 
 def test_without_the_package_one_command_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(kinds, "find_spec", lambda name: None)
+    monkeypatch.setattr(world, "find_spec", lambda name: None)
     with pytest.raises(Fault, match=r"pip install 'certigraph\[textworld\]'"):
         Library(tmp_path).game(QUEST)
 
@@ -64,9 +62,9 @@ def test_a_seed_makes_the_same_game_in_every_library(tmp_path: Path):
 
 
 def test_a_game_is_made_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(games, "_compile", compiled)
+    monkeypatch.setattr(world, "_compile", compiled)
     assert held(Library(tmp_path).game(QUEST)) == WHOLE
-    monkeypatch.setattr(games, "_compile", None)
+    monkeypatch.setattr(world, "_compile", None)
     assert held(Library(tmp_path).game(QUEST)) == WHOLE
 
 
@@ -74,7 +72,7 @@ def test_a_game_that_is_not_finished_leaves_nothing(monkeypatch: pytest.MonkeyPa
     def broken(*args: object) -> None:
         raise Fault("data", "no room")
 
-    monkeypatch.setattr(games, "make_game", broken)
+    monkeypatch.setattr(world, "make_game", broken)
     with pytest.raises(Fault, match="no room"):
         Library(tmp_path).game(QUEST)
     assert not list(tmp_path.iterdir())
@@ -96,8 +94,8 @@ class Turn:
 
 def test_two_that_make_one_game_at_once_both_have_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     def made(wait: Callable[[], int]) -> tuple[str, str, bool]:
-        monkeypatch.setattr(games, "_compile", compiled)
-        monkeypatch.setattr(games, "TEXTWORLD", Turn(wait))
+        monkeypatch.setattr(world, "_compile", compiled)
+        monkeypatch.setattr(world, "TEXTWORLD", Turn(wait))
         return held(Library(tmp_path).game(QUEST))
 
     assert together(made) == [WHOLE, WHOLE]
@@ -106,12 +104,12 @@ def test_two_that_make_one_game_at_once_both_have_it(monkeypatch: pytest.MonkeyP
 
 def test_a_kill_in_the_middle_leaves_no_half_of_a_game(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     def make(die: Callable[[], None]) -> None:
-        monkeypatch.setattr(games, "_compile", lambda *asked: ((asked[-1] / STORY).write_text("half"), die()))
+        monkeypatch.setattr(world, "_compile", lambda *asked: ((asked[-1] / STORY).write_text("half"), die()))
         Library(tmp_path).game(QUEST)
 
     assert killed(make) == -9
     assert [path.suffix for path in tmp_path.iterdir()] == [".unfinished"]
-    monkeypatch.setattr(games, "_compile", compiled)
+    monkeypatch.setattr(world, "_compile", compiled)
     assert held(Library(tmp_path).game(QUEST)) == WHOLE
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.context import Context
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Context
+from certigraph.runtime.run import run
 
 pytest.importorskip("textworld", reason="pip install 'certigraph[textworld]'")
 

@@ -6,8 +6,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from certigraph.adapters.models.price_table import cached_tokens
-from certigraph.adapters.models.token_counts import NO_USAGE, usage_of
+from certigraph.adapters.models.usage import NO_USAGE, cached_tokens, usage_of
 
 ASKED, TEXT = [HumanMessage("Which of the two hotels is it to be?")], "The second one."
 CACHED = {"input_token_details": {"cache_read": 2}}

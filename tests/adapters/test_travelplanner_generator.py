@@ -12,13 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certigraph.adapters.travelplanner.catalog import Catalog
-from certigraph.adapters.travelplanner.data.queries import LocalConstraint, Query, Transportation
-from certigraph.adapters.travelplanner.data.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
-from certigraph.adapters.travelplanner.data.store import Store, open_store
-from certigraph.adapters.travelplanner.generated.generator import generate_world
-from certigraph.adapters.travelplanner.lookahead import cheapest_cost
-from certigraph.adapters.travelplanner.trip import Leg, Trip, trip_of
+from certigraph.adapters.travelplanner.generated import generate_world
+from certigraph.adapters.travelplanner.options import Catalog, Leg, Trip, trip_of
+from certigraph.adapters.travelplanner.planning import cheapest_cost
+from certigraph.adapters.travelplanner.queries import LocalConstraint, Query, Transportation
+from certigraph.adapters.travelplanner.sandbox import (
+    Accommodation,
+    Attraction,
+    Distance,
+    Flight,
+    Restaurant,
+    Store,
+    open_store,
+)
 
 World = tuple[Path, Store, list[dict[str, Any]]]
 

@@ -8,25 +8,25 @@ from typing import Any
 import pytest
 from real_data import data_folder
 
-from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.protocols import Limits
+from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.travelplanner.benchmark import TravelPlanner
-from certigraph.adapters.travelplanner.generated.generator import generate_world
-from certigraph.adapters.travelplanner.oneshot.operators import SINGLE_PASS
-from certigraph.adapters.travelplanner.oneshot.reference import cheapest, reference_text
-from certigraph.adapters.travelplanner.oneshot.simulated import SimulatedPlanner
-from certigraph.adapters.travelplanner.oneshot.written import (
+from certigraph.adapters.travelplanner.expert import SimulatedPlanner
+from certigraph.adapters.travelplanner.generated import generate_world
+from certigraph.adapters.travelplanner.world import TravelWorld
+from certigraph.adapters.travelplanner.written_plans import (
     COST,
     DELIVER,
+    SINGLE_PASS,
     MalformedPlanError,
     WrittenTurn,
+    cheapest,
     read_plan,
     read_turn,
+    reference_text,
 )
-from certigraph.adapters.travelplanner.world import TravelWorld
-from certigraph.evaluation.run import run
 from certigraph.graphs import plan_and_solve, react, reflexion
+from certigraph.runtime.run import run
 from certigraph.state.records import Action, Observation, Task, Usage
 from certigraph.state.trajectory import Footer
 

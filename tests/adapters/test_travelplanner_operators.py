@@ -14,33 +14,31 @@ from hypothesis import strategies as st
 from real_data import data_folder
 from travelplanner_sandbox import TableSandbox
 
-from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.protocols import Context
 from certigraph.adapters.travelplanner.benchmark import TravelPlanner
-from certigraph.adapters.travelplanner.catalog import Catalog
-from certigraph.adapters.travelplanner.choosing import Chooser, choices, taken
-from certigraph.adapters.travelplanner.data.queries import LocalConstraint, Query
-from certigraph.adapters.travelplanner.data.sandbox import (
-    Accommodation,
-    Attraction,
-    Distance,
-    Flight,
-    Restaurant,
-    Sandbox,
+from certigraph.adapters.travelplanner.generated import generate_world
+from certigraph.adapters.travelplanner.options import (
+    NOTHING,
+    Catalog,
+    Draft,
+    Option,
+    Slot,
+    Trip,
+    draft_of,
+    plan_of,
+    trip_of,
 )
-from certigraph.adapters.travelplanner.draft import NOTHING, Draft, Slot, draft_of
-from certigraph.adapters.travelplanner.generated.generator import generate_world
-from certigraph.adapters.travelplanner.lookahead import Lookahead
-from certigraph.adapters.travelplanner.official.costs import match_accommodation, match_restaurant
-from certigraph.adapters.travelplanner.official.plans import MEALS
-from certigraph.adapters.travelplanner.official.scoring import score_plan
-from certigraph.adapters.travelplanner.options import Option
-from certigraph.adapters.travelplanner.trip import Trip, plan_of, trip_of
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import run
+from certigraph.adapters.travelplanner.planning import Chooser, Lookahead, choices, taken
+from certigraph.adapters.travelplanner.plans import MEALS, match_accommodation, match_restaurant
+from certigraph.adapters.travelplanner.queries import LocalConstraint, Query
+from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant, Sandbox
+from certigraph.adapters.travelplanner.scoring import score_plan
 from certigraph.graphs import sdp
-from certigraph.state.certified import certified_state
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import run
 from certigraph.state.records import Action, Observation, Predicate, Task
+from certigraph.state.run import certified_state
 
 Pick = Callable[[list[Option]], Option]
 TASKS = 36

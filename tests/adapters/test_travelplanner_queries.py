@@ -5,9 +5,8 @@ import json
 import pytest
 from travelplanner_sandbox import DATA, needs_data
 
-from certigraph.adapters.travelplanner.data.legs import ListedLeg, legs, visited_cities
-from certigraph.adapters.travelplanner.data.queries import Query, read_queries, split_file
-from certigraph.state.endings import Fault
+from certigraph.adapters.travelplanner.queries import ListedLeg, Query, legs, read_queries, split_file, visited_cities
+from certigraph.state.records import Fault
 
 ROW = {
     "idx": 1,

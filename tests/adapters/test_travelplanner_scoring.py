@@ -8,22 +8,20 @@ from hypothesis import strategies as st
 from travelplanner_sandbox import DATA, TableSandbox, needs_data, read_sandbox
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.travelplanner.data.queries import LocalConstraint, Query, read_queries, split_file
-from certigraph.adapters.travelplanner.data.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
-from certigraph.adapters.travelplanner.official.commonsense import COMMONSENSE
-from certigraph.adapters.travelplanner.official.costs import (
+from certigraph.adapters.travelplanner.plans import (
     accommodation_cost,
+    item,
     match_restaurant,
     meal_cost,
+    read_plans,
     total_cost,
     transport_cost,
 )
-from certigraph.adapters.travelplanner.official.hard import HARD
-from certigraph.adapters.travelplanner.official.parsing import item
-from certigraph.adapters.travelplanner.official.plans import read_plans
-from certigraph.adapters.travelplanner.official.scoring import aggregate, score_plan
+from certigraph.adapters.travelplanner.queries import LocalConstraint, Query, read_queries, split_file
+from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
+from certigraph.adapters.travelplanner.scoring import COMMONSENSE, HARD, aggregate, score_plan
 from certigraph.cli import main
-from certigraph.state.endings import Fault
+from certigraph.state.records import Fault
 
 GPT_4O = "gpt-4o-2024-05-13_direct_with_insights_code_with_eval_plan"
 GPT_4_TURBO = "gpt-4-turbo-2024-05-01-preview_direct"

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from certigraph.adapters.travelplanner.data.sandbox import Distance
-from certigraph.adapters.travelplanner.data.store import Store, load_store, open_store
-from certigraph.adapters.travelplanner.data.tables import find_sources, read_tables
-from certigraph.adapters.travelplanner.generated.generator import generate_store, generate_world
-from certigraph.state.endings import Fault
+from certigraph.adapters.travelplanner.generated import generate_store, generate_world
+from certigraph.adapters.travelplanner.sandbox import Distance, Store, find_sources, load_store, open_store, read_tables
+from certigraph.state.records import Fault
 
 DATA = os.environ.get("CERTIGRAPH_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason="CERTIGRAPH_DATA does not name the folder with travelplanner/")

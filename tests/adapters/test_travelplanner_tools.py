@@ -11,18 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from real_data import data_folder
 
-from certigraph.adapters.limits import PAPER_LIMITS
-from certigraph.adapters.travelplanner.benchmark import TravelPlanner
-from certigraph.adapters.travelplanner.data.splits import Splits
-from certigraph.adapters.travelplanner.figures import average
-from certigraph.adapters.travelplanner.generated.generator import generate_world
-from certigraph.adapters.travelplanner.oneshot.written import COST, DELIVER
-from certigraph.adapters.travelplanner.tools.forms import FORMS, MODES, TOOLS, WRITE
-from certigraph.adapters.travelplanner.tools.gold import gold_of
-from certigraph.adapters.travelplanner.tools.lookups import MOST
-from certigraph.state.endings import UnknownName
-from certigraph.state.records import Action, Observation
-from certigraph.state.trajectory import Footer, Usage
+from certigraph.adapters.protocols import PAPER_LIMITS
+from certigraph.adapters.travelplanner.benchmark import TravelPlanner, average
+from certigraph.adapters.travelplanner.expert import gold_of
+from certigraph.adapters.travelplanner.generated import generate_world
+from certigraph.adapters.travelplanner.queries import Splits
+from certigraph.adapters.travelplanner.tools import FORMS, MODES, MOST, TOOLS, WRITE
+from certigraph.adapters.travelplanner.written_plans import COST, DELIVER
+from certigraph.state.records import Action, Observation, UnknownName, Usage
+from certigraph.state.trajectory import Footer
 
 
 @pytest.fixture(scope="module")

@@ -10,23 +10,18 @@ import pytest
 from langgraph.runtime import Runtime
 from real_data import data_folder
 
-from certigraph.adapters.context import Context
 from certigraph.adapters.models.schemas import schema_of
-from certigraph.adapters.models.scripted import TEXT, ScriptedChat
-from certigraph.adapters.models.situation import Situation, situated
+from certigraph.adapters.models.scripted import TEXT, ScriptedChat, Situation, situated
+from certigraph.adapters.protocols import Context
 from certigraph.adapters.travelplanner.benchmark import TravelPlanner
-from certigraph.adapters.travelplanner.generated.generator import generate_world
-from certigraph.adapters.travelplanner.oneshot.written import DELIVER
-from certigraph.adapters.travelplanner.tools.errands import Errand, ToolUse, errands, left
-from certigraph.adapters.travelplanner.tools.forms import MAKE_PLAN, TOOLS, WRITE
-from certigraph.adapters.travelplanner.tools.gold import gold_of
-from certigraph.adapters.travelplanner.tools.operators import PLAN_ASKED, Move, tool_used
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import run
-from certigraph.state.acting import DecideView, Turn
-from certigraph.state.beliefs import Belief
+from certigraph.adapters.travelplanner.expert import Errand, ToolUse, errands, gold_of, left
+from certigraph.adapters.travelplanner.generated import generate_world
+from certigraph.adapters.travelplanner.tools import MAKE_PLAN, PLAN_ASKED, TOOLS, WRITE, Move, tool_used
+from certigraph.adapters.travelplanner.written_plans import DELIVER
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import run
 from certigraph.state.records import Action, Step
-from certigraph.state.run import Evidence
+from certigraph.state.run import Belief, DecideView, Evidence, Turn
 
 GRAPHS = ("react", "cot", "plan_and_act", "tdp")
 REAL = ("2", "40", "121", "178")

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certigraph.adapters.web.addresses import Addresses, Place, allowed_hosts
-from certigraph.adapters.web.public import is_public, plain
-from certigraph.adapters.web.refused import OutOfBounds, Refused
-from certigraph.adapters.web.urls import parsed
-from certigraph.state.endings import Fault
+from certigraph.adapters.http import OutOfBounds, Refused
+from certigraph.adapters.web.addresses import Addresses, Place, allowed_hosts, is_public, parsed, plain
+from certigraph.state.records import Fault
 
 PUBLIC, PRIVATE = "93.184.215.14", "10.1.2.3"
 RESERVED = (

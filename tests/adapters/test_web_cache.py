@@ -10,13 +10,11 @@ from pathlib import Path
 import pytest
 from small_web import TEXT, SmallWeb
 
-from certigraph.adapters.web import cache as module
-from certigraph.adapters.web.cache import HITS, VARIABLE, WebCache, web_cache
-from certigraph.adapters.web.fetcher import Fetcher
-from certigraph.adapters.web.local import LocalPages
+from certigraph.adapters.web import sources as module
+from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import Hit, Page, Unreadable
-from certigraph.adapters.web.web import Web
-from certigraph.state.endings import Fault
+from certigraph.adapters.web.sources import CACHE_VARIABLE, HITS, LocalPages, Web, WebCache, web_cache
+from certigraph.state.records import Fault
 
 HALL, GONE = "http://hall.example/", "http://gone.example/"
 
@@ -107,7 +105,7 @@ def test_who_asks_while_another_asks_gets_the_answer_that_was_kept_first(tmp_pat
 ASKING = """
 import sys
 from pathlib import Path
-from certigraph.adapters.web.cache import HITS, WebCache
+from certigraph.adapters.web.sources import HITS, WebCache
 from certigraph.adapters.web.protocol import Hit
 cache, who = WebCache(Path(sys.argv[1])), sys.argv[2]
 print("ready", flush=True)
@@ -178,7 +176,9 @@ def test_halves_of_characters_can_be_asked_for(tmp_path: Path):
 @pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\x00" + b"\xff" * 4_000])
 def test_a_file_that_is_no_cache_is_a_fault_with_the_fix(content: bytes, tmp_path: Path):
     (tmp_path / "web.sqlite").write_bytes(content)
-    with pytest.raises(Fault, match=rf"web\.sqlite cannot serve as a cache of the web.*export {VARIABLE}=FOLDER$"):
+    with pytest.raises(
+        Fault, match=rf"web\.sqlite cannot serve as a cache of the web.*export {CACHE_VARIABLE}=FOLDER$"
+    ):
         answered(WebCache(tmp_path), "x")
     assert (tmp_path / "web.sqlite").read_bytes() == content
 
@@ -205,12 +205,12 @@ def test_an_answer_that_somebody_changed_is_one_line(answer: str, tmp_path: Path
 
 
 def test_the_folder_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "kept"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "kept"))
     answered(web_cache("mine"), "x")
     assert (tmp_path / "kept" / "mine.sqlite").is_file()
-    monkeypatch.delenv(VARIABLE)
+    monkeypatch.delenv(CACHE_VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert web_cache(since=3) == WebCache(tmp_path / "certigraph" / "web", "web", 3)
-    monkeypatch.setenv(VARIABLE, "/dev/null/nowhere")
-    with pytest.raises(Fault, match=f"cannot serve.*export {VARIABLE}=FOLDER"):
+    monkeypatch.setenv(CACHE_VARIABLE, "/dev/null/nowhere")
+    with pytest.raises(Fault, match=f"cannot serve.*export {CACHE_VARIABLE}=FOLDER"):
         answered(web_cache(), "x")

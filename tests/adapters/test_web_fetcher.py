@@ -9,9 +9,9 @@ import zlib
 import pytest
 from web_stub import Site, body, drip, flood, redirect, silent, status, web
 
-from certigraph.adapters.web.fetcher import Fetcher
+from certigraph.adapters.http import unpacked
+from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import Page, Unreadable
-from certigraph.adapters.web.unpacking import unpacked
 
 PROSE = "The museum opens at nine and closes at five, every day but Monday, and children enter free. " * 3
 PAGE = f"<html><head><title>Museum</title></head><body><p>{PROSE}</p></body></html>"

@@ -9,10 +9,10 @@ import trafilatura
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certigraph.adapters.web import readable as module
-from certigraph.adapters.web.readable import Readable, readable
-from certigraph.adapters.web.refused import Refused
-from certigraph.state.endings import Fault
+from certigraph.adapters.http import Refused
+from certigraph.adapters.web import pages as module
+from certigraph.adapters.web.pages import Readable, readable
+from certigraph.state.records import Fault
 
 PROSE = "The museum opens at nine and closes at five, every day but Monday, and children enter free of charge."
 ROWS = "<tr><th>Day</th><th>Opens</th></tr><tr><td>Mon</td><td>7:15</td></tr><tr><td>Tue</td><td>8:45</td></tr>"

@@ -3,7 +3,7 @@
 import pytest
 from web_stub import Behaviour, Site, body, redirect, silent, status, web
 
-from certigraph.adapters.web.fetcher import Fetcher
+from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import Page, Unreadable
 
 PAGE = f"<html><body><p>{'Some words that make up a page of text. ' * 5}</p></body></html>"

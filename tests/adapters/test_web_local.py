@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from certigraph.adapters.web import local
-from certigraph.adapters.web.local import LocalPages
-from certigraph.adapters.web.protocol import Page, Unreadable
-from certigraph.adapters.web.snippets import snippet
-from certigraph.state.endings import Fault
+from certigraph.adapters.web import sources
+from certigraph.adapters.web.protocol import Page, Unreadable, snippet
+from certigraph.adapters.web.sources import LocalPages
+from certigraph.state.records import Fault
 
 GYM = "Avea Pilates is near the park. Its classes begin at 6:30 am.\nIt costs 20 dollars."
 HTML = f"""<html><head><title>Gyms  of the\ncity</title></head><body><nav>Menu</nav><main><h1>Gyms</h1>
@@ -67,7 +66,7 @@ def test_the_index_follows_the_files_and_is_kept_while_they_stay(folder, monkeyp
     pages = LocalPages(folder)
     pages.search("zebras", 3)
     with monkeypatch.context() as patch:
-        patch.setattr(local, "Pool", None)
+        patch.setattr(sources, "Pool", None)
         assert urls(pages.search("zebras", 3)) == ["local:notes.TXT"]
     (folder / "more.md").write_text("Zebras sleep.")
     assert set(urls(pages.search("zebras", 3))) == {"local:notes.TXT", "local:more.md"}
@@ -121,7 +120,7 @@ def test_a_link_within_the_folder_is_a_page(folder):
 
 
 def test_what_cannot_be_read_is_told_and_not_found(folder, monkeypatch):
-    monkeypatch.setattr(local, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(sources, "MOST_BYTES", 1_000)
     (folder / "long.txt").write_text("zebras " * 200)
     (folder / "empty.md").write_text(" \n")
     (folder / "bytes.txt").write_bytes(b"zebras\0")
@@ -147,7 +146,7 @@ def test_a_folder_without_pages_or_with_too_many_is_a_fault_that_says_so(folder,
     (tmp_path / "none" / "a.txt").write_text("")
     with pytest.raises(Fault, match=r"none of 1 pages in .* has a text"):
         LocalPages(tmp_path / "none").search("zebras", 1)
-    monkeypatch.setattr(local, "MOST_FILES", 2)
+    monkeypatch.setattr(sources, "MOST_FILES", 2)
     with pytest.raises(Fault, match=r"3 pages in .*, at most 2 fit: name a smaller folder"):
         LocalPages(folder)
 

@@ -3,16 +3,12 @@
 import pytest
 from search_stub import Told, search_stub
 
-from certigraph.adapters.context import Budget
-from certigraph.adapters.models.meter import Meter, metering
-from certigraph.adapters.web.asked import Asked
-from certigraph.adapters.web.brave import Brave
-from certigraph.adapters.web.choosing import providers
-from certigraph.adapters.web.completions import sentence
+from certigraph.adapters.models.usage import Meter, metering
+from certigraph.adapters.protocols import Budget
 from certigraph.adapters.web.protocol import Hit
-from certigraph.adapters.web.searxng import SearXNG
-from certigraph.adapters.web.serper import Serper
-from certigraph.state.endings import Fault, LimitReached, UnknownName
+from certigraph.adapters.web.search import Brave, SearXNG, Serper
+from certigraph.adapters.web.sources import Asked, providers, sentence
+from certigraph.state.records import Fault, LimitReached, UnknownName
 
 KEY = "sentinel-key-0123456789"
 VARIABLES = ("SERPER_API_KEY", "BRAVE_API_KEY", "OPENAI_API_KEY")

@@ -6,13 +6,10 @@ from traceback import format_exception
 import pytest
 from search_stub import Told, search_stub
 
-from certigraph.adapters.web import requests
-from certigraph.adapters.web.asked import Asked
-from certigraph.adapters.web.brave import Brave
-from certigraph.adapters.web.requests import Requests
-from certigraph.adapters.web.searxng import SearXNG
-from certigraph.adapters.web.serper import SERPER, Serper, _Answer
-from certigraph.state.endings import Fault
+from certigraph.adapters.web import search as requests
+from certigraph.adapters.web.search import SERPER, Brave, Requests, SearXNG, Serper, _SerperAnswer
+from certigraph.adapters.web.sources import Asked
+from certigraph.state.records import Fault
 
 KEY = "sentinel-key-0123456789"
 PLACES = {
@@ -158,7 +155,7 @@ def test_a_slow_service_is_left_in_time(monkeypatch, waits):
         monkeypatch.setenv("SERPER_URL", server.url)
         slow = Requests(SERPER, timeout=0.1)
         with pytest.raises(Fault, match=r"no answer within 0\.1 s from serper at .*certigraph resume RUN") as fault:
-            slow.post(_Answer, {"q": "gyms"}, {"X-API-KEY": KEY})
+            slow.post(_SerperAnswer, {"q": "gyms"}, {"X-API-KEY": KEY})
     assert KEY not in "".join(format_exception(fault.value)) and len(server.requests) == 1
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from certigraph.adapters.web.fetcher import Fetcher
+from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import Page, Unreadable
 
 HTML = b"<html><title>Vault</title><p>" + b"What is said here is said in confidence. " * 5 + b"</p></html>"

@@ -2,10 +2,8 @@
 
 import pytest
 
-from certigraph.adapters.webshop.goals import Goal
-from certigraph.adapters.webshop.products import Catalogue, Product
-from certigraph.adapters.webshop.shop import Shop
-from certigraph.adapters.webshop.world import WebShopWorld
+from certigraph.adapters.webshop.products import Catalogue, Goal, Product
+from certigraph.adapters.webshop.world import Shop, WebShopWorld
 from certigraph.state.records import Action
 
 CUP = Product(

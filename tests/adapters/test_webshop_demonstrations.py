@@ -6,8 +6,7 @@ import pytest
 from real_data import data_folder
 
 from certigraph.adapters.webshop.benchmark import WebShop
-from certigraph.state.endings import Fault
-from certigraph.state.records import Action
+from certigraph.state.records import Action, Fault
 
 
 def bought(shop, task, before):

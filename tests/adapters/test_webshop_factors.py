@@ -2,12 +2,21 @@
 
 import pytest
 
-from certigraph.adapters.factoring import factors_of
+from certigraph.adapters.rewards import factors_of
 from certigraph.adapters.webshop.benchmark import WebShop
-from certigraph.adapters.webshop.factors import CHOICE, FEATURES, ITEM, LIST, OFFERS, PURCHASE, WebShopFactors
-from certigraph.adapters.webshop.reading import item, kind_of
-from certigraph.state.factored import FactoredState, as_mapping
+from certigraph.adapters.webshop.factors import (
+    CHOICE,
+    FACTOR_FEATURES,
+    ITEM,
+    LIST,
+    OFFERS,
+    PURCHASE,
+    WebShopFactors,
+    item,
+    kind_of,
+)
 from certigraph.state.records import Action, Task
+from certigraph.state.rewards import FactoredState, as_mapping
 
 READ = WebShopFactors()
 NOTHING = FactoredState()
@@ -65,7 +74,7 @@ def test_an_items_page_is_read_in_both_modes():
 
 def test_the_goal_is_a_fitting_item_chosen_options_and_a_purchase():
     _, wish = read(("", "[button] Search [button_]"))
-    assert wish[ITEM] == {FEATURES: "leak proof water bottles", OFFERS: "color: teal; size: large"}
+    assert wish[ITEM] == {FACTOR_FEATURES: "leak proof water bottles", OFFERS: "color: teal; size: large"}
     assert wish["color option"] == {CHOICE: "teal"} and wish["size option"] == {CHOICE: "large"}
     assert wish[PURCHASE] == {**wish[ITEM], "status": "bought"}
 
@@ -82,12 +91,12 @@ def test_unmarked_choices_are_known_by_what_was_clicked():
 def test_what_further_pages_tell_is_kept_until_the_item_is_left():
     details = SEP.join(["Instruction:", GOAL, "Back to Search", "< Prev", "Holds tea."])
     state, _ = read(("click[B1]", ITEM_PAGE), ("click[Description]", details), ("click[< Prev]", ITEM_PAGE))
-    assert state[ITEM][FEATURES] == "leak proof bottles", "the instruction on the page tells nothing"
+    assert state[ITEM][FACTOR_FEATURES] == "leak proof bottles", "the instruction on the page tells nothing"
     wet = details.replace("tea", "water")
     state, _ = read(("click[B1]", ITEM_PAGE), ("click[Features]", wet), ("click[< Prev]", ITEM_PAGE))
-    assert state[ITEM][FEATURES] == "leak proof water bottles"
+    assert state[ITEM][FACTOR_FEATURES] == "leak proof water bottles"
     listed = SEP.join(["Page 1 (Total results: 2)", "B1", "Water Jug", "$3.0", "B2", "Proof Coins", "$4.0"])
-    assert read(("click[B1]", ITEM_PAGE), ("click[< Prev]", listed))[0] == {LIST: {FEATURES: "water"}}
+    assert read(("click[B1]", ITEM_PAGE), ("click[< Prev]", listed))[0] == {LIST: {FACTOR_FEATURES: "water"}}
 
 
 def test_the_purchase_is_of_the_item_that_was_looked_at():

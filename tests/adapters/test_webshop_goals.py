@@ -9,11 +9,9 @@ import pytest
 from real_data import data_folder
 
 from certigraph.adapters.webshop.benchmark import WebShop
-from certigraph.adapters.webshop.goals import goals, price_bound
-from certigraph.adapters.webshop.products import INSTRUCTIONS, PRODUCTS, Catalogue, Product, Wish
-from certigraph.adapters.webshop.wording import proposals, singular, wanted
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Task
+from certigraph.adapters.webshop.products import INSTRUCTIONS, PRODUCTS, Catalogue, Product, Wish, goals, price_bound
+from certigraph.adapters.webshop.world import proposals, singular, wanted
+from certigraph.state.records import Fault, Task, UnknownName
 
 CUP = Product(
     asin="A1",

@@ -5,11 +5,19 @@ import tarfile
 import pytest
 from real_data import data_folder
 
-from certigraph.adapters.rows import parsed
-from certigraph.adapters.webshop.goals import Goal
-from certigraph.adapters.webshop.nouns import nouns
-from certigraph.adapters.webshop.products import BELOW, Product
-from certigraph.adapters.webshop.reward import alike, has_attribute, judged, normalised, title_share, type_reward
+from certigraph.adapters.files import parsed
+from certigraph.adapters.webshop.products import (
+    BELOW,
+    Goal,
+    Product,
+    alike,
+    has_attribute,
+    judged,
+    normalised,
+    nouns,
+    title_share,
+    type_reward,
+)
 
 LAMP = Product(
     asin="L1",

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Context
 from certigraph.adapters.webshop.benchmark import WebShop
-from certigraph.evaluation.run import run
+from certigraph.runtime.run import run
 from certigraph.state.records import Scores, Usage
 from certigraph.state.trajectory import Footer
 

@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
-from certigraph.adapters.caching import cache_folder, whole_file
-from certigraph.adapters.models.chat import chat_model
-from certigraph.adapters.models.local import weights
-from certigraph.adapters.models.weights import NAMED, Weights, named_weights
-from certigraph.state.endings import Fault
+from certigraph.adapters.files import cache_folder, whole_file
+from certigraph.adapters.models.chat_models import chat_model
+from certigraph.adapters.models.clients import NAMED, Weights, named_weights, weights
+from certigraph.state.records import Fault
 
 PARTS = [f"part {i} ".encode() * 1000 for i in range(1, 12)]
 WHOLE = b"".join(PARTS)

@@ -8,7 +8,7 @@ import pytest
 from postgres_server import VARIABLE, Server, running
 
 if TYPE_CHECKING:
-    from certigraph.evaluation.evaluate import Evaluation
+    from certigraph.evaluation.evaluation_results import Evaluation
 
 
 @pytest.fixture(scope="session")

@@ -12,21 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certigraph import cli
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.ablating.estimates import estimates_of
-from certigraph.evaluation.ablating.replay import Replay, replay_of, rule_for
-from certigraph.evaluation.ablating.variants import exchanged, variants
-from certigraph.evaluation.comparing.command import Choice, order
-from certigraph.evaluation.comparing.rows import Row
-from certigraph.evaluation.comparing.summary import difference_of
-from certigraph.evaluation.comparing.table import difference_cells
-from certigraph.evaluation.run import run
-from certigraph.evaluation.settings import parse_swap
+from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.evaluation.compare import Choice, order
+from certigraph.evaluation.comparison_report import difference_cells
+from certigraph.evaluation.comparison_summary import (
+    Replay,
+    difference_of,
+    estimates_of,
+    exchanged,
+    replay_of,
+    rule_for,
+    variants,
+)
 from certigraph.graphs import sdp
-from certigraph.nodes.replan import give_up
-from certigraph.state.endings import UnknownName
-from certigraph.state.records import Task, Usage, Verdict
+from certigraph.nodes.sdp import give_up
+from certigraph.runtime.history import Row
+from certigraph.runtime.registry import parse_swap
+from certigraph.runtime.run import run
+from certigraph.state.records import Task, UnknownName, Usage, Verdict
 from certigraph.state.trajectory import Event, Header, Trajectory
 
 NOBODY = Usage(node="n")
@@ -247,7 +250,7 @@ def test_variants_share_tasks_trials_and_draws(tmp_path: Path):
 
 
 async def unchanged(state: Any, runtime: Any) -> dict[str, Any]:
-    from certigraph.nodes.validate import validate
+    from certigraph.nodes.sdp import validate
 
     update = await validate(state, runtime)
     assert isinstance(update["verdict"], Verdict)

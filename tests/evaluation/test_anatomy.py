@@ -12,20 +12,14 @@ from matplotlib.figure import Figure
 from statsmodels.stats.proportion import proportion_confint
 
 from certigraph import cli
-from certigraph.adapters.context import Context
-from certigraph.evaluation.anatomy import panels
-from certigraph.evaluation.anatomy.analyses import ANALYSES, analyse
-from certigraph.evaluation.anatomy.anatomy import write_anatomy
-from certigraph.evaluation.anatomy.failures import CAUSES
-from certigraph.evaluation.anatomy.frames import Recorded, frames_of
-from certigraph.evaluation.anatomy.printing import print_anatomy
-from certigraph.evaluation.anatomy.reading import find_runs, recorded_runs
-from certigraph.evaluation.anatomy.sections import anatomy_sections
-from certigraph.evaluation.run import run
-from certigraph.state.endings import Fault
-from certigraph.state.reading import read_trajectory
-from certigraph.state.records import Scores, Task, Usage
-from certigraph.state.trajectory import Event, Footer, Header, Trajectory
+from certigraph.adapters.protocols import Context
+from certigraph.evaluation import plots
+from certigraph.evaluation.analyses.sdp import print_anatomy, write_anatomy
+from certigraph.evaluation.anatomy import ANALYSES, CAUSES, analyse, anatomy_sections
+from certigraph.evaluation.frames import Recorded, find_runs, frames_of, recorded_runs
+from certigraph.runtime.run import run
+from certigraph.state.records import Fault, Scores, Task, Usage
+from certigraph.state.trajectory import Event, Footer, Header, Trajectory, read_trajectory
 
 pytestmark = pytest.mark.slow  # tables, figures and pages of recorded runs
 
@@ -243,7 +237,7 @@ def test_points_of_a_curve_stay_at_their_category():
             [(name, 3, 0.5, 0.1, 0.9) for name in names], columns=["method", "x", "value", "low", "high"]
         )
         panel = Figure().subplots()
-        panels.lines(panel, found, names, "x", [2, 3])
+        plots.lines(panel, found, names, "x", [2, 3])
         places = [line.get_xdata()[0] for line in panel.get_lines()]
         assert sum(places) / count == pytest.approx(1)
         assert max(places) - min(places) <= 0.2 + 1e-9

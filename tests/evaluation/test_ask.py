@@ -9,9 +9,9 @@ from small_web import RIGHT, TEXT, SmallWeb
 
 import certigraph
 from certigraph import Context, RunFailed
-from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.models.schemas import minimal
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.state.endings import UnknownName
+from certigraph.state.records import UnknownName
 
 HALL = "http://a.example/hall"
 

@@ -8,12 +8,10 @@ from asking import Inquiry, asked
 from inquiring import FOUND, GUESSED, PASSED
 
 from certigraph.adapters.protocols import Limits
-from certigraph.cli.answered import closing_lines
-from certigraph.cli.printed import finish
-from certigraph.evaluation.asking import closing_of
-from certigraph.evaluation.run import run
-from certigraph.state.endings import Fault
-from certigraph.state.records import Verdict
+from certigraph.cli.output import closing_lines, finish
+from certigraph.runtime.questions import closing_of
+from certigraph.runtime.run import run
+from certigraph.state.records import Fault, Verdict
 
 FORCED = (PASSED.model_copy(update={"finding": None, "forced": "force_accept"}),) * 2
 

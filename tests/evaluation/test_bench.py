@@ -3,14 +3,11 @@
 import pytest
 from rich.console import Console
 
-from certigraph.evaluation.bench import world as bench_world
-from certigraph.evaluation.bench.bench import Bench, bench, payload, table
-from certigraph.evaluation.bench.laps import Setting, lap
-from certigraph.evaluation.bench.loops import bare_graph, ground, plain_loop
-from certigraph.evaluation.bench.speeds import SETTINGS
-from certigraph.evaluation.bench.world import Ladder
-from certigraph.evaluation.run import run
-from certigraph.state.endings import Fault
+from certigraph.evaluation import bench_loops as bench_world
+from certigraph.evaluation.bench import SETTINGS, Bench, bench, payload, table
+from certigraph.evaluation.bench_loops import Ladder, Setting, bare_graph, ground, lap, plain_loop
+from certigraph.runtime.run import run
+from certigraph.state.records import Fault
 
 pytestmark = pytest.mark.slow  # timed loops
 

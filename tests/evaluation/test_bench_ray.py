@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from certigraph.evaluation.bench.ray import WORKERS, Spread, Work, _evaluated, print_ray, ratios
+from certigraph.evaluation.bench import WORKERS, Spread, Work, _evaluate_on_ray, print_ray, ratios
 
 WORKS: tuple[Work, ...] = ("waiting", "scripted")
 LAPS = [
@@ -31,6 +31,6 @@ def test_ratios_are_of_the_same_lap_and_rates_the_median(capsys: pytest.CaptureF
 @pytest.mark.slow
 def test_a_lap_counts_the_runs_after_the_first():
     pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
-    lap = _evaluated("scripted", 0, 4)
+    lap = _evaluate_on_ray("scripted", 0, 4)
     assert (lap.episodes, lap.workers) == (4, 0)
     assert 0 < lap.seconds < 60

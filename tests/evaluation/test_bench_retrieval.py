@@ -3,13 +3,18 @@
 import pytest
 from rich.console import Console
 
-from certigraph.adapters.retrieval.analyzer import STOPWORDS, terms
-from certigraph.evaluation.bench import retrieval
-from certigraph.evaluation.bench.retrieval import RetrievalBench, bench_retrieval, table
-from certigraph.evaluation.bench.retrieval_corpus import BLOCK, Abstracts
-from certigraph.evaluation.bench.retrieval_engines import ENGINES
-from certigraph.evaluation.bench.retrieval_processes import in_processes
-from certigraph.state.endings import Fault
+from certigraph.adapters.retrieval.bm25 import STOPWORDS, terms
+from certigraph.evaluation import bench_retrieval as retrieval
+from certigraph.evaluation.bench_retrieval import (
+    BLOCK,
+    ENGINES,
+    Abstracts,
+    RetrievalBench,
+    bench_retrieval,
+    in_processes,
+    table,
+)
+from certigraph.state.records import Fault
 
 SIZE = 300
 

@@ -14,12 +14,13 @@ from misbehaving_endpoint import misbehaving_endpoint
 from pydantic import SecretStr
 from tenacity import Future, RetryError
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.models import Meter, Prompt, ask_text, metering
+from certigraph.adapters.models.calls import Prompt, ask_text
+from certigraph.adapters.models.usage import Meter, metering
+from certigraph.adapters.protocols import Budget, Context
 from certigraph.evaluation.evaluate import evaluate
-from certigraph.evaluation.inspecting.bridged import BridgedChat
-from certigraph.state.endings import Fault
-from certigraph.state.reading import read_trajectory
+from certigraph.evaluation.inspect_runs import BridgedChat
+from certigraph.state.records import Fault
+from certigraph.state.trajectory import read_trajectory
 
 
 class Bridged(BridgedChat):

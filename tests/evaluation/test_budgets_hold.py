@@ -9,18 +9,15 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatResult
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.models.price_table import TABLE
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.recorder import Recorder
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
-from certigraph.evaluation.shipped import GRAPHS
-from certigraph.state.endings import LimitReached
-from certigraph.state.reading import read_trajectory
-from certigraph.state.trajectory import CallBegun
+from certigraph.adapters.models.usage import TABLE
+from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.runtime.recorder import Recorder
+from certigraph.runtime.registry import GRAPHS
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
+from certigraph.state.records import LimitReached
+from certigraph.state.trajectory import CallBegun, read_trajectory
 
 ENDLESS = Limits(
     attempts=9_999, replans=9_999, steps=9_999, trials=99, substeps=999, subtasks=999, failures=999, repeats=0

@@ -8,7 +8,7 @@ import pytest
 from killed_runs import Case, carry, carry_until_killed, recorded_calls, run_folder
 from misbehaving_endpoint import MIXED, expert, least, misbehaving_endpoint
 
-from certigraph.evaluation.result import Result
+from certigraph.runtime.result import Result
 
 pytestmark = pytest.mark.slow
 

@@ -14,11 +14,10 @@ from study_world import Riddles
 from task_graphs import Jobs, Pondering
 
 from certigraph.adapters import benchmarks
-from certigraph.adapters.context import Budget, Context
-from certigraph.evaluation import saver as savers
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.runtime import checkpoints as savers
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
 
 TESTS = Path(__file__).parent.parent
 
@@ -106,9 +105,9 @@ clocks.set_clock(float(sys.argv[1]), step=float(sys.argv[2]), after=1.0)
 from doubles import after_events
 from task_graphs import Pondering
 from certigraph.adapters import benchmarks
-from certigraph.adapters.context import Context
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Context
+from certigraph.runtime.run import resume
+from certigraph.runtime.run import run
 benchmarks.BENCHMARKS.update(script="doubles:Slow", jobs="task_graphs:Jobs", riddles="study_world:Riddles")
 die = after_events(int(sys.argv[3]), lambda: os.kill(os.getpid(), signal.SIGKILL))
 folder, graph, benchmark, task = sys.argv[4:8]

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from certigraph.evaluation.collecting import RARELY, seldom_collecting
+from certigraph.evaluation.evaluate import RARELY, seldom_collecting
 
 
 def test_the_collector_is_as_it_was_after_the_block_and_after_an_error_in_it():

@@ -20,22 +20,25 @@ pytest.importorskip("scipy", reason="pip install 'certigraph[eval]'")
 
 from certigraph import cli
 from certigraph.adapters import benchmarks
-from certigraph.adapters.context import Budget, Context
-from certigraph.evaluation.comparing.cells import carry_out, cells_of, recorded
-from certigraph.evaluation.comparing.command import Choice, Order, order
-from certigraph.evaluation.comparing.compare import compare, rows_of
-from certigraph.evaluation.comparing.curves import AXES, mean_curve, points_of
-from certigraph.evaluation.comparing.drawing import draw_curves
-from certigraph.evaluation.comparing.findings import findings_of
-from certigraph.evaluation.comparing.forecast import seconds_left, spoken
-from certigraph.evaluation.comparing.keeping import differences, settle
-from certigraph.evaluation.comparing.page import write_page
-from certigraph.evaluation.comparing.plan import Outline, methods_from, plan_of
-from certigraph.evaluation.comparing.report import report
-from certigraph.evaluation.comparing.rows import Prompted, Row
-from certigraph.evaluation.comparing.summary import comparison_of
-from certigraph.state.endings import Fault, Interrupted, UnknownName
-from certigraph.state.records import Scores, Task, Usage
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.evaluation.compare import Choice, Order, order, seconds_left, spoken
+from certigraph.evaluation.comparison import (
+    Outline,
+    carry_out,
+    cells_of,
+    compare,
+    differences,
+    methods_from,
+    plan_of,
+    recorded,
+    rows_of,
+    settle,
+)
+from certigraph.evaluation.comparison_report import findings_of, report, write_page
+from certigraph.evaluation.comparison_summary import comparison_of
+from certigraph.evaluation.plots import AXES, draw_curves, mean_curve, points_of
+from certigraph.runtime.history import Prompted, Row
+from certigraph.state.records import Fault, Interrupted, Scores, Task, UnknownName, Usage
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 
 pytestmark = pytest.mark.slow  # whole comparisons
@@ -160,7 +163,7 @@ def broken(*_: object) -> None:
 
 
 def test_errors_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    code = "from pathlib import Path\nfrom certigraph.nodes.validate import validate\n"
+    code = "from pathlib import Path\nfrom certigraph.nodes.sdp import validate\n"
     code += "async def touchy(state, runtime):\n"
     code += f"    if not Path({str(tmp_path / 'mended')!r}).exists(): raise ZeroDivisionError('touchy')\n"
     code += "    return await validate(state, runtime)\n"

@@ -5,13 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.comparing.curves import AXES
-from certigraph.evaluation.comparing.drawing import draw_curves
-from certigraph.evaluation.comparing.findings import findings_of
-from certigraph.evaluation.comparing.page import write_page
-from certigraph.evaluation.comparing.plan import Method, methods_from, plan_of
+from certigraph.adapters.protocols import Context, Limits
+from certigraph.evaluation.comparison import Method, methods_from, plan_of
+from certigraph.evaluation.comparison_report import findings_of, write_page
+from certigraph.evaluation.plots import AXES, draw_curves
 
 pytestmark = pytest.mark.slow  # pages of whole comparisons
 

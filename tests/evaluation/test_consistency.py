@@ -8,12 +8,11 @@ import pytest
 from study_world import Riddles
 from task_graphs import Jobs, Pondering
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
-from certigraph.evaluation.saver import Saver
-from certigraph.state.endings import Fault
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.runtime.checkpoints import Saver
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
+from certigraph.state.records import Fault
 from certigraph.state.trajectory import Event, Line
 
 WORLDS: dict[str, dict[str, Any]] = {

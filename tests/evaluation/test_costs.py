@@ -13,19 +13,15 @@ pytest.importorskip("scipy", reason="pip install 'certigraph[eval]'")
 
 from rich.console import Console
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.evaluation.comparing.cells import carry_out as carry_out_cell
-from certigraph.evaluation.comparing.cells import cells_of, recorded
-from certigraph.evaluation.comparing.command import Choice, carry_out, order
-from certigraph.evaluation.comparing.cost_table import need_table
-from certigraph.evaluation.comparing.costs import AMOUNTS, Need, needs_of
-from certigraph.evaluation.comparing.curves import points_of
-from certigraph.evaluation.comparing.plan import Outline, methods_from
-from certigraph.evaluation.comparing.report import report
-from certigraph.evaluation.comparing.rows import Row, row_of
-from certigraph.evaluation.comparing.summary import comparison_of
-from certigraph.evaluation.comparing.table import tables
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.evaluation.compare import Choice, carry_out, order
+from certigraph.evaluation.comparison import Outline, cells_of, methods_from, recorded
+from certigraph.evaluation.comparison import carry_out as carry_out_cell
+from certigraph.evaluation.comparison_report import need_table, report, tables
+from certigraph.evaluation.comparison_summary import AMOUNTS, Need, comparison_of, needs_of
+from certigraph.evaluation.plots import points_of
 from certigraph.evaluation.statistics import changed
+from certigraph.runtime.history import Row, row_of
 from certigraph.state.records import Scores, Task, Usage
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 

@@ -9,8 +9,8 @@ pytest.importorskip("matplotlib", reason="pip install 'certigraph[eval]'")
 
 from matplotlib.figure import Figure
 
-from certigraph.evaluation.comparing import drawing
-from certigraph.evaluation.comparing.curves import AXES, Knot
+from certigraph.evaluation import plots
+from certigraph.evaluation.plots import AXES, Knot
 
 NAMES = [
     "sdp",
@@ -25,9 +25,9 @@ NAMES += ["gate=exhaustion_gate:jaccard=0.6,upr=0.3,patience=2", "react", "a" * 
 @pytest.fixture
 def figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Figure:
     kept: list[Figure] = []
-    monkeypatch.setattr(drawing, "written", lambda figure, path: kept.append(figure))
+    monkeypatch.setattr(plots, "written", lambda figure, path: kept.append(figure))
     curve = [Knot(0, 0, 0, 9), Knot(123_456, 50, 5, 9)]
-    drawing.draw_curves({axis: dict.fromkeys(NAMES, curve) for axis in AXES}, tmp_path)
+    plots.draw_curves({axis: dict.fromkeys(NAMES, curve) for axis in AXES}, tmp_path)
     kept[0].draw_without_rendering()
     return kept[0]
 

@@ -14,9 +14,10 @@ pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 
 from inspect_ai.log import read_eval_log, write_eval_log
 
-from certigraph.evaluation.evaluate import Evaluation, evaluate, evaluate_retry
-from certigraph.evaluation.inspecting.journal import Cell, Journal
-from certigraph.state.reading import read_trajectory
+from certigraph.evaluation.evaluate import evaluate, evaluate_retry
+from certigraph.evaluation.evaluation_results import Evaluation
+from certigraph.evaluation.inspect_runs import Cell, Journal
+from certigraph.state.trajectory import read_trajectory
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +29,7 @@ AT_ONCE = 3
 
 SLOW = """
 import asyncio
-from certigraph.nodes.validate import validate
+from certigraph.nodes.sdp import validate
 
 async def slow(state, runtime):
     await asyncio.sleep(0.05)

@@ -16,24 +16,21 @@ from inspect_ai.log import read_eval_log
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.protocols import Context
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
-from certigraph.evaluation.inspecting.evaluation import evaluation_of
-from certigraph.evaluation.inspecting.intervals import intervals_of
-from certigraph.evaluation.inspecting.registry import TASKS
-from certigraph.evaluation.inspecting.rows import Row
-from certigraph.evaluation.run import run
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.reading import read_trajectory
-from certigraph.state.records import Scores, Usage
-from certigraph.state.trajectory import Footer
+from certigraph.evaluation.evaluation_results import evaluation_of, intervals_of
+from certigraph.evaluation.inspect_tasks import TASKS
+from certigraph.runtime.result import Row
+from certigraph.runtime.run import run
+from certigraph.state.records import Fault, Scores, UnknownName, Usage
+from certigraph.state.trajectory import Footer, read_trajectory
 
 pytestmark = pytest.mark.slow  # inspect_ai's own evaluations
 
 TOUCHY = """
 from pathlib import Path
-from certigraph.nodes.validate import validate
+from certigraph.nodes.sdp import validate
 
 async def touchy(state, runtime):
     if state["task"].id == "3-1" and not Path({flag!r}).exists():
@@ -44,8 +41,8 @@ async def touchy(state, runtime):
 
 CUT = """
 from pathlib import Path
-from certigraph.nodes.validate import validate
-from certigraph.state.endings import Fault
+from certigraph.nodes.sdp import validate
+from certigraph.state.records import Fault
 
 seen = []
 

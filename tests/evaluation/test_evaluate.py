@@ -23,17 +23,15 @@ from inspect_ai._util.registry import registry_info
 from inspect_ai.log import EvalLog, read_eval_log
 
 from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
-from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.travelplanner.generated.generator import generate_world
-from certigraph.evaluation.evaluate import Evaluation, evaluate, evaluate_retry, read_evaluation
-from certigraph.evaluation.inspecting.dataset import stratified
-from certigraph.evaluation.inspecting.registry import TASKS
-from certigraph.evaluation.run import run
-from certigraph.state.endings import UnknownName
-from certigraph.state.reading import read_trajectory
-from certigraph.state.records import Task, Usage
-from certigraph.state.trajectory import Footer
+from certigraph.adapters.protocols import Context
+from certigraph.adapters.travelplanner.generated import generate_world
+from certigraph.evaluation.evaluate import evaluate, evaluate_retry
+from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
+from certigraph.evaluation.inspect_tasks import TASKS, stratified
+from certigraph.runtime.run import run
+from certigraph.state.records import Task, UnknownName, Usage
+from certigraph.state.trajectory import Footer, read_trajectory
 
 pytestmark = pytest.mark.slow  # inspect_ai's own evaluations
 
@@ -41,7 +39,7 @@ ROOT = Path(__file__).parents[2]
 
 TOUCHY = """
 from pathlib import Path
-from certigraph.nodes.validate import validate
+from certigraph.nodes.sdp import validate
 
 async def touchy(state, runtime):
     if state["task"].id == "3-1" and not Path({flag!r}).exists():
@@ -57,7 +55,7 @@ INTERRUPTED = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from certigraph.evaluation.evaluate import evaluate
-from certigraph.state.endings import Interrupted
+from certigraph.state.records import Interrupted
 try:
     evaluate("sdp", "blocksworld", ids=[f"7-{{i}}" for i in range({count})], out={out!r}, max_samples=1)
 except Interrupted as stopped:

@@ -8,23 +8,16 @@ from doubles import Script, predicates
 from inspect_ai.analysis import events_df, samples_df
 from inspect_ai.log import list_eval_logs, read_eval_log, write_eval_log
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.exporting.atif import to_atif
-from certigraph.evaluation.exporting.export import export
-from certigraph.evaluation.exporting.inspect_log import to_inspect
-from certigraph.evaluation.exporting.inspect_sample import usage_by
-from certigraph.evaluation.exporting.parquet import SCHEMA, to_parquet
-from certigraph.evaluation.exporting.printing import exported
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
-from certigraph.evaluation.settings import build_graph, parse_swap
-from certigraph.state.certified import certified_states
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.reading import parse_line, read_trajectory, with_number
-from certigraph.state.records import RESTORE, Predicate, Usage
-from certigraph.state.trajectory import Event, Resumed
+from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.evaluation.atif import to_atif
+from certigraph.evaluation.export import SCHEMA, export, exported, to_parquet
+from certigraph.evaluation.inspect_log import to_inspect, usage_by
+from certigraph.runtime.registry import build_graph, parse_swap
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
+from certigraph.state.records import RESTORE, Fault, Predicate, UnknownName, Usage
+from certigraph.state.run import certified_states
+from certigraph.state.trajectory import Event, Resumed, parse_line, read_trajectory, with_number
 
 SHORT = Limits(attempts=2, replans=1, steps=4, trials=2)
 HOSTILE = '<script>alert("x")</script>\x00 attachment://0 \u202e [bold]\N{PILE OF POO}'
@@ -413,6 +406,6 @@ def test_unusable_requests_say_what_to_do(runs, tmp_path, monkeypatch):
     rewritten(undated, lambda text: text.replace(f'"created":"{undated.trajectory.header.created}"', '"created":"now"'))
     with pytest.raises(Fault, match="'now', which is no ISO date"):
         export([tmp_path / "undated"], "atif", tmp_path / "out")
-    monkeypatch.setattr("certigraph.evaluation.exporting.export.find_spec", lambda name: None)
+    monkeypatch.setattr("certigraph.evaluation.export.find_spec", lambda name: None)
     with pytest.raises(Fault, match=r"pip install 'certigraph\[eval\]'"):
         export([runs["sdp"].folder], "parquet", tmp_path / "out")

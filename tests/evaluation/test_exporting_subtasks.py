@@ -6,16 +6,14 @@ import pytest
 from doubles import Script
 from task_graphs import ACTIONS, GRAPHS, Jobs, Pondering, SerialJobs, dag_of
 
-from certigraph.adapters.context import Context
-from certigraph.evaluation.anatomy.frames import Recorded, frames_of
-from certigraph.evaluation.anatomy.rows import rows_of
-from certigraph.evaluation.comparing.rows import row_of
-from certigraph.evaluation.exporting.atif import to_atif
-from certigraph.evaluation.exporting.inspect_log import to_inspect
-from certigraph.evaluation.exporting.parquet import to_parquet
-from certigraph.evaluation.figures.traces import traces_of
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Context
+from certigraph.evaluation.atif import to_atif
+from certigraph.evaluation.export import to_parquet
+from certigraph.evaluation.frames import Recorded, frames_of, rows_of, traces_of
+from certigraph.evaluation.inspect_log import to_inspect
 from certigraph.graphs import tdp
+from certigraph.runtime.history import row_of
+from certigraph.runtime.run import run
 
 TASK = "deep"
 STEPS = ACTIONS * len(GRAPHS[TASK])

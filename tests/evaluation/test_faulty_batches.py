@@ -8,10 +8,10 @@ import pytest
 pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 
 from certigraph.adapters.benchmarks import BENCHMARKS
-from certigraph.evaluation.evaluate import Evaluation, evaluate, evaluate_retry
-from certigraph.evaluation.inspecting.registry import TASKS
-from certigraph.evaluation.inspecting.tasks import task_of
-from certigraph.state.endings import UnknownName
+from certigraph.evaluation.evaluate import evaluate, evaluate_retry
+from certigraph.evaluation.evaluation_results import Evaluation
+from certigraph.evaluation.inspect_tasks import TASKS, task_of
+from certigraph.state.records import UnknownName
 
 pytestmark = pytest.mark.slow  # inspect_ai's own evaluations
 
@@ -20,8 +20,8 @@ IDS = [f"4-{n}" for n in range(10)]
 TOUCHY = """
 from pathlib import Path
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.nodes.validate import validate
-from certigraph.state.endings import Fault
+from certigraph.nodes.sdp import validate
+from certigraph.state.records import Fault
 
 FLAG = Path({flag!r})
 

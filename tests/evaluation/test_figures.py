@@ -4,21 +4,25 @@ import pytest
 import real_data
 from typer.testing import CliRunner
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.protocols import Limits
+from certigraph.adapters.protocols import Context, Limits
 from certigraph.cli import app
-from certigraph.evaluation.figures.accidents import accident_of, focused, gold_scores
-from certigraph.evaluation.figures.best import best_rows
-from certigraph.evaluation.figures.figures import draw_figures
-from certigraph.evaluation.figures.planner import changes, pairs
-from certigraph.evaluation.figures.rewards import curves, learning
-from certigraph.evaluation.figures.traces import read_traces, traces_of
-from certigraph.evaluation.run import run
-from certigraph.evaluation.settings import build_graph, graph_module
+from certigraph.evaluation.analyses.step import (
+    accident_of,
+    best_rows,
+    changes,
+    curves,
+    focused,
+    gold_scores,
+    learning,
+    pairs,
+)
+from certigraph.evaluation.analyses.step_figures import draw_figures
+from certigraph.evaluation.frames import read_traces, traces_of
 from certigraph.graphs.assembly import operators_of
-from certigraph.nodes.specs import Spec
-from certigraph.state.endings import Fault
-from certigraph.state.records import Observation, Scores, Step, Task, Usage
+from certigraph.nodes.slots import Spec
+from certigraph.runtime.registry import build_graph, graph_module
+from certigraph.runtime.run import run
+from certigraph.state.records import Fault, Observation, Scores, Step, Task, Usage
 from certigraph.state.trajectory import Event, Footer, Header, assembled
 
 pytestmark = pytest.mark.slow  # whole runs, drawn
@@ -143,7 +147,7 @@ def test_a_win_is_accidental_when_a_focus_skips_the_milestones(episode, accident
 
 
 def test_no_gold_path_of_the_real_recordings_is_accidental():
-    from certigraph.adapters.scienceworld.recording import read_recordings
+    from certigraph.adapters.scienceworld.recordings import read_recordings
 
     recordings = read_recordings(real_data.data_folder("scienceworld") / "gold_var0.jsonl.gz")
     golds = gold_scores(real_data.ROOT)

@@ -7,7 +7,7 @@ import pytest
 from inquiring import FOUND, GOAL_PASSED, GUESSED, inquiry, page
 from rich.console import Console
 
-from certigraph.evaluation.live.view import LiveView
+from certigraph.runtime.live import LiveView
 from certigraph.state.records import Finding
 
 

@@ -5,15 +5,15 @@ from asking import Inquiry, asked
 from doubles import Script, predicates
 from inquiring import FOUND, GOAL_PASSED, GUESSED, PASSED, inquiry, page
 
-from certigraph.evaluation.ablating.replay import replay_of
-from certigraph.evaluation.anatomy.rows import Recorded
-from certigraph.evaluation.anatomy.rows import rows_of as anatomy_rows
-from certigraph.evaluation.exporting.atif import to_atif
-from certigraph.evaluation.exporting.transitions import rows_of
-from certigraph.evaluation.report.standing import tally
-from certigraph.evaluation.run import run
-from certigraph.state.certified import certified_state
+from certigraph.evaluation.atif import to_atif
+from certigraph.evaluation.comparison_summary import replay_of
+from certigraph.evaluation.export import rows_of
+from certigraph.evaluation.frames import Recorded
+from certigraph.evaluation.frames import rows_of as anatomy_rows
+from certigraph.runtime.history import tally
+from certigraph.runtime.run import run
 from certigraph.state.records import RESTORE, Predicate, Verdict
+from certigraph.state.run import certified_state
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def test_anatomy_counts_forced_passes_apart(result):
 
 @pytest.mark.slow
 def test_a_failed_run_whose_goal_was_let_pass_stopped_there(tmp_path):
-    from certigraph.evaluation.anatomy.failures import FORCED, stopped_kinds, stopped_places
-    from certigraph.evaluation.anatomy.frames import frames_of
+    from certigraph.evaluation.anatomy import FORCED, stopped_kinds, stopped_places
+    from certigraph.evaluation.frames import frames_of
 
     failed = asked(tmp_path, Inquiry(*GOAL_PASSED))
     frames = frames_of([Recorded("sdp", "only", 0, failed.trajectory)])

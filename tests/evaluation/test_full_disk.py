@@ -13,15 +13,12 @@ from typing import Any
 import pytest
 
 from certigraph import cli
-from certigraph.adapters.context import Context
-from certigraph.evaluation.recorder import Recorder
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
-from certigraph.state.endings import Fault
-from certigraph.state.reading import read_trajectory
-from certigraph.state.records import Usage
-from certigraph.state.trajectory import Event
+from certigraph.adapters.protocols import Context
+from certigraph.runtime.recorder import Recorder
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
+from certigraph.state.records import Fault, Usage
+from certigraph.state.trajectory import Event, read_trajectory
 
 
 @contextmanager
@@ -85,7 +82,7 @@ def test_an_evaluation_on_a_full_disk_names_the_reason(tmp_path: Path, monkeypat
     pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
     from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSpec
 
-    from certigraph.evaluation.inspecting.evaluation import evaluation_of
+    from certigraph.evaluation.evaluation_results import evaluation_of
 
     dataset: dict[str, Any] = {"dataset": EvalDataset(), "config": EvalConfig(), "created": "2026-01-01T00:00:00Z"}
     log = EvalLog(eval=EvalSpec(task="blocksworld", model="none", **dataset), location=str(tmp_path / "a.eval"))

@@ -9,20 +9,30 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.locomo.benchmark import LoCoMo
-from certigraph.adapters.metrics import measures
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.cli.judging import judge_command
-from certigraph.evaluation.anatomy.reading import find_runs
-from certigraph.evaluation.judging.cases import Case, cases_in
-from certigraph.evaluation.judging.judge import NO_ANSWER, NO_JUDGE, Judged, judge
-from certigraph.evaluation.judging.judgements import read_judgements
-from certigraph.evaluation.judging.printing import means
-from certigraph.evaluation.judging.rubrics import RUBRICS, CgdpVerdict, Rubric, SweVerdict, TdpVerdict, rubric
-from certigraph.evaluation.run import run
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Task
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.adapters.qa import scoring
+from certigraph.cli.evaluations import judge_command
+from certigraph.evaluation.frames import find_runs
+from certigraph.evaluation.judges import (
+    NO_ANSWER,
+    NO_JUDGE,
+    RUBRICS,
+    Case,
+    CgdpVerdict,
+    Judged,
+    Rubric,
+    SweVerdict,
+    TdpVerdict,
+    cases_in,
+    judge,
+    means,
+    read_judgements,
+    rubric,
+)
+from certigraph.runtime.run import run
+from certigraph.state.records import Fault, Task, UnknownName
 
 app = typer.Typer()
 app.command()(judge_command)
@@ -30,7 +40,7 @@ app.command()(judge_command)
 
 @pytest.fixture(autouse=True)
 def no_encoder(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("certigraph.adapters.retrieval.hybrid.encoder", lambda: None)
+    monkeypatch.setattr("certigraph.adapters.retrieval.dense.encoder", lambda: None)
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
 
 
@@ -194,7 +204,7 @@ def test_a_run_without_references_does_not_keep_others_from_being_judged(tmp_pat
 def test_a_question_without_a_reference_is_left_out(tmp_path: Path):
     run("react", LoCoMo(), "made-0/0", out=tmp_path)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("certigraph.evaluation.judging.cases.references_for", lambda task, data: ("",))
+        patched.setattr("certigraph.evaluation.judges.references_for", lambda task, data: ("",))
         assert cases_in(find_runs([tmp_path])) == ([], 0, 1, ())
 
 
@@ -212,13 +222,13 @@ def test_measures_of_text_ask_no_model_and_count_the_nearest_reference(tmp_path:
 
 
 def test_similarity_is_the_cosine_with_the_nearest_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(measures, "similarities", lambda answers, references: [0.2, 0.8])
+    monkeypatch.setattr(scoring, "similarities", lambda answers, references: [0.2, 0.8])
     [one] = judged([case(0)], grader(), tmp_path / "j.jsonl", "similarity").judgements
     assert (one.score, one.parts) == (80.0, {"similarity": 0.8})
 
 
 def test_similarity_without_an_encoder_says_what_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(measures, "encoder", lambda: None)
+    monkeypatch.setattr(scoring, "encoder", lambda: None)
     with pytest.raises(Fault, match="pip install"):
         judged([case(0)], grader(), tmp_path / "j.jsonl", "similarity")
 

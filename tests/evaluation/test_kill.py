@@ -16,13 +16,11 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from study_world import Riddles
 
 from certigraph.adapters import benchmarks
-from certigraph.adapters.context import Context
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import sdp
-from certigraph.state.serializing import serializer
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
+from certigraph.state.serialization import serializer
 
 pytestmark = pytest.mark.slow
 
@@ -34,8 +32,8 @@ PRELUDE = """
 import os, signal, sys
 from doubles import after_events
 from certigraph.adapters import benchmarks
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
+from certigraph.runtime.run import resume
+from certigraph.runtime.run import run
 benchmarks.BENCHMARKS.update(script="doubles:Slow", riddles="study_world:Riddles")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 def die():
@@ -168,7 +166,7 @@ FULL = Limits(steps=40, passages=2, context=900)
 """A context that MemGPT fills."""
 
 SEARCH = """
-from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Context
 from certigraph.adapters.protocols import Limits
 graph, events, out = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 context = Context(limits=Limits(steps=40, passages=2, context=900))

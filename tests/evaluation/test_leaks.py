@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from certigraph.evaluation.run import run
-from certigraph.evaluation.settings import AnyGraph, build_graph
+from certigraph.runtime.registry import AnyGraph, build_graph
+from certigraph.runtime.run import run
 
 TASKS = ("3-0", "3-1", "3-2")
 

@@ -6,14 +6,12 @@ from rich.console import Console
 from seeking import Mind, Seeking, looping, same
 from study_world import Riddles
 
-from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.live.text import clean
-from certigraph.evaluation.live.view import LiveView
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import pbai
-from certigraph.state.lessons import Lesson
+from certigraph.runtime.live import LiveView
+from certigraph.runtime.run import run
+from certigraph.runtime.terminal import clean
 from certigraph.state.records import (
     Action,
     Attempt,
@@ -26,6 +24,7 @@ from certigraph.state.records import (
     Usage,
     Verdict,
 )
+from certigraph.state.step import Lesson
 from certigraph.state.trajectory import Event, Footer, Header, Resumed
 
 TASK = Task(benchmark="toy", id="7", goal="reach the end", constants={"budget": 100})

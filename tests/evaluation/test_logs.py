@@ -8,10 +8,11 @@ import pytest
 pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 
 from certigraph import cli
-from certigraph.evaluation.comparing.logs import compare_logs
-from certigraph.evaluation.comparing.table import answering, told
-from certigraph.evaluation.evaluate import evaluate, read_evaluation
-from certigraph.state.endings import Fault
+from certigraph.evaluation.compare import compare_logs
+from certigraph.evaluation.comparison_report import answering, told
+from certigraph.evaluation.evaluate import evaluate
+from certigraph.evaluation.evaluation_results import read_evaluation
+from certigraph.state.records import Fault
 
 pytestmark = pytest.mark.slow  # inspect_ai's own evaluations
 
@@ -83,7 +84,7 @@ def test_tasks_with_a_fault_are_left_out_and_errors_of_the_model_are_not(
     broken = whole.rows[0].model_copy(update={"footer": footer})
     cut = whole.model_copy(update={"rows": (broken, *whole.rows[1:])})
     found = {Path("a"): whole, Path("b"): cut}
-    monkeypatch.setattr("certigraph.evaluation.comparing.logs.read_evaluation", found.__getitem__)
+    monkeypatch.setattr("certigraph.evaluation.compare.read_evaluation", found.__getitem__)
     comparison = compare_logs(list(found))
     assert (comparison.n, comparison.planned, [m.n for m in comparison.methods]) == (n, 6, [n, n])
     assert ("1 task with a fault left out" in told(comparison)) == (n < 6)

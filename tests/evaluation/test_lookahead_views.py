@@ -10,18 +10,16 @@ from lookahead import RATING, taking
 from rich.console import Console
 
 import certigraph
-from certigraph.adapters.context import Context
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.exporting.atif import to_atif
-from certigraph.evaluation.exporting.inspect_log import to_inspect
-from certigraph.evaluation.exporting.transitions import rows_of
-from certigraph.evaluation.live.view import LiveView
-from certigraph.evaluation.report.episodes import read_episodes
-from certigraph.evaluation.report.prospects import MOST_OTHERS, Candidate, Prospect
-from certigraph.evaluation.report.report import write_report
-from certigraph.evaluation.result import Result
+from certigraph.adapters.protocols import Context, Limits
+from certigraph.evaluation.atif import to_atif
+from certigraph.evaluation.export import rows_of
+from certigraph.evaluation.inspect_log import to_inspect
 from certigraph.graphs import mcts, react_reward, statefactory
-from certigraph.nodes.candidate_lists import listed
+from certigraph.nodes.lookahead import listed
+from certigraph.runtime.episodes import MOST_OTHERS, Candidate, Prospect, read_episodes
+from certigraph.runtime.live import LiveView
+from certigraph.runtime.report import write_report
+from certigraph.runtime.result import Result
 
 UP = "unstack the red block from on top of the blue block"
 BACK = "stack the red block on top of the blue block"

@@ -14,19 +14,14 @@ from study_world import Riddles
 from task_graphs import Jobs, Pondering
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.keeping import delete_thread, drop_checkpoints, opened
-from certigraph.evaluation.postgres.lease import Lease
-from certigraph.evaluation.postgres.saver import PostgresSaver
-from certigraph.evaluation.postgres.store import PostgresLessons, place_of
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import arun, run
-from certigraph.evaluation.settings import build_graph, load_local
-from certigraph.evaluation.shipped import GRAPHS, SEARCHES
-from certigraph.state.endings import Fault
-from certigraph.state.reading import read_lines
+from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.runtime.postgres import Lease, PostgresLessons, PostgresSaver, place_of
+from certigraph.runtime.registry import GRAPHS, SEARCHES, build_graph, load_local
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import arun, resume, run
+from certigraph.runtime.storage import delete_thread, drop_checkpoints, opened
+from certigraph.state.records import Fault
+from certigraph.state.trajectory import read_lines
 
 pytestmark = pytest.mark.slow
 

@@ -9,10 +9,9 @@ pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
 
 from postgres_server import Server
 
-from certigraph.adapters.context import Context
-from certigraph.evaluation.comparing.command import Choice, carry_out, order
-from certigraph.evaluation.comparing.compare import rows_of
-from certigraph.evaluation.comparing.plan import methods_from
+from certigraph.adapters.protocols import Context
+from certigraph.evaluation.compare import Choice, carry_out, order
+from certigraph.evaluation.comparison import methods_from, rows_of
 
 
 @pytest.mark.slow

@@ -17,14 +17,13 @@ import ormsgpack
 from doubles import Script
 from postgres_server import VARIABLE, Server
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.evaluation.postgres import lease as leases
-from certigraph.evaluation.postgres.threads import delete, kept
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Budget, Context
 from certigraph.graphs import sdp
-from certigraph.state.endings import Fault
+from certigraph.runtime import postgres as leases
+from certigraph.runtime.postgres import delete, kept
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
+from certigraph.state.records import Fault
 
 pytestmark = pytest.mark.slow
 
@@ -113,9 +112,9 @@ def test_the_payloads_would_work_where_they_were_obeyed(tmp_path: Path):
 
 STRICT = """
 import sys
-from certigraph.adapters.context import Budget, Context
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.runtime.run import resume
+from certigraph.runtime.run import run
 for graph in ("sdp", "tdp", "reflexion", "plan_and_act"):
     stopped = run(graph, "blocksworld", "4-0", context=Context(budget=Budget(calls=4)), out=sys.argv[1])
     assert stopped.ending == "limit:calls", stopped.message

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certigraph.evaluation.postgres.jsonb import dumped, escaped, loaded
+from certigraph.runtime.postgres import dumped, escaped, loaded
 
 TEXTS = st.text(st.characters(codec=None), max_size=8) | st.sampled_from(["\0", "\ud800", "\x1b", "\x1b1", "\\u0000"])
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS

@@ -19,13 +19,13 @@ from doubles import Slow, after_events
 from postgres_server import VARIABLE, Server
 
 from certigraph.adapters import benchmarks
-from certigraph.evaluation.evaluate import Evaluation, evaluate
-from certigraph.evaluation.postgres import lease as leases
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
-from certigraph.evaluation.saver import AWAY
-from certigraph.state.endings import Fault
+from certigraph.evaluation.evaluate import evaluate
+from certigraph.evaluation.evaluation_results import Evaluation
+from certigraph.runtime import postgres as leases
+from certigraph.runtime.checkpoints import AWAY
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
+from certigraph.state.records import Fault
 
 pytestmark = pytest.mark.slow
 
@@ -39,8 +39,8 @@ WORKER = """
 import os, signal, sys
 from doubles import after_events
 from certigraph.adapters import benchmarks
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
+from certigraph.runtime.run import resume
+from certigraph.runtime.run import run
 benchmarks.BENCHMARKS.update(script="doubles:Slow")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)
@@ -172,7 +172,7 @@ def test_an_evaluation_comes_to_the_same_table_though_its_server_was_killed(
 
 SLOW = """
 import asyncio
-from certigraph.nodes.validate import validate
+from certigraph.nodes.sdp import validate
 
 async def slow(state, runtime):
     await asyncio.sleep(0.03)

@@ -10,10 +10,9 @@ pytest.importorskip("psycopg", reason="pip install 'certigraph[postgres]'")
 import psycopg
 from postgres_server import VARIABLE, Server
 
-from certigraph.evaluation.postgres import lease as leases
-from certigraph.evaluation.postgres.lease import Lease
-from certigraph.evaluation.postgres.owners import Connection, key_of
-from certigraph.state.endings import Fault
+from certigraph.runtime import postgres as leases
+from certigraph.runtime.postgres import Connection, Lease, key_of
+from certigraph.state.records import Fault
 
 pytestmark = pytest.mark.slow
 

@@ -10,11 +10,11 @@ pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
 
 import yaml
 
-from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Context
 from certigraph.evaluation.evaluate import evaluate
-from certigraph.evaluation.keeping import usual_checkpoints
-from certigraph.evaluation.run import run
-from certigraph.state.endings import Fault
+from certigraph.runtime.run import run
+from certigraph.runtime.storage import usual_checkpoints
+from certigraph.state.records import Fault
 
 COMPOSE = Path(__file__).parents[2] / "compose.yaml"
 

@@ -9,20 +9,18 @@ from doubles import Script
 from rich.console import Console
 from statsmodels.stats.proportion import proportion_confint
 
-from certigraph.adapters.context import Context
-from certigraph.evaluation.comparing.files import line_of
-from certigraph.evaluation.comparing.plan import Outline
-from certigraph.evaluation.comparing.rows import Row
-from certigraph.evaluation.comparing.summary import comparison_of
-from certigraph.evaluation.comparing.table import method_table
-from certigraph.evaluation.inspecting.evaluation import Evaluation
-from certigraph.evaluation.inspecting.rows import Row as EvalRow
-from certigraph.evaluation.inspecting.table import print_evaluations
-from certigraph.evaluation.live.view import LiveView
-from certigraph.evaluation.precision import GoalPrecision, Outcome, goal_precision
-from certigraph.evaluation.report.report import write_report
-from certigraph.evaluation.run import run
-from certigraph.evaluation.sweeping.table import amounts
+from certigraph.adapters.protocols import Context
+from certigraph.evaluation.comparison import Outline
+from certigraph.evaluation.comparison_report import line_of, method_table
+from certigraph.evaluation.comparison_summary import comparison_of
+from certigraph.evaluation.evaluation_results import Evaluation, print_evaluations
+from certigraph.evaluation.measures import GoalPrecision, Outcome, goal_precision
+from certigraph.evaluation.sweep import amounts
+from certigraph.runtime.history import Row
+from certigraph.runtime.live import LiveView
+from certigraph.runtime.report import write_report
+from certigraph.runtime.result import Row as EvalRow
+from certigraph.runtime.run import run
 from certigraph.state.records import Scores, Usage
 from certigraph.state.trajectory import Footer
 

@@ -4,18 +4,26 @@ import json
 import pytest
 from real_data import data_folder
 
-from certigraph.adapters.retrieval.pool import Pool
-from certigraph.adapters.retrieval.protocol import Hit
-from certigraph.adapters.retrieval.rows import paragraph, question_paragraphs
-from certigraph.adapters.retrieval.sources import read_passages
-from certigraph.evaluation.recall.drawing import write_recall
-from certigraph.evaluation.recall.figures import RecallStudy, recalls
-from certigraph.evaluation.recall.printing import print_recall
-from certigraph.evaluation.recall.questions import FILES, Asked, read_questions
-from certigraph.evaluation.recall.scoring import EACH, MEASURES, ONCE, WOVEN, findings, scored
-from certigraph.evaluation.recall.study import recall_study
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.passages import Passage
+from certigraph.adapters.retrieval.bm25 import Hit, Pool
+from certigraph.adapters.retrieval.sources import paragraph, question_paragraphs, read_passages
+from certigraph.evaluation.analyses.retrieval import (
+    EACH,
+    FILES,
+    MEASURES,
+    ONCE,
+    WOVEN,
+    Asked,
+    RecallStudy,
+    findings,
+    print_recall,
+    read_questions,
+    recall_study,
+    recalls,
+    scored,
+    write_recall,
+)
+from certigraph.state.records import Fault, UnknownName
+from certigraph.state.search import Passage
 
 BRIDGE = {
     "_id": "h1",
@@ -164,7 +172,7 @@ class TestStudy:
             recall_study(tmp_path, splits=("hotpotqa",))
 
     def test_vectors_without_an_encoder_are_a_fault_with_the_command(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("certigraph.evaluation.recall.study.encoder", lambda: None)
+        monkeypatch.setattr("certigraph.evaluation.analyses.retrieval.encoder", lambda: None)
         with pytest.raises(Fault, match=r"pip install 'certigraph.embeddings.*--no-dense"):
             recall_study(tmp_path)
 

@@ -5,17 +5,15 @@ from episode_tape import EpisodeTape, two_episodes
 from seeking import Mind, Seeking, looping, same
 from study_world import Riddles
 
-from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.evaluation.report.episodes import read_episodes
-from certigraph.evaluation.report.html import Markup, tag
-from certigraph.evaluation.report.parts import clock, compact
-from certigraph.evaluation.report.report import write_report
-from certigraph.evaluation.report.standing import standing
-from certigraph.evaluation.report.story import read_story
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Context
 from certigraph.graphs import pbai
-from certigraph.state.certified import certified_state
+from certigraph.runtime.episodes import read_episodes
+from certigraph.runtime.history import standing
+from certigraph.runtime.html import Markup, clock, compact, tag
+from certigraph.runtime.report import write_report
+from certigraph.runtime.report_plan import read_story
+from certigraph.runtime.run import run
 from certigraph.state.records import (
     RESTORE,
     Action,
@@ -31,6 +29,7 @@ from certigraph.state.records import (
     Usage,
     Verdict,
 )
+from certigraph.state.run import certified_state
 from certigraph.state.trajectory import Event, Footer, Header, Resumed, assembled
 
 EVIL = '<script>alert(1)</script>"onload="alert(2)\' &amp;'

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from lookahead import RATING
 
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
 from certigraph.graphs import mcts, react_reward
-from certigraph.nodes.candidate_lists import listed
+from certigraph.nodes.lookahead import listed
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
 
 pytestmark = pytest.mark.slow
 
@@ -28,10 +27,10 @@ VARYING = {"episode": "", "usage": [], "spent": None}
 BEGUN = """
 import os, signal, sys
 from doubles import after_events
-from certigraph.evaluation.run import run
+from certigraph.runtime.run import run
 from lookahead import RATING
 from certigraph.graphs import mcts, react_reward
-from certigraph.nodes.candidate_lists import listed
+from certigraph.nodes.lookahead import listed
 graph = {
     "react_reward": lambda: react_reward.build(**RATING),
     "mcts": lambda: mcts.build(**RATING, propose=listed),

@@ -1,19 +1,28 @@
 import numpy as np
 import pytest
 
-from certigraph.adapters.rewardprediction.rows import Pair, Recording, Reward, Row
-from certigraph.evaluation.rewards import probing
-from certigraph.evaluation.rewards.predictors import encoder_of, predictors
-from certigraph.evaluation.rewards.probing import probed, told
-from certigraph.evaluation.rewards.summary import EPIC, OVERALL, Line, Mean
-from certigraph.evaluation.rewards.triplets import Triplet, triplet_accuracy, triplets
-from certigraph.state.endings import Fault
+from certigraph.adapters.rewardprediction.dataset import Pair, Recording, Reward, RewardRow
+from certigraph.evaluation.analyses import rewards
+from certigraph.evaluation.analyses.rewards import (
+    EPIC,
+    OVERALL,
+    Line,
+    Mean,
+    Triplet,
+    encoder_of,
+    predictors,
+    probed,
+    told,
+    triplet_accuracy,
+    triplets,
+)
+from certigraph.state.records import Fault
 
 
 @pytest.fixture
 def blocks():
     rows = tuple(
-        Row(action="act", observation=text, reward=Reward())
+        RewardRow(action="act", observation=text, reward=Reward())
         for text in ("the red block is on the table.", "the red block is on top of the blue block.")
     )
     told = Recording(goal_description="the red block is on top of the blue block", trajectory=rows)
@@ -21,14 +30,14 @@ def blocks():
 
 
 def test_the_negative_is_another_value_of_the_same_attribute_where_there_was_one(monkeypatch, blocks):
-    from certigraph.evaluation.rewards import triplets as module
-    from certigraph.state.factored import factored
+    from certigraph.evaluation.analyses import rewards
+    from certigraph.state.rewards import factored
 
     class Reading:
         def extract(self, state, goal, action, observation):
             return factored({"red block": {"location": observation}, "door": {"state": "shut"}})
 
-    monkeypatch.setattr(module, "needed_factors", lambda task: Reading())
+    monkeypatch.setattr(rewards, "needed_factors", lambda task: Reading())
     found = {one.anchor: one for one in triplets([blocks])}
     first, second = (f"red block: location {row.observation}" for row in blocks.positive.trajectory)
     assert found[first].contradiction == second and found[second].contradiction == first
@@ -60,7 +69,7 @@ def test_encoders_that_are_named_are_probed_once_and_told_beside_their_distance(
             asked.append(len(texts))
             return np.ones((len(texts), 2), dtype=np.float32)
 
-    monkeypatch.setattr(probing, "needed_encoder", lambda name: Encoder())
+    monkeypatch.setattr(rewards, "needed_encoder", lambda name: Encoder())
     methods = predictors(["statefactory"], ["wide", "narrow"])
     assert [encoder_of(method) for method in methods] == [None, "wide", "narrow"]
     pairs = [blocks, blocks.model_copy(update={"domain": "unread"})]

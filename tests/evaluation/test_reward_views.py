@@ -4,12 +4,12 @@ import pytest
 
 import certigraph
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.evaluation.live.fold import Watched
-from certigraph.evaluation.live.plain import plain_lines
-from certigraph.evaluation.report.rated import read_rating
-from certigraph.evaluation.report.report import write_report
 from certigraph.graphs import statefactory
-from certigraph.state.reading import read_trajectory
+from certigraph.runtime.episodes import read_rating
+from certigraph.runtime.live import plain_lines
+from certigraph.runtime.report import write_report
+from certigraph.runtime.terminal import Watched
+from certigraph.state.trajectory import read_trajectory
 
 GOAL = "the red block is on top of the blue block"
 PLACES = ["the red block is on the table", "the hand is currently holding the red block", GOAL]

@@ -3,16 +3,14 @@ from random import Random
 import numpy as np
 import pytest
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.reward_lora import flattened, load_tuned
-from certigraph.adapters.rewardprediction.rows import Pair, Recording, Reward, Row
-from certigraph.evaluation.rewardheads.lora import Recipe, train_lora
-from certigraph.evaluation.rewardheads.samples import PER_TASK, Sample, ranked
+from certigraph.adapters.protocols import Context
+from certigraph.adapters.rewardprediction.dataset import Pair, Recording, Reward, RewardRow
+from certigraph.adapters.rewards import flattened, load_tuned
+from certigraph.evaluation.analyses.reward_heads import PER_TASK, Recipe, Sample, ranked, train_lora
 from certigraph.graphs import reward_head
-from certigraph.nodes.supervised import supervised
-from certigraph.state.endings import Fault
-from certigraph.state.records import Task
-from certigraph.state.rewarding import DOMAIN, RECORDINGS, Seen
+from certigraph.nodes.rewards import supervised
+from certigraph.state.records import Fault, Task
+from certigraph.state.rewards import DOMAIN, RECORDINGS, Seen
 
 
 def pair(number=0, length=4):
@@ -24,7 +22,7 @@ def pair(number=0, length=4):
         for n in range(1, length + 1):
             shaped = n / length if positive else 0.0
             seen = f"The lamp is {'lit' if positive else 'dark'} {n if positive else draw.randint(10, 99)}."
-            rows.append(Row(action="press", observation=seen, reward=Reward(raw=shaped, shaped=shaped)))
+            rows.append(RewardRow(action="press", observation=seen, reward=Reward(raw=shaped, shaped=shaped)))
         return Recording(goal_description="light the lamp", trajectory=tuple(rows))
 
     return Pair(domain="lamps", task=str(number), positive=recording(True), negatives=(recording(False),))
@@ -56,8 +54,7 @@ class TestTraining:
         return made
 
     def test_heads_rank_tasks_that_they_did_not_see_and_are_the_same_again(self):
-        from certigraph.evaluation.rewardheads.training import train_heads
-        from certigraph.evaluation.rewardheads.transfer import distance, transfer
+        from certigraph.evaluation.analyses.reward_heads import distance, train_heads, transfer
 
         found = self.samples()
         heads = train_heads(found, "letters", folds=4, told=lambda line: None)
@@ -67,19 +64,21 @@ class TestTraining:
         assert transfer(found, "letters", folds=4).distances == ((distance(found, heads),),)
 
     def test_a_head_is_not_trained_on_the_tasks_of_its_fold(self, monkeypatch):
-        from certigraph.adapters.reward_heads import fold_of
-        from certigraph.evaluation.rewardheads import training
+        from certigraph.adapters.rewards import fold_of
+        from certigraph.evaluation.analyses import reward_heads
 
         seen = []
-        real = training.train_head
-        monkeypatch.setattr(training, "train_head", lambda samples, seed: seen.append(samples) or real(samples, seed))
-        training.train_heads(self.samples(), "letters", folds=3, told=lambda line: None)
+        real = reward_heads.train_head
+        monkeypatch.setattr(
+            reward_heads, "train_head", lambda samples, seed: seen.append(samples) or real(samples, seed)
+        )
+        reward_heads.train_heads(self.samples(), "letters", folds=3, told=lambda line: None)
         for fold, samples in enumerate(seen):
             assert samples and all(fold_of(one.task, 3) != fold for one in samples)
 
     @pytest.mark.parametrize("samples", [[], [Sample("a", "lamps", np.ones((2, 3), np.float16), (0.0, 0.0))] * 3])
     def test_what_ranks_nothing_trains_nothing(self, samples):
-        from certigraph.evaluation.rewardheads.training import train_head
+        from certigraph.evaluation.analyses.reward_heads import train_head
 
         with pytest.raises(Fault, match="train no reward head"):
             train_head(samples, 0)

@@ -6,20 +6,35 @@ from pathlib import Path
 
 import pytest
 
-from certigraph.adapters.rewardprediction.domains import Domain
-from certigraph.evaluation.rewards import dataset
-from certigraph.evaluation.rewards.attempts import Dropped, attempts
-from certigraph.evaluation.rewards.building import build_all, command_of
-from certigraph.evaluation.rewards.dataset import Asked, build, chosen_domains
-from certigraph.evaluation.rewards.findings import told
-from certigraph.evaluation.rewards.keeping import COUNTS, DROPPED, read_counts
-from certigraph.evaluation.rewards.predictors import granularity_of, knows_the_goal, predictors
-from certigraph.evaluation.rewards.processes import in_processes
-from certigraph.evaluation.rewards.rating import Rated
-from certigraph.evaluation.rewards.sampling import levelled, queues
-from certigraph.evaluation.rewards.summary import EPIC, OVERALL, lines_of, stratified
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Task
+from certigraph.adapters.rewardprediction.dataset import Domain
+from certigraph.evaluation.analyses import reward_data
+from certigraph.evaluation.analyses.reward_data import (
+    COUNTS,
+    DROPPED,
+    Asked,
+    Dropped,
+    attempts,
+    build,
+    build_all,
+    chosen_domains,
+    command_of,
+    in_processes,
+    levelled,
+    queues,
+    read_counts,
+)
+from certigraph.evaluation.analyses.rewards import (
+    EPIC,
+    OVERALL,
+    Rated,
+    granularity_of,
+    knows_the_goal,
+    lines_of,
+    predictors,
+    stratified,
+)
+from certigraph.evaluation.analyses.rewards_report import describe_findings
+from certigraph.state.records import Fault, Task, UnknownName
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +86,7 @@ def test_broken_tasks_are_counted_with_their_reason_and_replaced(tmp_path: Path,
             else:
                 yield from attempts(benchmark, data, seed, [task])
 
-    monkeypatch.setattr(dataset, "attempts", breaking)
+    monkeypatch.setattr(reward_data, "attempts", breaking)
     count = build(Asked("blocksworld", pairs=12), tmp_path)
     assert count.built == 12
     assert count.dropped["it broke"] == 5
@@ -171,9 +186,9 @@ def test_equal_domains_are_resampled_apart():
 def test_findings_say_whether_the_papers_order_holds():
     methods = predictors(["statefactory", "raw=statefactory:route=route:granularity=raw"])
     rows = [row("statefactory", "x/1", 0.3), row("raw", "x/1", 0.8)]
-    said = told(methods, lines_of(rows, ["statefactory", "raw"]), rows)
+    said = describe_findings(methods, lines_of(rows, ["statefactory", "raw"]), rows)
     assert "raw 0.800 > attribute 0.300; the paper's order" in said[0]
     assert "in every domain" in said[-1]
     worse = [row("statefactory", "x/1", 0.9, final_positive=0.0), row("raw", "x/1", 0.8)]
-    said = told(methods, lines_of(worse, ["statefactory", "raw"]), worse)
+    said = describe_findings(methods, lines_of(worse, ["statefactory", "raw"]), worse)
     assert "not the paper's order" in said[0] and "not in x" in said[-1]

@@ -7,19 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from certigraph.adapters.context import Context
-from certigraph.evaluation.rewardheads.transfer import Transfer
-from certigraph.evaluation.rewards import measuring, rating
-from certigraph.evaluation.rewards.dataset import Asked, build
-from certigraph.evaluation.rewards.digests import code_of, digest_of
-from certigraph.evaluation.rewards.measuring import ROWS, measure
-from certigraph.evaluation.rewards.predictors import predictors
-from certigraph.evaluation.rewards.rating import MOST_FAULTS, rate, rate_all, read_rated
-from certigraph.evaluation.rewards.reporting import PAGE, TRANSFER, write_transfer
-from certigraph.evaluation.rewards.speed import timed
-from certigraph.evaluation.rewards.summary import EPIC, lines_of
+from certigraph.adapters.protocols import Context
+from certigraph.evaluation.analyses import rewards, rewards_report
+from certigraph.evaluation.analyses.reward_data import Asked, build
+from certigraph.evaluation.analyses.reward_heads import Transfer
+from certigraph.evaluation.analyses.rewards import (
+    EPIC,
+    MOST_FAULTS,
+    code_of,
+    digest_of,
+    lines_of,
+    predictors,
+    rate,
+    rate_all,
+    read_rated,
+    timed,
+)
+from certigraph.evaluation.analyses.rewards_report import REWARDS_PAGE, ROWS, TRANSFER, measure, write_transfer
 from certigraph.graphs import monotonic
-from certigraph.state.endings import Fault, Interrupted
+from certigraph.state.records import Fault, Interrupted
 
 BASELINES = ("monotonic", "constant=monotonic:rate=constant")
 
@@ -48,7 +54,7 @@ def test_baselines_land_where_they_are_known_to(pairs: Path, tmp_path: Path):
     assert constant.figures[EPIC].mean == pytest.approx(0.7071, abs=1e-4)
     assert 0.5 < monotonic.figures[EPIC].mean < 0.65
     assert constant.difference is not None and constant.difference.mean > 0
-    page = (tmp_path / "out" / PAGE).read_text()
+    page = (tmp_path / "out" / REWARDS_PAGE).read_text()
     assert "0.707 " in page and "<svg" in page and "<script" not in page
     assert {"table.csv", "bars.png", "curves.svg", "rows.jsonl"} <= {p.name for p in (tmp_path / "out").iterdir()}
 
@@ -81,7 +87,7 @@ def test_a_matrix_of_transfer_is_on_the_page_of_its_folder(pairs: Path, tmp_path
     assert (tmp_path / "out" / "heat.png").is_file()
     for out, carried in (("out", True), ("bare", False)):
         measure(predictors(BASELINES[:1]), Context(data=str(pairs)), tmp_path / out, limit=2, as_json=True)
-        assert ("How far supervised heads carry" in (tmp_path / out / PAGE).read_text()) is carried
+        assert ("How far supervised heads carry" in (tmp_path / out / REWARDS_PAGE).read_text()) is carried
 
 
 class Broken:
@@ -92,7 +98,7 @@ class Broken:
 def test_what_cannot_be_rated_is_told_and_tried_again(pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     rows, context, methods = tmp_path / "rows.jsonl", Context(data=str(pairs)), predictors(BASELINES[:1])
     with monkeypatch.context() as patched:
-        patched.setattr(rating, "_graph", lambda method: Broken())
+        patched.setattr(rewards, "_graph", lambda method: Broken())
         failed = rate_all(methods, ids(pairs)[:1], context, rows)
     assert [(one.pair, one.reason) for one in failed] == [(ids(pairs)[0], "RuntimeError: no idea")]
     assert read_rated(rows) == []
@@ -119,7 +125,7 @@ def test_a_model_that_fails_at_some_pairs_costs_those_and_one_that_never_answers
     context, methods = Context(data=str(pairs)), predictors(BASELINES[:1])
     for usable in (True, False):
         graph = Silent(usable)
-        monkeypatch.setattr(rating, "_graph", lambda method, graph=graph: graph)
+        monkeypatch.setattr(rewards, "_graph", lambda method, graph=graph: graph)
         if usable:
             assert len(rate_all(methods, ids(pairs)[:6], context, tmp_path / "rows.jsonl")) == 4
             assert len(read_rated(tmp_path / "rows.jsonl")) == 2
@@ -156,11 +162,11 @@ def test_a_measurement_that_is_interrupted_goes_on_to_the_same_figures(
             raise KeyboardInterrupt
         return rate(piece)
 
-    monkeypatch.setattr(measuring, "_speeds", lambda *args: [])
-    monkeypatch.setattr(measuring, "report", lambda methods, benchmark, rows, *more: rows)
-    monkeypatch.setattr(measuring, "print_told", lambda told, out, as_json: None)
+    monkeypatch.setattr(rewards_report, "_measure_speeds", lambda *args: [])
+    monkeypatch.setattr(rewards_report, "report", lambda methods, benchmark, rows, *more: rows)
+    monkeypatch.setattr(rewards_report, "print_told", lambda told, out, as_json: None)
     with monkeypatch.context() as patched:
-        patched.setattr(rating, "rate", interrupted)
+        patched.setattr(rewards, "rate", interrupted)
         with pytest.raises(Interrupted, match="goes on"):
             measure(methods, context, tmp_path / "cut", limit=3, as_json=True)
     assert len(read_rated(tmp_path / "cut" / ROWS)) == 4
@@ -175,9 +181,9 @@ def test_a_measurement_that_is_interrupted_goes_on_to_the_same_figures(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from certigraph.adapters.context import Context
-from certigraph.evaluation.rewards.predictors import predictors
-from certigraph.evaluation.rewards.rating import rate_all
+from certigraph.adapters.protocols import Context
+from certigraph.evaluation.analyses.rewards import predictors
+from certigraph.evaluation.analyses.rewards import rate_all
 if __name__ == "__main__":
     data, rows, names = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
     def told(done, failed):

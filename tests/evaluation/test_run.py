@@ -15,21 +15,15 @@ from doubles import Garbage, Script, Slow, after_events
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from certigraph.adapters import benchmarks
-from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.episodes import EPISODES
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import arun, run
+from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.graphs import react, sdp
-from certigraph.nodes.propose import propose
-from certigraph.nodes.replan import give_up
-from certigraph.nodes.validate import always_pass, capped
-from certigraph.state.endings import Fault
-from certigraph.state.reading import parse_line, read_trajectory
-from certigraph.state.records import Certificate, Verdict
-from certigraph.state.serializing import serializer
-from certigraph.state.trajectory import Event
+from certigraph.nodes.sdp import always_pass, capped, give_up, propose
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import arun, resume, run
+from certigraph.state.records import Certificate, Fault, Verdict
+from certigraph.state.serialization import serializer
+from certigraph.state.trajectory import Event, parse_line, read_trajectory
 
 SENTINEL = "sk/live+S3NT1N3L==0123456789~abcdef"
 
@@ -583,7 +577,7 @@ def test_a_memory_whose_making_was_cut_off_is_made_by_the_resume(tmp_path: Path,
         return ["CREATE TABLE store (a)", "no SQL: the process ends between two statements"]
 
     with monkeypatch.context() as patched, pytest.raises(sqlite3.OperationalError):
-        patched.setattr("certigraph.evaluation.memory._layout", killed)
+        patched.setattr("certigraph.runtime.storage._layout", killed)
         run("clin", "blocksworld", "3-0", out=tmp_path)
     [folder] = tmp_path.iterdir()
     assert Result(folder).ending == "interrupted"

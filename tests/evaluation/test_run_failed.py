@@ -11,7 +11,7 @@ from doubles import Script
 import certigraph
 from certigraph import Context, RunFailed, RunFailedWarning
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.state.endings import UnknownName
+from certigraph.state.records import UnknownName
 
 UNUSABLE = Context(chat=ScriptedChat(replies=("no object",) * 40))
 """A model whose answers have no form."""
@@ -92,8 +92,8 @@ def test_a_script_that_does_not_know_the_question_is_refused_before_the_run(tmp_
 
 
 def test_comparisons_and_evaluations_count_failures_and_do_not_warn(tmp_path: Path) -> None:
-    from certigraph.evaluation.completing import completed
-    from certigraph.evaluation.settings import build_graph
+    from certigraph.runtime.registry import build_graph
+    from certigraph.runtime.run import completed
 
     script = Script(verdicts=[])
     with warnings.catch_warnings():

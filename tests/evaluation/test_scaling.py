@@ -16,9 +16,10 @@ if not find_spec("ray"):
 
 from scaled import OURS, TASKS, assert_all_there, begin, child_env, figures, pids, resumed, table
 
-from certigraph.evaluation.bench.soak_endpoint import slow_endpoint
-from certigraph.evaluation.evaluate import Evaluation, evaluate, evaluate_retry
-from certigraph.evaluation.scaling import cluster
+from certigraph.evaluation import workers as cluster
+from certigraph.evaluation.evaluate import evaluate, evaluate_retry
+from certigraph.evaluation.evaluation_results import Evaluation
+from certigraph.evaluation.soak import slow_endpoint
 
 pytestmark = pytest.mark.slow
 

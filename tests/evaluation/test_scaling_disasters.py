@@ -15,8 +15,9 @@ pytest.importorskip("ray", reason="pip install 'certigraph[ray]'")
 from postgres_server import VARIABLE, Server
 from scaled import assert_all_there, await_ended, busy, driver, pids, resumed
 
-from certigraph.evaluation.evaluate import Evaluation, evaluate_retry, read_evaluation
-from certigraph.evaluation.settings import load_local
+from certigraph.evaluation.evaluate import evaluate_retry
+from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
+from certigraph.runtime.registry import load_local
 
 pytestmark = pytest.mark.slow
 

@@ -11,14 +11,11 @@ from typing import Any
 
 import pytest
 
-from certigraph.adapters.context import Context
-from certigraph.evaluation.inspecting.rows import Row
-from certigraph.evaluation.scaling import cluster
-from certigraph.evaluation.scaling.cluster import ALONE, active_pool, own_models, pooled, working
-from certigraph.evaluation.scaling.job import Job
-from certigraph.evaluation.scaling.pool import Pool
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Usage
+from certigraph.adapters.protocols import Context
+from certigraph.evaluation import workers as cluster
+from certigraph.evaluation.workers import ALONE, Job, Pool, active_pool, own_models, pooled, working
+from certigraph.runtime.result import Row
+from certigraph.state.records import Fault, UnknownName, Usage
 from certigraph.state.trajectory import Footer
 
 PAUSE = 0.002

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from certigraph.evaluation.scaling.shared import Shared
+from certigraph.evaluation.workers import Shared
 
 
 @pytest.mark.parametrize("place", [str, Path.as_uri])

@@ -10,14 +10,15 @@ from golds import UNLIMITED, as_written, reached
 from real_data import data_folder
 from twins import Twins
 
-from certigraph.adapters import candidates
+from certigraph.adapters import episodes
+from certigraph.adapters.models.calls import OPENING
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.prompting import OPENING
-from certigraph.adapters.scienceworld import offers, operators
+from certigraph.adapters.scienceworld import operators
+from certigraph.adapters.scienceworld import operators as offers
 from certigraph.adapters.scienceworld.prompts import BRIEFING
-from certigraph.adapters.scienceworld.recording import read_recordings
-from certigraph.evaluation.run import run
+from certigraph.adapters.scienceworld.recordings import read_recordings
 from certigraph.graphs import clin, plan_and_solve, react, reflexion, sdp, step
+from certigraph.runtime.run import run
 
 TASK = "gold/use-thermometer:0"
 
@@ -65,7 +66,7 @@ def walked(name: str, twins: Twins, out: Path) -> list[tuple[frozenset[str], str
     limits = UNLIMITED.limits.model_copy(update={"attempts": 30, "replans": 5, "steps": 60})  # type: ignore[union-attr]
     context = UNLIMITED.model_copy(update={"chat": ScriptedChat(responder=mind), "limits": limits})
     with pytest.MonkeyPatch.context() as patch:
-        for module in (candidates, offers, operators):  # words alone: torch takes seconds to load
+        for module in (episodes, offers, operators):  # words alone: torch takes seconds to load
             patch.setattr(module, "encoder", lambda: None)
         result = run(BUILDS[name][0](), twins, TASK, context=context, out=out)
     assert reached(result) or name == "sdp:drafted", result.message

@@ -17,12 +17,11 @@ from real_data import data_folder
 from twins import Twins
 
 from certigraph.adapters.episodes import EPISODES
-from certigraph.adapters.scienceworld.milestones import milestones
-from certigraph.adapters.scienceworld.recording import read_recordings
+from certigraph.adapters.scienceworld.expert import milestones
+from certigraph.adapters.scienceworld.recordings import read_recordings
 from certigraph.adapters.scienceworld.splits import ids
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
 from certigraph.state.trajectory import Line
 
 TESTS = Path(__file__).parent.parent
@@ -43,7 +42,7 @@ CHILD = """
 import os, signal, sys
 from doubles import after_events
 from golds import GRAPHS, UNLIMITED
-from certigraph.evaluation.run import run
+from certigraph.runtime.run import run
 graph, benchmark = GRAPHS[sys.argv[1]]
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)
 listener = after_events(int(sys.argv[4]), die)

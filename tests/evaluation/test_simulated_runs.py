@@ -11,15 +11,12 @@ from typing import Any
 
 import pytest
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.models.situation import current_situation
-from certigraph.adapters.models.spoiling import SLIP
-from certigraph.adapters.protocols import Limits, Responder
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import arun, run
+from certigraph.adapters.models.scripted import SLIP, current_situation
+from certigraph.adapters.protocols import Budget, Context, Limits, Responder
 from certigraph.graphs import sdp
-from certigraph.nodes.replan import give_up
+from certigraph.nodes.sdp import give_up
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import arun, resume, run
 from certigraph.state.records import Action, Attempt, Observation, Scores, Task
 
 pytestmark = pytest.mark.slow  # whole runs, killed and resumed
@@ -33,8 +30,8 @@ VARYING = ("run_id", "created", "seconds", "model", "episode", "t")
 CHILD = """
 import os, signal, sys
 from doubles import after_events
-from certigraph.adapters.context import Context
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Context
+from certigraph.runtime.run import run
 listener = after_events(int(sys.argv[3]), lambda: os.kill(os.getpid(), signal.SIGKILL)) if int(sys.argv[3]) else None
 run("sdp", "blocksworld", sys.argv[1], context=Context(model="simulated"), out=sys.argv[2], listener=listener)
 """

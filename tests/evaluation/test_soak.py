@@ -10,12 +10,8 @@ from statistics import median
 
 import pytest
 
-from certigraph.evaluation.bench.soak import on_disk, read_rows, soak
-from certigraph.evaluation.bench.soak_figures import figures
-from certigraph.evaluation.bench.soak_held import held
-from certigraph.evaluation.bench.soak_records import Disk, Plan, Row, Soak
-from certigraph.evaluation.bench.soak_runs import GRAPHS
-from certigraph.evaluation.run import run
+from certigraph.evaluation.soak import GRAPHS, Disk, Plan, Row, Soak, figures, held, on_disk, read_rows, soak
+from certigraph.runtime.run import run
 
 PLAN = Plan(episodes=1_000, at_once=40, delay=0.5)
 
@@ -110,7 +106,7 @@ def test_hundreds_of_runs_at_once_lose_nothing_and_leak_nothing(tmp_path: Path):
 INTERRUPTED = """
 import signal, sys
 from pathlib import Path
-from certigraph.evaluation.bench.soak import Plan, print_soak, soak
+from certigraph.evaluation.soak import Plan, print_soak, soak
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -8,11 +8,10 @@ from pathlib import Path
 import ormsgpack
 import pytest
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
-from certigraph.state.endings import Fault
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
+from certigraph.state.records import Fault
 
 CALLED = json.dumps({"lc": 2, "type": "constructor", "id": ["os", "system"], "args": ["touch"]}).encode()
 

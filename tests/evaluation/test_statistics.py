@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from certigraph.evaluation import statistics as pairs
 from certigraph.evaluation.statistics import (
     Estimate,
     Paired,
@@ -25,13 +26,12 @@ from certigraph.evaluation.statistics import (
     mean_of,
     paired,
     paired_p,
-    pairs,
     pass_hat_k,
     standard_error,
     told_apart,
     wilson,
 )
-from certigraph.state.endings import Fault
+from certigraph.state.records import Fault
 
 OUTCOMES = st.dictionaries(st.text(max_size=3), st.lists(st.booleans(), min_size=3, max_size=7), min_size=1, max_size=5)
 

@@ -5,16 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.studying import gap_rules as rules
-from certigraph.evaluation.studying.arms import Arm
-from certigraph.evaluation.studying.gaps import GAPS
-from certigraph.evaluation.studying.phrases import nothing_known
-from certigraph.evaluation.studying.reading import Seen
-from certigraph.evaluation.studying.truths import Truth
-from certigraph.state.acting import Turn
-from certigraph.state.beliefs import Belief, Fact, round_of
+from certigraph.evaluation.analyses import cgdp_runs as rules
+from certigraph.evaluation.analyses.cgdp_runs import GAPS, Arm, Seen, Truth, nothing_known
 from certigraph.state.records import Observation, Scores, Task, Usage
-from certigraph.state.searching import finish, search
+from certigraph.state.run import Belief, Fact, Turn, finish, round_of, search
 from certigraph.state.trajectory import Footer, Header, Trajectory
 
 QUESTION = "Who is the mother of the screenwriter of WarGames?"

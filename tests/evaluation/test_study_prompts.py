@@ -10,21 +10,30 @@ import pytest
 
 pytest.importorskip("scipy", reason="pip install 'certigraph[eval]'")
 
-from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.cli.studying import study_app
-from certigraph.evaluation.comparing.cells import Cell
-from certigraph.evaluation.comparing.compare import rows_of
-from certigraph.evaluation.comparing.plan import methods_from
-from certigraph.evaluation.run import run
-from certigraph.evaluation.studying.corridor import Corridor
-from certigraph.evaluation.studying.prompt_command import order_of, worked_off
-from certigraph.evaluation.studying.prompt_report import Study, report
-from certigraph.evaluation.studying.prompt_sizes import SUBTASK, TASK_GRAPH, WHOLE_TASK, Size, sizes_of
-from certigraph.evaluation.studying.prompt_totals import Total, totals_of
-from certigraph.evaluation.studying.slopes import ANY, Slope, fitted, slopes_of
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Action
+from certigraph.adapters.protocols import Context
+from certigraph.cli.evaluations import study_app
+from certigraph.evaluation.analyses.tdp import (
+    ANY,
+    SUBTASK,
+    TASK_GRAPH,
+    WHOLE_TASK,
+    Corridor,
+    Size,
+    Slope,
+    Study,
+    Total,
+    fitted,
+    order_of,
+    report,
+    sizes_of,
+    slopes_of,
+    totals_of,
+    worked_off,
+)
+from certigraph.evaluation.comparison import Cell, methods_from, rows_of
+from certigraph.runtime.run import run
+from certigraph.state.records import Action, Fault, UnknownName
 
 LONGEST = 24
 

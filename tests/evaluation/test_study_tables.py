@@ -5,17 +5,22 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from certigraph.evaluation.studying.arms import Arm
-from certigraph.evaluation.studying.effects import effects, effects_by_hops, pairs_of
-from certigraph.evaluation.studying.frames import EPISODES
-from certigraph.evaluation.studying.gating import gated_by_memory, saving_of
-from certigraph.evaluation.studying.pareto import Point, frontier, pareto
-from certigraph.evaluation.studying.shown import readable
-from certigraph.evaluation.studying.spending import Spending, spending_of
-from certigraph.evaluation.studying.tables import cell
-from certigraph.evaluation.studying.upkeep import upkeep_of
-from certigraph.state.beliefs import Belief
+from certigraph.evaluation.analyses.cgdp_frames import EPISODES, upkeep_of
+from certigraph.evaluation.analyses.cgdp_runs import Arm, Spending, spending_of
+from certigraph.evaluation.analyses.cgdp_tables import (
+    Point,
+    cell,
+    effects,
+    effects_by_hops,
+    frontier,
+    gated_by_memory,
+    pairs_of,
+    pareto,
+    readable,
+    saving_of,
+)
 from certigraph.state.records import Usage
+from certigraph.state.run import Belief
 from certigraph.state.trajectory import Event
 
 

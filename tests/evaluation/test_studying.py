@@ -15,20 +15,17 @@ import pytest
 from study_world import QUESTIONS, Riddles
 
 from certigraph.adapters import benchmarks
-from certigraph.adapters.context import Context
-from certigraph.adapters.protocols import Limits
-from certigraph.cli.studying import study_app
-from certigraph.evaluation.comparing import command as comparing
-from certigraph.evaluation.comparing.command import Order
-from certigraph.evaluation.comparing.plan import plan_of
-from certigraph.evaluation.studying.arms import HARNESSES, MEMORIES, Arm, arm_of, arms_of
-from certigraph.evaluation.studying.command import Asked, methods_of, worked_off
-from certigraph.evaluation.studying.frames import frames_of
-from certigraph.evaluation.studying.reading import seen_in
-from certigraph.evaluation.studying.report import Study, report
-from certigraph.nodes.specs import Spec
-from certigraph.state.endings import Fault, Interrupted, UnknownName
-from certigraph.state.reading import read_trajectory
+from certigraph.adapters.protocols import Context, Limits
+from certigraph.cli.evaluations import study_app
+from certigraph.evaluation import compare as comparing
+from certigraph.evaluation.analyses.cgdp import Asked, Study, methods_of, report, worked_off
+from certigraph.evaluation.analyses.cgdp_frames import frames_of
+from certigraph.evaluation.analyses.cgdp_runs import HARNESSES, MEMORIES, Arm, arm_of, arms_of, seen_in
+from certigraph.evaluation.compare import Order
+from certigraph.evaluation.comparison import plan_of
+from certigraph.nodes.slots import Spec
+from certigraph.state.records import Fault, Interrupted, UnknownName
+from certigraph.state.trajectory import read_trajectory
 
 ROOT = Path(__file__).parents[2]
 TWO = ("native", "structured")
@@ -290,7 +287,7 @@ def test_a_killed_study_goes_on_where_it_was(named: None, tmp_path: Path, whole:
         "import sys; sys.path[:0] = ['tests']\n"
         "from certigraph.adapters import benchmarks\n"
         "benchmarks.BENCHMARKS['riddles'] = 'study_world:Riddles'\n"
-        "from certigraph.cli.studying import study_app\n"
+        "from certigraph.cli.evaluations import study_app\n"
         "study_app(sys.argv[1:], standalone_mode=False)\n"
     )
     arms = ["--harness", "ircot", "--memory", "native", "--memory", "structured", "--gate", "shadow", "--gate", "on"]

@@ -8,11 +8,10 @@ pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
 pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.context import Budget
-from certigraph.evaluation.sweeping.asked import Case, Sweep
-from certigraph.evaluation.sweeping.driving import prepared
-from certigraph.evaluation.sweeping.expanding import expanded
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.adapters.protocols import Budget
+from certigraph.evaluation.sweep import prepared
+from certigraph.evaluation.sweep_file import Case, Sweep, expanded
+from certigraph.state.records import Fault, UnknownName
 
 LEAST = "benchmarks: [blocksworld]\ngraphs: [sdp]\n"
 
@@ -96,7 +95,7 @@ checkpoints: ""
 
 def test_spread_over_difficulty_where_that_is_asked_for(tmp_path: Path):
     pytest.importorskip("inspect_ai")
-    from certigraph.evaluation.inspecting.dataset import stratified
+    from certigraph.evaluation.inspect_tasks import stratified
 
     text = "benchmarks: [travelplanner]\ngraphs: [sdp]\nlimit: 4\n"
     live = load_benchmark("travelplanner")

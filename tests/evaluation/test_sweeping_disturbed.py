@@ -18,14 +18,13 @@ pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
 from sweeps import RUNS, TEXT, ended, file, runs_left, table, worked
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.evaluation.comparing.spreading import Workers
-from certigraph.evaluation.inspecting.rows import Row
-from certigraph.evaluation.scaling import cluster
-from certigraph.evaluation.scaling.job import Job
-from certigraph.evaluation.scaling.worker import Worker
-from certigraph.evaluation.sweeping import driving
-from certigraph.evaluation.sweeping.driving import carried_out, prepared
-from certigraph.state.endings import Fault, Interrupted
+from certigraph.evaluation import sweep
+from certigraph.evaluation import workers as cluster
+from certigraph.evaluation.comparison import Workers
+from certigraph.evaluation.sweep import carried_out, prepared
+from certigraph.evaluation.workers import Job, Worker
+from certigraph.runtime.result import Row
+from certigraph.state.records import Fault, Interrupted
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 
 SLOW = """
 import asyncio
-from certigraph.nodes.validate import always_pass
+from certigraph.nodes.sdp import always_pass
 
 async def slow(state, runtime):
     await asyncio.sleep(0.1)
@@ -42,7 +41,7 @@ async def slow(state, runtime):
 
 CHILD = """
 import sys
-from certigraph.evaluation.sweeping.sweep import sweep
+from certigraph.evaluation.sweep_report import sweep
 sweep(sys.argv[1], sys.argv[2])
 """
 
@@ -88,7 +87,7 @@ def test_ctrl_c_names_the_command_that_goes_on(tmp_path: Path, monkeypatch: pyte
 
     given, out = file(tmp_path), tmp_path / "out"
     with monkeypatch.context() as patch:
-        patch.setattr(driving.Purse, "note", interrupt)
+        patch.setattr(sweep.Purse, "note", interrupt)
         with pytest.raises(Interrupted, match=f"go on with: certigraph sweep {given} --out {out}$"):
             worked(given, out)
     kept = ended(out)
@@ -138,5 +137,5 @@ def test_workers_carry_out_the_same_runs(tmp_path: Path, monkeypatch: pytest.Mon
 def test_two_processes_do_not_share_a_folder(tmp_path: Path):
     given, out = file(tmp_path), tmp_path / "out"
     out.mkdir()
-    with driving.alone(out), pytest.raises(Fault, match="another process"):
+    with sweep.alone(out), pytest.raises(Fault, match="another process"):
         worked(given, out)

@@ -6,9 +6,8 @@ import pytest
 
 pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
 
-from certigraph.evaluation.sweeping.reading import read_sweep
-from certigraph.evaluation.sweeping.yaml_text import LARGEST
-from certigraph.state.endings import Fault
+from certigraph.evaluation.sweep_file import LARGEST, read_sweep
+from certigraph.state.records import Fault
 
 LEAST = "benchmarks: [blocksworld]\ngraphs: [sdp]\n"
 

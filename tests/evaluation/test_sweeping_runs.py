@@ -12,10 +12,9 @@ pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
 
 from sweeps import RUNS, TEXT, ended, file, runs_left, worked
 
-from certigraph.evaluation.sweeping.command import worked_off
-from certigraph.evaluation.sweeping.sweep import sweep
-from certigraph.state.endings import Fault
-from certigraph.state.reading import read_trajectory
+from certigraph.evaluation.sweep_report import sweep, worked_off
+from certigraph.state.records import Fault
+from certigraph.state.trajectory import read_trajectory
 
 pytestmark = pytest.mark.slow
 

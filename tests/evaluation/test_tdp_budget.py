@@ -10,13 +10,12 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.sqlite import SqliteSaver
 from task_graphs import Jobs, Pondering
 
-from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.episodes import EPISODES
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import arun, run
+from certigraph.adapters.protocols import Budget, Context
 from certigraph.graphs import tdp
-from certigraph.state.serializing import serializer
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import arun, resume, run
+from certigraph.state.serialization import serializer
 from certigraph.state.trajectory import total
 
 

@@ -13,14 +13,12 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from task_graphs import Jobs, Pondering, SerialJobs
 
 from certigraph.adapters import benchmarks
-from certigraph.adapters.context import Budget, Context
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Budget, Context
 from certigraph.graphs import tdp
-from certigraph.state.reading import read_lines
-from certigraph.state.serializing import serializer
-from certigraph.state.trajectory import Event, Trajectory
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
+from certigraph.state.serialization import serializer
+from certigraph.state.trajectory import Event, Trajectory, read_lines
 
 pytestmark = pytest.mark.slow
 
@@ -38,8 +36,8 @@ import os, signal, sys
 from doubles import after_events
 from test_tdp_kill import begin
 from certigraph.adapters import benchmarks
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.saver import Saver
+from certigraph.runtime.run import resume
+from certigraph.runtime.checkpoints import Saver
 from task_graphs import Pondering
 benchmarks.BENCHMARKS.update(jobs="task_graphs:Jobs", serial_jobs="task_graphs:SerialJobs")
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)

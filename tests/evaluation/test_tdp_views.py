@@ -5,20 +5,17 @@ import pytest
 from rich.console import Console
 from tdp_tape import TDPTape, eventful, small, wide
 
-from certigraph.evaluation.comparing.rows import row_of
-from certigraph.evaluation.live.fold import Watched
-from certigraph.evaluation.live.frame import frame
-from certigraph.evaluation.live.view import LiveView
-from certigraph.evaluation.report.episodes import read_episodes
-from certigraph.evaluation.report.graph_layout import lay_out
-from certigraph.evaluation.report.report import write_report
-from certigraph.evaluation.report.task_graph import TaskGraph, read_task_graph
-from certigraph.evaluation.report.tasks import inner_run
-from certigraph.evaluation.report.timeline import timeline
-from certigraph.evaluation.run import run
 from certigraph.graphs import tdp
-from certigraph.state.dag import Node
+from certigraph.runtime.episodes import read_episodes
+from certigraph.runtime.history import row_of
+from certigraph.runtime.live import LiveView
+from certigraph.runtime.report import write_report
+from certigraph.runtime.report_tasks import inner_run, lay_out, timeline
+from certigraph.runtime.run import run
+from certigraph.runtime.task_graph import TaskGraph, read_task_graph
+from certigraph.runtime.terminal import Watched, frame
 from certigraph.state.records import Scores, Usage
+from certigraph.state.tdp import Node
 from certigraph.state.trajectory import Footer, Resumed, assembled
 
 EVIL = '<script>alert(1)</script>"onload="alert(2)\' &amp;'

@@ -16,10 +16,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import arun, run
-from certigraph.evaluation.settings import build_graph, parse_swap
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.runtime.registry import build_graph, parse_swap
+from certigraph.runtime.run import arun, resume, run
 
 pytestmark = pytest.mark.slow  # runs with tracers and their libraries
 
@@ -168,7 +167,7 @@ server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Sink)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 os.environ.update(LANGSMITH_ENDPOINT=f"http://127.0.0.1:{server.server_port}", LANGSMITH_API_KEY="none")
 from langchain_core.tracers.langchain import wait_for_all_tracers
-from certigraph.evaluation.run import run
+from certigraph.runtime.run import run
 run("sdp", out=sys.argv[1])
 wait_for_all_tracers()
 print(len(seen))

@@ -8,13 +8,13 @@ import pytest
 pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.models.price_table import TABLE
-from certigraph.evaluation.comparing.command import Choice, order
-from certigraph.evaluation.comparing.plan import methods_from
+from certigraph.adapters.models.usage import TABLE
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.evaluation.compare import Choice, order
+from certigraph.evaluation.comparison import methods_from
 from certigraph.evaluation.evaluate import evaluate
-from certigraph.evaluation.sweeping.driving import prepared
-from certigraph.state.endings import Fault
+from certigraph.evaluation.sweep import prepared
+from certigraph.state.records import Fault
 
 MINE = "openai:mine"
 

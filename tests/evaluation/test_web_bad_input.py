@@ -9,13 +9,10 @@ from search_stub import Stub, Told, search_stub
 from small_web import RIGHT, TEXT, SmallResearch, SmallWeb
 from web_stub import Site, body, flood, redirect, web
 
-from certigraph.adapters.web.cache import WebCache
-from certigraph.adapters.web.choosing import providers
-from certigraph.adapters.web.fetcher import Fetcher
-from certigraph.adapters.web.web import Web
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
+from certigraph.adapters.web.pages import Fetcher
+from certigraph.adapters.web.sources import Web, WebCache, providers
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
 from certigraph.state.records import Task
 
 KEY = "sentinel-key-0123456789"

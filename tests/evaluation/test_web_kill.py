@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from certigraph.adapters.web.web import AT_ONCE
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import run
+from certigraph.adapters.web.sources import AT_ONCE
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import run
 
 pytestmark = pytest.mark.slow
 
@@ -24,8 +24,8 @@ import os, signal, sys
 from pathlib import Path
 from doubles import after_events
 from web_log import log_requests
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
+from certigraph.runtime.run import resume
+from certigraph.runtime.run import run
 log_requests(Path(sys.argv[2]), int(sys.argv[4]) if len(sys.argv) > 4 else 0)
 def die():
     os.kill(os.getpid(), signal.SIGKILL)

@@ -15,21 +15,17 @@ from inspect_ai.log import read_eval_log
 from certigraph import cli
 from certigraph.adapters import benchmarks
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.context import Budget, Context
-from certigraph.evaluation.anatomy.analyses import analyse
-from certigraph.evaluation.comparing.command import Choice, order
-from certigraph.evaluation.comparing.compare import compare
-from certigraph.evaluation.comparing.logs import compare_logs
-from certigraph.evaluation.comparing.plan import Outline, methods_from
-from certigraph.evaluation.comparing.report import report
-from certigraph.evaluation.comparing.rows import Row
-from certigraph.evaluation.comparing.summary import Comparison, comparison_of
-from certigraph.evaluation.comparing.table import method_table, told
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.evaluation.anatomy import analyse
+from certigraph.evaluation.compare import Choice, compare_logs, order
+from certigraph.evaluation.comparison import Outline, compare, methods_from
+from certigraph.evaluation.comparison_report import method_table, report, told
+from certigraph.evaluation.comparison_summary import Comparison, comparison_of
 from certigraph.evaluation.evaluate import evaluate
-from certigraph.evaluation.faults import fault_warnings
-from certigraph.evaluation.inspecting.table import print_evaluations
-from certigraph.state.endings import Fault
-from certigraph.state.records import Task
+from certigraph.evaluation.evaluation_results import print_evaluations
+from certigraph.evaluation.measures import fault_warnings
+from certigraph.runtime.history import Row
+from certigraph.state.records import Fault, Task
 
 TASKS = ("3-0", "3-1", "3-2", "3-3")
 

@@ -8,13 +8,12 @@ import pytest
 from langgraph.runtime import Runtime
 
 from certigraph.adapters import episodes
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.blocksworld.world import BlocksWorldEnvironment
-from certigraph.adapters.context import Context
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld, BlocksWorldEnvironment
 from certigraph.adapters.episodes import EPISODES, live_episode
-from certigraph.evaluation.run import arun, run
-from certigraph.evaluation.settings import build_graph
-from certigraph.evaluation.worlds import own_worlds
+from certigraph.adapters.protocols import Context
+from certigraph.runtime.driver import own_worlds
+from certigraph.runtime.registry import build_graph
+from certigraph.runtime.run import arun, run
 from certigraph.state.records import Task
 
 

@@ -7,20 +7,17 @@ from typing import Any
 from fuzzing.target import Target, of_text, of_texts, scratch, several
 
 from certigraph.adapters.benchmarks import _load
-from certigraph.adapters.blocksworld.reading import conditions_in, goal_in, state_in
-from certigraph.adapters.blocksworld.wording import parse_action
-from certigraph.adapters.research.memory import Memory
-from certigraph.adapters.scienceworld.draft import draft
-from certigraph.adapters.scienceworld.replies import choose
-from certigraph.adapters.scienceworld.wording import names, read
-from certigraph.adapters.swe_qa import tools
-from certigraph.adapters.swe_qa.chunks import RepositoryLibrary
-from certigraph.adapters.swe_qa.generated import write_repository
-from certigraph.adapters.swe_qa.repository import Repository
-from certigraph.adapters.swe_qa.symbols import symbols
-from certigraph.state.endings import UnknownName
-from certigraph.state.records import Action
-from certigraph.state.searching import asked_for
+from certigraph.adapters.blocksworld.domain import parse_action
+from certigraph.adapters.blocksworld.expert import conditions_in, goal_in, state_in
+from certigraph.adapters.research.world import Memory
+from certigraph.adapters.scienceworld.operators import draft
+from certigraph.adapters.scienceworld.prompts import names, read
+from certigraph.adapters.scienceworld.world import choose
+from certigraph.adapters.swe_qa import world as tools
+from certigraph.adapters.swe_qa.questions import write_repository
+from certigraph.adapters.swe_qa.world import Repository, RepositoryLibrary, symbols
+from certigraph.state.records import Action, UnknownName
+from certigraph.state.run import asked_for
 
 WORLDS = {
     "blocksworld": (b"pick up the red block", b"(stack red blue)"),

@@ -3,24 +3,23 @@
 from fuzzing.target import Target, of_file, of_text, of_texts, several
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.faults.rates import Faults
+from certigraph.adapters.faults import Faults
+from certigraph.adapters.locomo.benchmark import ConversationBank
 from certigraph.adapters.locomo.conversations import Conversation
-from certigraph.adapters.locomo.questions import ConversationBank
-from certigraph.adapters.models.chat import check_model
+from certigraph.adapters.models.chat_models import check_model
 from certigraph.adapters.protocols import Limits
-from certigraph.adapters.research.own import asked
 from certigraph.adapters.scienceworld.splits import setting_of
 from certigraph.adapters.swe_qa.questions import origin_of
-from certigraph.adapters.textworld.games import named
-from certigraph.adapters.web.choosing import _listed, _provider
-from certigraph.evaluation.budgets import allowance, roles_in
-from certigraph.evaluation.comparing.plan import methods_from
-from certigraph.evaluation.judging.rubrics import rubric
-from certigraph.evaluation.rewards.predictors import _predictor
-from certigraph.evaluation.settings import build_graph, parse_swap
-from certigraph.evaluation.sweeping.reading import read_sweep
+from certigraph.adapters.textworld.world import named
+from certigraph.adapters.web.sources import _listed, _provider
+from certigraph.evaluation.analyses.rewards import _predictor
+from certigraph.evaluation.comparison import methods_from
+from certigraph.evaluation.judges import rubric
+from certigraph.evaluation.sweep_file import read_sweep
 from certigraph.graphs.assembly import operators_of
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.runtime.registry import allowance, build_graph, parse_swap, roles_in
+from certigraph.state.records import Fault, UnknownName
+from certigraph.state.search import asked
 
 GRAPHS = ("sdp", "ircot", "tdp")
 """Their slots take operators of most kinds."""

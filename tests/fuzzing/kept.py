@@ -9,17 +9,15 @@ from fuzzing.target import Read, Target, of_file, of_text
 from langgraph.runtime import Runtime
 from langgraph.store.memory import InMemoryStore
 
-from certigraph.adapters.alfworld.plans import _read as _read_plan
-from certigraph.adapters.context import Context
-from certigraph.adapters.models.price_table import EXAMPLE
-from certigraph.adapters.models.price_table import _read as _read_prices
-from certigraph.adapters.models.reply_cache import Kept, _file
-from certigraph.adapters.web.cache import PAGE, WebCache
+from certigraph.adapters.alfworld.benchmark import _read as _read_plan
+from certigraph.adapters.models.calls import Kept, _file
+from certigraph.adapters.models.usage import EXAMPLE
+from certigraph.adapters.models.usage import _read as _read_prices
+from certigraph.adapters.protocols import Context
 from certigraph.adapters.web.protocol import Page
-from certigraph.nodes.recall import namespace, recall
-from certigraph.state.endings import Fault
-from certigraph.state.json_text import json_value
-from certigraph.state.records import Task
+from certigraph.adapters.web.sources import PAGE, WebCache
+from certigraph.nodes.step import namespace, recall
+from certigraph.state.records import Fault, Task, json_value
 
 LESSON: dict[str, Any] = {"trial": 1, "report": "Done.", "run": "r", "written": 1.0}
 

@@ -6,28 +6,24 @@ from typing import Any
 from fuzzing.target import Target, of_text, of_texts, several
 from pydantic import BaseModel, ValidationError
 
-from certigraph.adapters.hotpotqa.scoring import answer_scores
-from certigraph.adapters.locomo.scoring import abstains, stemmed_f1
+from certigraph.adapters.hotpotqa.benchmark import answer_scores
+from certigraph.adapters.locomo.benchmark import abstains, stemmed_f1
 from certigraph.adapters.matching import ranked
-from certigraph.adapters.models.parsing import ParseError, parse
-from certigraph.adapters.models.redact import redact, redacted
-from certigraph.adapters.models.schemas import schema_of
-from certigraph.adapters.prompting import quoted, unquoted
-from certigraph.adapters.research.forms import Decomposition, Found, Tools
+from certigraph.adapters.models.calls import quoted, unquoted
+from certigraph.adapters.models.schemas import ParseError, parse, schema_of
+from certigraph.adapters.redaction import redact, redacted
+from certigraph.adapters.research.operators import as_text
+from certigraph.adapters.research.plans import Decomposition, Found, Tools
 from certigraph.adapters.research.scoring import score
-from certigraph.adapters.research.tooling import as_text
-from certigraph.adapters.travelplanner.oneshot.written import MalformedPlanError, read_plan, read_turn
-from certigraph.evaluation.report.words import answer_texts
-from certigraph.nodes.dag_forms import nodes_of
-from certigraph.nodes.decompose import Subtasks
-from certigraph.nodes.extract import Findings
-from certigraph.nodes.factor_forms import Objects, merged
-from certigraph.nodes.reorganise import noted
-from certigraph.nodes.validate import Holds
-from certigraph.state.dag import Dag
-from certigraph.state.factored import FactoredState
-from certigraph.state.mending import flaws, mended
+from certigraph.adapters.travelplanner.written_plans import MalformedPlanError, read_plan, read_turn
+from certigraph.nodes.beliefs import Findings, noted
+from certigraph.nodes.factored_states import Objects, merged
+from certigraph.nodes.sdp import Holds
+from certigraph.nodes.tdp import Subtasks, nodes_of
+from certigraph.runtime.html import answer_texts
 from certigraph.state.records import Observation
+from certigraph.state.rewards import FactoredState
+from certigraph.state.tdp import Dag, flaws, mended
 
 ANSWER = b'{"reason": "it is", "holds": 1}'
 STEPS = b'{"steps": [{"kind": "collect", "goal": "List the gyms."}]}'

@@ -4,15 +4,15 @@ from functools import partial
 
 from fuzzing.target import Target, of_text, of_texts, several
 
-from certigraph.adapters.alfworld.goals import read_goal
-from certigraph.adapters.factoring import needed_factors
-from certigraph.adapters.scienceworld.replies import classify, options_in, room_in, tidied
-from certigraph.adapters.searching.claims import sentences_of, supporting_sentence, supporting_sentences
-from certigraph.adapters.textworld.objectives import recipe_wishes, wishes_in
-from certigraph.adapters.webshop.nouns import nouns
-from certigraph.adapters.webshop.wording import proposals
-from certigraph.state.factored import FactoredState
+from certigraph.adapters.alfworld.factors import read_goal
+from certigraph.adapters.qa.benchmark import sentences_of, supporting_sentence, supporting_sentences
+from certigraph.adapters.rewards import needed_factors
+from certigraph.adapters.scienceworld.world import classify, options_in, room_in, tidied
+from certigraph.adapters.textworld.factors import recipe_wishes, wishes_in
+from certigraph.adapters.webshop.products import nouns
+from certigraph.adapters.webshop.world import proposals
 from certigraph.state.records import Task
+from certigraph.state.rewards import FactoredState
 
 ALFWORLD = several(
     "put a clean apple in fridge.",

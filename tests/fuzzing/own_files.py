@@ -9,21 +9,21 @@ from typing import Any
 import numpy
 from fuzzing.target import Target, of_file, of_folder, of_text
 
-from certigraph.adapters.alfworld.plans import _key
-from certigraph.adapters.retrieval.journal import Journal, goes_on
-from certigraph.adapters.retrieval.manifest import Manifest, read_manifest
-from certigraph.adapters.retrieval.vectors import WIDTH, _opened
-from certigraph.adapters.reward_heads import Card, Head, load_heads
-from certigraph.adapters.rewardprediction.reading import read_pairs
-from certigraph.evaluation.comparing.keeping import read_plan
-from certigraph.evaluation.deleting import _names, find_journals
-from certigraph.evaluation.inspecting.journal import Cell
-from certigraph.evaluation.inspecting.journal import Journal as Samples
-from certigraph.evaluation.judging.judgements import read_judgements
-from certigraph.evaluation.rewards.keeping import read_counts
-from certigraph.evaluation.rewards.rating import read_rated
-from certigraph.evaluation.settings import load_local
-from certigraph.state.endings import Fault
+from certigraph.adapters.alfworld.benchmark import _key
+from certigraph.adapters.matching import WIDTH
+from certigraph.adapters.retrieval.dense import _opened
+from certigraph.adapters.retrieval.index import Journal, Manifest, goes_on, read_manifest
+from certigraph.adapters.rewardprediction.dataset import read_pairs
+from certigraph.adapters.rewards import Card, Head, load_heads
+from certigraph.evaluation.analyses.reward_data import read_counts
+from certigraph.evaluation.analyses.rewards import read_rated
+from certigraph.evaluation.comparison import read_plan
+from certigraph.evaluation.inspect_runs import Cell
+from certigraph.evaluation.inspect_runs import Journal as Samples
+from certigraph.evaluation.judges import read_judgements
+from certigraph.runtime.registry import load_local
+from certigraph.runtime.run import _names, find_journals
+from certigraph.state.records import Fault
 
 PLAN: dict[str, Any] = {
     **dict.fromkeys(("benchmark", "model", "data", "machine", "created"), "b"),

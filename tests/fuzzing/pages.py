@@ -8,22 +8,15 @@ from typing import Any
 import httpx
 from fuzzing.target import BETWEEN, Target, of_file, of_text, of_texts, scratch, several
 
-from certigraph.adapters.retrieval.pool import Pool
-from certigraph.adapters.web.addresses import Addresses
-from certigraph.adapters.web.charsets import decoded
-from certigraph.adapters.web.connections import Deadline
-from certigraph.adapters.web.fetcher import Fetcher
-from certigraph.adapters.web.local import SCHEME, LocalPages
-from certigraph.adapters.web.public import is_public, plain
-from certigraph.adapters.web.readable import kind, readable
-from certigraph.adapters.web.refused import Refused
-from certigraph.adapters.web.robots import Robots
-from certigraph.adapters.web.snippets import found_in
-from certigraph.adapters.web.transport import Answer
-from certigraph.adapters.web.unpacking import unpacked
-from certigraph.adapters.web.urls import parsed
-from certigraph.state.endings import Fault
-from certigraph.state.passages import Passage
+from certigraph.adapters.http import Refused, unpacked
+from certigraph.adapters.retrieval.bm25 import Pool
+from certigraph.adapters.web.addresses import Addresses, is_public, parsed, plain
+from certigraph.adapters.web.pages import Fetcher, decoded, kind, readable
+from certigraph.adapters.web.protocol import found_in
+from certigraph.adapters.web.sources import SCHEME, LocalPages
+from certigraph.adapters.web.transport import Answer, Deadline, Robots
+from certigraph.state.records import Fault
+from certigraph.state.search import Passage
 
 HERE = httpx.URL("https://example.org/a/page")
 PAGE = (

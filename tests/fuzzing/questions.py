@@ -8,21 +8,17 @@ from typing import Any
 
 from fuzzing.target import Read, Target, of_file, of_folder
 
-from certigraph.adapters.assistantbench.predictions import read_submission
-from certigraph.adapters.assistantbench.questions import read_split
-from certigraph.adapters.assistantbench.recordings import read_seen
-from certigraph.adapters.hotpotqa import predictions as hotpotqa_predictions
-from certigraph.adapters.hotpotqa import questions as hotpotqa
+from certigraph.adapters.assistantbench.benchmark import read_seen, read_split, read_submission
+from certigraph.adapters.files import Row, read_rows
+from certigraph.adapters.hotpotqa import benchmark as hotpotqa_predictions
+from certigraph.adapters.locomo.benchmark import ConversationBank
 from certigraph.adapters.locomo.conversations import read_conversations
-from certigraph.adapters.locomo.questions import ConversationBank
-from certigraph.adapters.musique import predictions as musique_predictions
-from certigraph.adapters.musique import questions as musique
+from certigraph.adapters.musique import benchmark as musique_predictions
 from certigraph.adapters.retrieval.sources import read_passages
-from certigraph.adapters.rows import Row, read_rows
 from certigraph.adapters.swe_qa.questions import read_origins
 from certigraph.adapters.swe_qa.questions import read_questions as read_swe
-from certigraph.evaluation.recall.questions import read_questions as read_recalled
-from certigraph.state.endings import Fault
+from certigraph.evaluation.analyses.retrieval import read_questions as read_recalled
+from certigraph.state.records import Fault
 
 HOTPOT: dict[str, Any] = {
     **{"_id": "1", "question": "Who?", "answer": "Ada", "type": "bridge", "supporting_facts": [["A", 0], ["B", 0]]},
@@ -65,8 +61,8 @@ PREDICTED = b'{"answer": {"1": "Ada"}, "sp": {"1": [["A", 0]]}}'
 FOLLOWED = b'{"id": "1", "predicted_answer": "Ada", "predicted_support_idxs": [0], "predicted_answerable": true}'
 PASSAGE = b'{"id": "1", "title": "A", "text": "Ada."}\n'
 
-ONE_HOTPOT = list(hotpotqa.parse_questions([Row("here", HOTPOT)]).values())
-ONE_MUSIQUE = list(musique.parse_questions([Row("here", MUSIQUE)]).values())
+ONE_HOTPOT = list(hotpotqa_predictions.parse_questions([Row("here", HOTPOT)]).values())
+ONE_MUSIQUE = list(musique_predictions.parse_questions([Row("here", MUSIQUE)]).values())
 
 
 def _json(value: object) -> bytes:
@@ -93,13 +89,13 @@ TARGETS = (
     Target("rows.packed", of_file(_all(read_rows), "rows.jsonl.gz"), (Fault,), (gzip.compress(b"{}\n", mtime=0),)),
     Target(
         "questions.hotpotqa",
-        of_folder(partial(hotpotqa.read_questions, split="dev"), "dev_distractor.jsonl"),
+        of_folder(partial(hotpotqa_predictions.read_questions, split="dev"), "dev_distractor.jsonl"),
         (Fault,),
         (_json(HOTPOT),),
     ),
     Target(
         "questions.musique",
-        of_folder(partial(musique.read_questions, split="dev"), "musique_ans_dev.jsonl"),
+        of_folder(partial(musique_predictions.read_questions, split="dev"), "musique_ans_dev.jsonl"),
         (Fault,),
         (_json(MUSIQUE),),
     ),

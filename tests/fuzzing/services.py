@@ -9,17 +9,21 @@ import httpx
 from fuzzing.target import Read, Target, of_text, of_texts, several
 from langchain_core.messages import AIMessage
 
-from certigraph.adapters.retrieval.opensearch_forms import Document, Found, Uploaded
-from certigraph.adapters.retrieval.opensearch_http import Server, _asked_wait, _told
-from certigraph.adapters.web.advice import advice
-from certigraph.adapters.web.brave import Brave
-from certigraph.adapters.web.completions import Completion
-from certigraph.adapters.web.provider import HttpProvider
-from certigraph.adapters.web.requests import Reply, Requests
-from certigraph.adapters.web.results import hits
-from certigraph.adapters.web.searxng import SEARXNG, SearXNG
-from certigraph.adapters.web.serper import SERPER, Serper
-from certigraph.state.endings import Fault
+from certigraph.adapters.retrieval.opensearch import Document, Found, Server, Uploaded, _asked_wait, _told
+from certigraph.adapters.web.protocol import hits
+from certigraph.adapters.web.search import (
+    SEARXNG,
+    SERPER,
+    Brave,
+    HttpProvider,
+    Reply,
+    Requests,
+    SearXNG,
+    Serper,
+    advice,
+)
+from certigraph.adapters.web.sources import Completion
+from certigraph.state.records import Fault
 
 CLIENT = httpx.Client()
 KEYS = {"SERPER_API_KEY": "k" * 20, "BRAVE_API_KEY": "k" * 20, "SEARXNG_URL": "https://user:word@example.org"}

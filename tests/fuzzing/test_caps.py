@@ -5,17 +5,15 @@ import gzip
 import pytest
 from fuzzing.trajectories import EVENT, HEADER, RUN
 
-from certigraph.adapters import rows
-from certigraph.adapters.models.parsing import MAX_CHARS, MAX_DEPTH, ParseError, parse
-from certigraph.adapters.retrieval.manifest import read_manifest
-from certigraph.evaluation.comparing import endings
-from certigraph.evaluation.comparing.endings import _last_line
-from certigraph.evaluation.comparing.keeping import read_plan
-from certigraph.evaluation.finding import has_header
-from certigraph.evaluation.settings import load_local
-from certigraph.state import reading
-from certigraph.state.endings import Fault
-from certigraph.state.json_text import DEEPEST, json_value
+from certigraph.adapters import files
+from certigraph.adapters.models.schemas import MAX_CHARS, MAX_DEPTH, ParseError, parse
+from certigraph.adapters.retrieval.index import read_manifest
+from certigraph.evaluation.comparison import read_plan
+from certigraph.runtime import files as endings
+from certigraph.runtime.files import _last_line, has_header
+from certigraph.runtime.registry import load_local
+from certigraph.state import trajectory
+from certigraph.state.records import DEEPEST, Fault, json_value
 
 
 def nested(levels: int) -> str:
@@ -36,11 +34,11 @@ def test_many_brackets_beside_one_another_are_not_deep() -> None:
 @pytest.mark.parametrize("text", [b'"\\ud800"', '"\\uDC00x"', b'{"\\ud83d": 1}', b'"\xed\xa0\x80"'])
 def test_half_a_surrogate_pair_in_a_data_file_is_refused(text: str | bytes) -> None:
     with pytest.raises(Fault, match="here: not JSON"):
-        rows.parsed(text, "here")
+        files.parsed(text, "here")
 
 
 def test_a_whole_surrogate_pair_is_a_character() -> None:
-    assert rows.parsed(b'"\\ud83d\\ude00"', "here") == "\U0001f600"
+    assert files.parsed(b'"\\ud83d\\ude00"', "here") == "\U0001f600"
 
 
 def test_an_answer_too_long_or_too_deep_is_refused() -> None:
@@ -54,33 +52,33 @@ def test_an_answer_too_long_or_too_deep_is_refused() -> None:
 def test_a_file_larger_than_is_read_is_refused_packed_or_not(name, tmp_path, monkeypatch) -> None:
     content = b'{"a": "' + b"x" * 5_000 + b'"}\n'
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    assert list(rows.read_rows(tmp_path / name))
+    assert list(files.read_rows(tmp_path / name))
     with pytest.raises(Fault, match=r"has more than 4,000 bytes, unpacked"):
-        rows.file_text(tmp_path / name, 4_000)
+        files.file_text(tmp_path / name, 4_000)
 
 
 def test_a_packed_file_is_not_unpacked_beyond_what_is_read(tmp_path) -> None:
     path = tmp_path / "bomb.jsonl.gz"
     path.write_bytes(gzip.compress(b"\0" * 50_000_000, 1))
     with pytest.raises(Fault, match="has more than"):
-        rows.file_bytes(path, 1_000)
+        files.file_bytes(path, 1_000)
 
 
 @pytest.mark.parametrize("last", [b"", b"\n"])
 def test_a_line_longer_than_a_trajectory_has_is_no_torn_one(last, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(reading, "LONGEST_LINE", 1_000)
+    monkeypatch.setattr(trajectory, "LONGEST_LINE", 1_000)
     path = tmp_path / "trajectory.jsonl"
     path.write_bytes(HEADER + EVENT.replace(b'"a"', b'"' + b"a" * 2_000 + b'"').rstrip() + last)
     with pytest.raises(Fault, match=r"trajectory.jsonl:2: a line has more than 1,000 bytes: restore the file"):
-        reading.read_trajectory(path)
+        trajectory.read_trajectory(path)
 
 
 def test_only_so_much_of_a_first_or_last_line_is_read(tmp_path, monkeypatch) -> None:
     path = tmp_path / "trajectory.jsonl"
     path.write_bytes(b"x" * 300_000 + b"\n")
-    monkeypatch.setattr(reading, "LONGEST_LINE", 1_000)
+    monkeypatch.setattr(trajectory, "LONGEST_LINE", 1_000)
     monkeypatch.setattr(endings, "LONGEST_LINE", 1_000)
-    assert reading.first_line(path) == b""
+    assert trajectory.first_line(path) == b""
     assert not has_header(path)
     with path.open("rb") as file:
         assert len(_last_line(file.fileno(), 300_001, 16)) <= 1_024
@@ -91,7 +89,7 @@ def test_only_so_much_of_a_first_or_last_line_is_read(tmp_path, monkeypatch) -> 
     [(read_plan, "comparison.json"), (load_local, "local.json"), (read_manifest, "manifest.json")],
 )
 def test_settings_larger_than_any_are_not_read(read, name, tmp_path) -> None:
-    (tmp_path / name).write_bytes(b" " * (rows.MOST_SETTINGS + 1))
+    (tmp_path / name).write_bytes(b" " * (files.MOST_SETTINGS + 1))
     with pytest.raises(Fault, match="has more than"):
         read(tmp_path)
 
@@ -100,7 +98,7 @@ def test_settings_larger_than_any_are_not_read(read, name, tmp_path) -> None:
 def test_a_torn_last_line_is_still_left_out(cut, tmp_path) -> None:
     path = tmp_path / "trajectory.jsonl"
     path.write_bytes(RUN + EVENT[:cut])
-    assert reading.read_trajectory(path) == reading.read_trajectory(_whole(tmp_path))
+    assert trajectory.read_trajectory(path) == trajectory.read_trajectory(_whole(tmp_path))
 
 
 def _whole(folder):

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certigraph.adapters import rows
+from certigraph.adapters import files
 from certigraph.adapters.retrieval.sources import read_passages
-from certigraph.evaluation.inspecting.journal import Cell, Journal
-from certigraph.evaluation.judging.judgements import read_judgements
-from certigraph.state import lines
-from certigraph.state.endings import Fault
+from certigraph.evaluation.inspect_runs import Cell, Journal
+from certigraph.evaluation.judges import read_judgements
+from certigraph.state import records
+from certigraph.state.records import Fault
 
 MEGABYTES = 1_000_000
 LENGTH = 1_500 * MEGABYTES
@@ -48,15 +48,15 @@ READERS = {
 SCRIPT = """
 import sys
 from pathlib import Path
-from certigraph.adapters.blocksworld.pddl import read_problems
+from certigraph.adapters.blocksworld.benchmark import read_problems
 from certigraph.adapters.retrieval.sources import read_passages
-from certigraph.adapters.rows import read_json, read_rows
-from certigraph.adapters.travelplanner.data.queries import read_queries
-from certigraph.evaluation.deleting import find_journals
-from certigraph.evaluation.inspecting.journal import Cell, Journal
-from certigraph.evaluation.judging.judgements import read_judgements
-from certigraph.state.endings import Fault
-from certigraph.state.reading import read_trajectory
+from certigraph.adapters.files import read_json, read_rows
+from certigraph.adapters.travelplanner.queries import read_queries
+from certigraph.runtime.run import find_journals
+from certigraph.evaluation.inspect_runs import Cell, Journal
+from certigraph.evaluation.judges import read_judgements
+from certigraph.state.records import Fault
+from certigraph.state.trajectory import read_trajectory
 
 def peak():
     status = Path("/proc/self/status").read_text().splitlines()
@@ -104,12 +104,12 @@ def write_endless(path):
 
 
 def test_a_line_that_is_too_long_is_named_with_its_number_and_the_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines.read_bounded_lines, "__defaults__", (50, lines.CORRECT))
+    monkeypatch.setattr(records.read_bounded_lines, "__defaults__", (50, records.CORRECT))
     long = b'{"text": "' + b"x" * 60 + b'"}'
     for name, content in (("a.jsonl", b"{}\n" + long + b"\n{}\n"), ("b.jsonl.gz", gzip.compress(b"{}\n" + long))):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(Fault, match=rf"{name}:2: a line has more than 50 bytes: .*split that line"):
-            list(rows.read_rows(tmp_path / name))
+            list(files.read_rows(tmp_path / name))
     with pytest.raises(Fault, match=r"c\.jsonl:1: a line has more than 50 bytes"):
         (tmp_path / "c.jsonl").write_bytes(long)
         list(read_passages(tmp_path / "c.jsonl"))
@@ -121,20 +121,20 @@ def test_a_line_that_is_too_long_is_named_with_its_number_and_the_limit(tmp_path
 
 @pytest.mark.parametrize("size", [1, 2, 7, 100])
 def test_lines_are_the_same_however_they_are_cut(size, monkeypatch):
-    monkeypatch.setattr(lines, "_PIECE", size)
+    monkeypatch.setattr(records, "_PIECE", size)
     for content in (b"", b"\n", b"a", b"abc\n\nde\nf", b"x" * 20 + b"\n" + b"y" * 20):
-        assert list(lines.read_bounded_lines(io.BytesIO(content), "f")) == content.splitlines(keepends=True)
+        assert list(records.read_bounded_lines(io.BytesIO(content), "f")) == content.splitlines(keepends=True)
 
 
 @pytest.mark.parametrize("size", [1, 3, 1_000])
 def test_only_what_follows_the_last_newline_is_dropped(size, tmp_path, monkeypatch):
-    monkeypatch.setattr(lines, "_PIECE", size)
+    monkeypatch.setattr(records, "_PIECE", size)
     path = tmp_path / "f"
-    lines.drop_torn_line(path)
+    records.drop_torn_line(path)
     for content, kept in ((b"", b""), (b"ab", b""), (b"ab\n", b"ab\n"), (b"a\nbcdef", b"a\n"), (b"a\n\nb", b"a\n\n")):
         path.write_bytes(content)
-        assert lines.ends_line(path) == (content == kept)
-        lines.drop_torn_line(path)
+        assert records.ends_line(path) == (content == kept)
+        records.drop_torn_line(path)
         assert path.read_bytes() == kept
 
 
@@ -149,13 +149,13 @@ VALUES = st.recursive(
 def test_a_list_read_in_pieces_is_the_list(values, size, indent, escaped):
     text = json.dumps(values, indent=indent, ensure_ascii=escaped).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "PIECE", size)
-        assert [row.value for row in rows.read_list(io.BytesIO(text), "f")] == values
+        patch.setattr(files, "PIECE", size)
+        assert [row.value for row in files.read_list(io.BytesIO(text), "f")] == values
 
 
 @pytest.mark.parametrize("size", [1, 5, 1_000])
 @pytest.mark.parametrize("text", ["[", "[1", "[1,", "[1 2]", "[1]]", "[,1]", "[1,]", '["a', "[tru]", "[[1]", '{"a"'])
 def test_a_list_that_is_cut_or_malformed_is_refused(text, size, monkeypatch):
-    monkeypatch.setattr(rows, "PIECE", size)
+    monkeypatch.setattr(files, "PIECE", size)
     with pytest.raises(Fault, match=r"^f:( row)? ?\d+: not JSON"):
-        list(rows.read_list(io.BytesIO(text.encode()), "f"))
+        list(files.read_list(io.BytesIO(text.encode()), "f"))

@@ -13,7 +13,7 @@ import pytest
 from fuzzing.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("adapters", "evaluation", "graphs", "nodes", "state", "src/certigraph/cli")
+FOLDERS = ("adapters", "evaluation", "graphs", "nodes", "runtime", "state", "src/certigraph/cli")
 
 PARSERS = {
     *("json.loads", "json.load", "tomllib.loads", "ast.literal_eval", "ast.parse", "csv.reader", "csv.DictReader"),
@@ -24,27 +24,25 @@ PARSERS = {
 METHODS = {"model_validate_json", "validate_json"}
 
 OTHERWISE: Mapping[str, str] = {
-    **dict.fromkeys(("adapters/models/ask.py:ask", "adapters/models/ask.py:_choice_form"), "in forms: model.forms"),
-    "adapters/retrieval/vectors.py:_part": "as own.vectors; what is spoilt is made anew",
-    "evaluation/recorder.py:__init__": "lines of the run itself: trajectory.line",
+    **dict.fromkeys(("adapters/models/calls.py:ask", "adapters/models/calls.py:_choice_form"), "in forms: model.forms"),
+    "adapters/retrieval/dense.py:_part": "as own.vectors; what is spoilt is made anew",
+    "runtime/recorder.py:__init__": "lines of the run itself: trajectory.line",
     **dict.fromkeys(
-        ("evaluation/rewards/keeping.py:dropped_in", "evaluation/rewards/keeping.py:pairs_in"), "as own.rated"
+        ("evaluation/analyses/reward_data.py:dropped_in", "evaluation/analyses/reward_data.py:pairs_in"), "as own.rated"
     ),
-    "evaluation/rewards/measuring.py:_speeds": "as own.rated",
-    "evaluation/rewards/probing.py:probed": "as own.rated",
-    "evaluation/rewards/reporting.py:_drawings": "one value, of rows.plain's reader",
-    **dict.fromkeys(
-        ("evaluation/postgres/jsonb.py:loaded", "evaluation/postgres/jsonb.py:unescaped"), "test_postgres_hostile"
-    ),
-    "adapters/assistantbench/generated/handling.py:_found": "asked by our own client",
-    "adapters/faults/completions.py:spoiled_body": "serves the tests of users, and spoils on purpose",
-    "adapters/faults/serving.py:_answered": "serves the tests of users",
+    "evaluation/analyses/rewards_report.py:_speeds": "as own.rated",
+    "evaluation/analyses/rewards.py:probed": "as own.rated",
+    "evaluation/analyses/rewards_report.py:_drawings": "one value, of rows.plain's reader",
+    **dict.fromkeys(("runtime/postgres.py:loaded", "runtime/postgres.py:unescaped"), "test_postgres_hostile"),
+    "adapters/assistantbench/server.py:_found": "asked by our own client",
+    "adapters/models/faults.py:spoiled_body": "serves the tests of users, and spoils on purpose",
+    "adapters/models/faults.py:_answered": "serves the tests of users",
     **dict.fromkeys(
         (
-            *("evaluation/bench/soak.py:read_rows", "evaluation/bench/soak.py:soak"),
-            *("evaluation/bench/soak_endpoint.py:_exchange", "evaluation/exporting/printing.py:submitted"),
-            *("evaluation/recall/drawing.py:write_recall", "evaluation/studying/printing.py:plain"),
-            *("evaluation/rewards/rating.py:_graph", "evaluation/scaling/worker.py:_graph"),
+            *("evaluation/soak.py:read_rows", "evaluation/soak.py:soak"),
+            *("evaluation/soak.py:_exchange", "evaluation/export.py:submitted"),
+            *("evaluation/analyses/retrieval.py:write_recall", "evaluation/analyses/cgdp.py:plain"),
+            *("evaluation/analyses/rewards.py:_graph", "evaluation/workers.py:_graph"),
         ),
         "what this very process, or the one that started it, has just written",
     ),

@@ -8,16 +8,13 @@ from typing import Any
 from fuzzing.target import Target, of_file
 from fuzzing.trajectories import EVENT, FILE, FOOTER, HEADER, RUN
 
-from certigraph.evaluation.anatomy.reading import find_runs, recorded_runs
-from certigraph.evaluation.anatomy.rows import rows_of
-from certigraph.evaluation.comparing.rows import row_of
-from certigraph.evaluation.exporting.atif import write_atif
-from certigraph.evaluation.exporting.transitions import rows_of as transitions
-from certigraph.evaluation.figures.traces import traces_of
-from certigraph.evaluation.report.report import write_report
-from certigraph.state.endings import Fault
-from certigraph.state.reading import read_trajectory
-from certigraph.state.trajectory import Trajectory
+from certigraph.evaluation.atif import write_atif
+from certigraph.evaluation.export import rows_of as transitions
+from certigraph.evaluation.frames import find_runs, recorded_runs, rows_of, traces_of
+from certigraph.runtime.history import row_of
+from certigraph.runtime.report import write_report
+from certigraph.state.records import Fault
+from certigraph.state.trajectory import Trajectory, read_trajectory
 
 GO: dict[str, Any] = {"text": "go"}
 STEP: dict[str, Any] = {"action": GO, "digest": "0c8a"}

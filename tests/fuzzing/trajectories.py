@@ -4,11 +4,10 @@ from pathlib import Path
 
 from fuzzing.target import Target, of_file, of_folder, of_text
 
-from certigraph.evaluation.anatomy.reading import find_runs
-from certigraph.evaluation.comparing.endings import last_footer
-from certigraph.evaluation.finding import has_header, read_run_id
-from certigraph.state.endings import Fault
-from certigraph.state.reading import parse_line, read_trajectory, with_number
+from certigraph.evaluation.frames import find_runs
+from certigraph.runtime.files import has_header, last_footer, read_run_id
+from certigraph.state.records import Fault
+from certigraph.state.trajectory import parse_line, read_trajectory, with_number
 
 HEADER = (
     b'{"type": "header", "schema_version": 4, "run_id": "r", "created": "2026-01-01T00:00:00+00:00", "graph": "sdp",'

@@ -9,17 +9,16 @@ from typing import Any
 
 from fuzzing.target import BETWEEN, Read, Target, of_file, of_folder, of_text
 
-from certigraph.adapters.alfworld.games import _extract, goal_of
-from certigraph.adapters.blocksworld.pddl import read_problem, read_problems
+from certigraph.adapters.alfworld.benchmark import _extract, goal_of
+from certigraph.adapters.blocksworld.benchmark import read_problem, read_problems
 from certigraph.adapters.retrieval.sources import read_passages
-from certigraph.adapters.scienceworld.recording import read_recordings
-from certigraph.adapters.textworld.games import Library
-from certigraph.adapters.travelplanner.data.queries import read_queries
-from certigraph.adapters.travelplanner.data.tables import Sources, read_tables
-from certigraph.adapters.travelplanner.official.plans import read_plans
-from certigraph.adapters.webshop.goals import goals, written_goals
-from certigraph.adapters.webshop.products import INSTRUCTIONS, PRODUCTS, read_catalogue
-from certigraph.state.endings import Fault
+from certigraph.adapters.scienceworld.recordings import read_recordings
+from certigraph.adapters.textworld.world import Library
+from certigraph.adapters.travelplanner.plans import read_plans
+from certigraph.adapters.travelplanner.queries import read_queries
+from certigraph.adapters.travelplanner.sandbox import Sources, read_tables
+from certigraph.adapters.webshop.products import INSTRUCTIONS, PRODUCTS, goals, read_catalogue, written_goals
+from certigraph.state.records import Fault
 
 PROBLEM = (
     b"(define (problem p) (:domain blocks) (:objects a b) (:init (handempty) (ontable a) (ontable b) (clear a)"

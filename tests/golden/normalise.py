@@ -44,7 +44,7 @@ def sha(text: str) -> str:
 def plain(text: str, places: Mapping[str, str] | None = None) -> str:
     """A text without ids of runs, ports, folders and the packages that names are imported from.
 
-    `certigraph.nodes.propose:propose` becomes `propose`: modules move and keep what they do. `places` are folders by
+    `certigraph.nodes.sdp:propose` becomes `propose`: modules move and keep what they do. `places` are folders by
     the word that stands for them.
     """
     for folder, word in (places or {}).items():

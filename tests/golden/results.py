@@ -13,16 +13,13 @@ import pandas as pd
 from golden.normalise import ROOT, line
 from golden.tables import csv_lines, untimed
 
-from certigraph.evaluation.comparing.plan import Outline
-from certigraph.evaluation.comparing.rows import Row
-from certigraph.evaluation.comparing.summary import comparison_of
-from certigraph.evaluation.rewards.rating import Rated
-from certigraph.evaluation.rewards.summary import lines_of
-from certigraph.evaluation.studying.frames import EPISODES, REPLAYS, ROUNDS, Frames
-from certigraph.evaluation.studying.prompt_sizes import Size
-from certigraph.evaluation.studying.prompt_totals import totals_of
-from certigraph.evaluation.studying.slopes import slopes_of
-from certigraph.evaluation.studying.tables import tables_of
+from certigraph.evaluation.analyses.cgdp_frames import EPISODES, REPLAYS, ROUNDS, Frames
+from certigraph.evaluation.analyses.cgdp_tables import tables_of
+from certigraph.evaluation.analyses.rewards import Rated, lines_of
+from certigraph.evaluation.analyses.tdp import Size, slopes_of, totals_of
+from certigraph.evaluation.comparison import Outline
+from certigraph.evaluation.comparison_summary import comparison_of
+from certigraph.runtime.history import Row
 
 RESULTS = ROOT / "results"
 

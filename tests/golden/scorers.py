@@ -10,17 +10,17 @@ from typing import Any
 from golden.normalise import lines
 from golden.runs import caches
 
-from certigraph.adapters.hotpotqa.predictions import scores as hotpotqa_scores
-from certigraph.adapters.hotpotqa.questions import read_questions as read_hotpotqa
+from certigraph.adapters.hotpotqa.benchmark import read_questions as read_hotpotqa
+from certigraph.adapters.hotpotqa.benchmark import scores as hotpotqa_scores
+from certigraph.adapters.locomo.benchmark import abstains, official
 from certigraph.adapters.locomo.conversations import read_conversations
-from certigraph.adapters.locomo.scoring import abstains, official
-from certigraph.adapters.metrics.measures import measured
-from certigraph.adapters.musique.predictions import scores as musique_scores
-from certigraph.adapters.musique.questions import read_questions as read_musique
+from certigraph.adapters.musique.benchmark import read_questions as read_musique
+from certigraph.adapters.musique.benchmark import scores as musique_scores
+from certigraph.adapters.qa.scoring import measured
 from certigraph.adapters.research.scoring import score as research_score
-from certigraph.adapters.travelplanner.data.queries import read_queries, split_file
-from certigraph.adapters.travelplanner.data.store import open_store
-from certigraph.adapters.travelplanner.official.scoring import aggregate, score_plan
+from certigraph.adapters.travelplanner.queries import read_queries, split_file
+from certigraph.adapters.travelplanner.sandbox import open_store
+from certigraph.adapters.travelplanner.scoring import aggregate, score_plan
 
 QUESTIONS = 40
 """Questions of each benchmark."""

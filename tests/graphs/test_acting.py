@@ -9,17 +9,16 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.blocksworld.responder import respond
-from certigraph.adapters.context import Context
-from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.blocksworld.expert import respond
+from certigraph.adapters.models.schemas import minimal
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import clin, plan_and_solve, react, reflexion, step
-from certigraph.nodes.planner import none, planner
-from certigraph.state.lessons import Lesson
-from certigraph.state.reading import read_trajectory
+from certigraph.nodes.step import none, planner
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import run
+from certigraph.state.step import Lesson
+from certigraph.state.trajectory import read_trajectory
 
 ALL = {"react": react, "plan_and_solve": plan_and_solve, "reflexion": reflexion, "clin": clin, "step": step}
 LEARNING = {"reflexion": reflexion, "clin": clin, "step": step}

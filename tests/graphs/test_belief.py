@@ -12,16 +12,12 @@ from langgraph.runtime import Runtime
 from seeking import GOAL, Mind, Seeking, other, sought
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.protocols import Limits
+from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import iter_retgen, memgpt, pbai, react, sdp, step
-from certigraph.nodes.extract import freeform, structured
-from certigraph.nodes.ground import anchored, grounded
-from certigraph.nodes.observe_filter import filtered
-from certigraph.state.beliefs import Belief, Fact
-from certigraph.state.endings import UnknownName
-from certigraph.state.records import Observation
+from certigraph.nodes.beliefs import anchored, filtered, freeform, grounded, structured
+from certigraph.state.records import Observation, UnknownName
+from certigraph.state.run import Belief, Fact
 
 SEEN = Observation(text="Osk: Lake Osk is fed by the Ren.\nRen: Ada Lov mapped the Ren.", sources=("Osk", "Ren"))
 

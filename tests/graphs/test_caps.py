@@ -14,27 +14,23 @@ from real_data import data_folder
 from certigraph import Limits, resume, run
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.blocksworld.responder import respond
-from certigraph.adapters.bounds import MOST_READ
-from certigraph.adapters.context import Context
-from certigraph.adapters.limits import PAPER_LIMITS
+from certigraph.adapters.blocksworld.expert import respond
+from certigraph.adapters.models.schemas import MOST_READ
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.evaluation.ablating.replay import replay_of
-from certigraph.evaluation.anatomy.frames import Recorded, frames_of
-from certigraph.evaluation.live.fold import Watched
-from certigraph.evaluation.report.report import write_report
-from certigraph.evaluation.report.story import read_story
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.settings import build_graph, parse_swap
+from certigraph.adapters.protocols import PAPER_LIMITS, Context
+from certigraph.evaluation.comparison_summary import replay_of
+from certigraph.evaluation.frames import Recorded, frames_of
 from certigraph.graphs import sdp, step
-from certigraph.nodes.assess import Completion
-from certigraph.nodes.decide import Thought
-from certigraph.nodes.plan import outline_of, steps_form
-from certigraph.nodes.planner import Next
-from certigraph.nodes.replan import give_up
-from certigraph.nodes.validate import Holds
-from certigraph.state.endings import LimitReached
-from certigraph.state.records import Predicate
+from certigraph.nodes.plans import outline_of, steps_form
+from certigraph.nodes.react import Thought
+from certigraph.nodes.sdp import Holds, give_up
+from certigraph.nodes.step import Completion, Next
+from certigraph.runtime.registry import build_graph, parse_swap
+from certigraph.runtime.report import write_report
+from certigraph.runtime.report_plan import read_story
+from certigraph.runtime.result import Result
+from certigraph.runtime.terminal import Watched
+from certigraph.state.records import LimitReached, Predicate
 from certigraph.state.sdp import extends, plan_of
 
 GOAL = Predicate(text="goal", kind="goal")

@@ -8,8 +8,8 @@ from dag_strategies import accepted, for_all, graphs, running, written
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from certigraph.state.dag import Dag, Node, cycle_in, problems
-from certigraph.state.serializing import serializer
+from certigraph.state.serialization import serializer
+from certigraph.state.tdp import Dag, Node, cycle_in, problems
 
 # --- what is a task graph
 

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 from supervising import GOOD, SEEN, TASK, Model, answered, nodes, subtask
 
-from certigraph.adapters.bounds import MOST_READ
-from certigraph.nodes.dag_forms import MOST_FLAW
-from certigraph.nodes.decompose import decompose
-from certigraph.state.dag import Node
+from certigraph.adapters.models.schemas import MOST_READ
+from certigraph.nodes.tdp import MOST_FLAW, decompose
+from certigraph.state.tdp import Node
 
 CYCLIC = nodes(subtask("a", "b"), subtask("b", "a"))
 UNKNOWN = nodes(subtask("a", "z"))

@@ -15,8 +15,7 @@ import httpx
 import pytest
 from jvms import becomes, jvms, watched
 
-from certigraph.evaluation.settings import GRAPHS
-from certigraph.evaluation.shipped import REWARDS, SEARCHES
+from certigraph.runtime.registry import GRAPHS, REWARDS, SEARCHES
 
 pytestmark = pytest.mark.slow
 

@@ -13,17 +13,15 @@ from langgraph.errors import GraphRecursionError
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.blocksworld.world import BlocksWorldEnvironment
-from certigraph.adapters.context import Context
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld, BlocksWorldEnvironment
 from certigraph.adapters.episodes import EPISODES
+from certigraph.adapters.protocols import Context
 from certigraph.graphs import clin, mcts, react, sdp, step, tdp
-from certigraph.nodes.decide import decide
-from certigraph.nodes.realize import realize
-from certigraph.state.endings import Fault
-from certigraph.state.records import Task
+from certigraph.nodes.react import decide
+from certigraph.nodes.sdp import realize
+from certigraph.state.records import Fault, Task
 from certigraph.state.run import RunInput, RunState
-from certigraph.state.serializing import serializer
+from certigraph.state.serialization import serializer
 
 
 class Counting(BlocksWorld):

@@ -12,27 +12,26 @@ from langgraph.runtime import Runtime
 from seeking import GOAL, Mind, Seeking, looping, other, same, search, sought
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.settings import build_graph, parse_swap
-from certigraph.evaluation.shipped import OPERATORS
+from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import ircot, pbai, react, sdp, step
 from certigraph.graphs.assembly import operators_of
-from certigraph.nodes.act import act
-from certigraph.nodes.gaps import either, gap_gate
-from certigraph.nodes.gate import exhaustion_gate, smooth_gate
-from certigraph.nodes.gate_grid import gate_grid
-from certigraph.nodes.judged_gate import judged_gate
-from certigraph.nodes.resample import resampling
-from certigraph.nodes.shadow import shadow
-from certigraph.nodes.specs import operator_from, spec_of
-from certigraph.state.beliefs import Belief, Round, Stagnation, round_of
-from certigraph.state.certified import CertifiedState
-from certigraph.state.endings import UnknownName
-from certigraph.state.gathering import ending
-from certigraph.state.records import Action, Observation
-from certigraph.state.run import Evidence
+from certigraph.nodes.gates import (
+    either,
+    exhaustion_gate,
+    gap_gate,
+    gate_grid,
+    judged_gate,
+    resampling,
+    shadow,
+    smooth_gate,
+)
+from certigraph.nodes.slots import operator_from, spec_of
+from certigraph.nodes.world import act
+from certigraph.runtime.registry import OPERATORS, build_graph, parse_swap
+from certigraph.state.records import Action, Observation, UnknownName
+from certigraph.state.run import Belief, CertifiedState, Evidence, Round, Stagnation, round_of
+from certigraph.state.search import ending
 
 ANSWER = {"answer": "Ada"}
 

@@ -16,30 +16,26 @@ from pydantic import SecretStr
 from rich.console import Console
 
 from certigraph import recheck, votes, world_check
-from certigraph.adapters.answering import least
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.blocksworld.responder import respond
-from certigraph.adapters.context import Context
-from certigraph.adapters.loops import wait_for
+from certigraph.adapters.blocksworld.expert import respond
+from certigraph.adapters.models.experts import least
 from certigraph.adapters.models.schemas import schema_of
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.ablating.replay import replay_of
-from certigraph.evaluation.anatomy.frames import Recorded, frames_of
-from certigraph.evaluation.live.fold import Watched
-from certigraph.evaluation.live.view import LiveView
-from certigraph.evaluation.report.report import write_report
-from certigraph.evaluation.report.story import read_story
-from certigraph.evaluation.run import run
-from certigraph.evaluation.settings import build_graph, parse_swap
+from certigraph.adapters.processes import wait_for
+from certigraph.adapters.protocols import Context, Limits
+from certigraph.evaluation.comparison_summary import replay_of
+from certigraph.evaluation.frames import Recorded, frames_of
 from certigraph.graphs import sdp
-from certigraph.nodes import sdp_slots
-from certigraph.nodes.audit import GoalCheck
-from certigraph.nodes.replan import give_up
+from certigraph.nodes import sdp as sdp_slots
+from certigraph.nodes.goal_checks import GoalCheck
+from certigraph.nodes.sdp import give_up
 from certigraph.nodes.slots import Slot, as_node
-from certigraph.state.certified import certified_state
-from certigraph.state.endings import UnknownName
-from certigraph.state.reading import read_trajectory
+from certigraph.runtime.live import LiveView
+from certigraph.runtime.registry import build_graph, parse_swap
+from certigraph.runtime.report import write_report
+from certigraph.runtime.report_plan import read_story
+from certigraph.runtime.run import run
+from certigraph.runtime.terminal import Watched
 from certigraph.state.records import (
     RESTORE,
     Action,
@@ -51,10 +47,12 @@ from certigraph.state.records import (
     Revalidation,
     Step,
     Task,
+    UnknownName,
     Verdict,
 )
-from certigraph.state.run import Evidence
+from certigraph.state.run import Evidence, certified_state
 from certigraph.state.sdp import SDPState
+from certigraph.state.trajectory import read_trajectory
 
 
 def auditing(*decisions: bool) -> Any:

@@ -8,25 +8,21 @@ import pytest
 from seeking import GOAL, Mind, Seeking, looping, other, same, search, sought
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.musique.benchmark import MuSiQue
-from certigraph.evaluation.run import run
-from certigraph.evaluation.settings import build_graph, parse_swap
-from certigraph.evaluation.shipped import GRAPHS
+from certigraph.adapters.protocols import Budget, Context
 from certigraph.graphs import hypotheses, ircot, iter_retgen, memgpt, pbai, react
-from certigraph.graphs.exploring import explore
-from certigraph.nodes.aggregate import majority
-from certigraph.nodes.gate import exhaustion_gate, no_gate
-from certigraph.nodes.hypothesise import hypothesise
-from certigraph.nodes.manage import remembering
-from certigraph.nodes.memory import lobotomized
-from certigraph.state.beliefs import Belief
-from certigraph.state.endings import Fault, LimitReached, UnknownName
-from certigraph.state.hypothesising import Branch
-from certigraph.state.reading import read_trajectory
-from certigraph.state.states import STATES
+from certigraph.graphs.hypotheses import explore
+from certigraph.nodes.beliefs import lobotomized
+from certigraph.nodes.gates import exhaustion_gate, no_gate
+from certigraph.nodes.search import hypothesise, majority, remembering
+from certigraph.runtime.registry import GRAPHS, build_graph, parse_swap
+from certigraph.runtime.run import run
+from certigraph.state.records import Fault, LimitReached, UnknownName
+from certigraph.state.run import Belief
+from certigraph.state.search import Branch
+from certigraph.state.trajectory import STATES, read_trajectory
 
 ROUNDS = {pbai: 10, ircot: 10, react: 7, memgpt: 12, iter_retgen: 4}
 CONDITIONS = ("native", "lobotomized", "structured", "freeform")

@@ -14,19 +14,17 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.memory import InMemoryStore
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.context import Context
-from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.models.schemas import minimal
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import clin, reflexion, step
-from certigraph.nodes.reflect import report
-from certigraph.state.lessons import Lesson
-from certigraph.state.reading import read_trajectory
+from certigraph.nodes.step import report
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
 from certigraph.state.records import Action, Observation, Task
-from certigraph.state.serializing import serializer
+from certigraph.state.serialization import serializer
+from certigraph.state.step import Lesson
+from certigraph.state.trajectory import read_trajectory
 
 LEARNING = {"reflexion": reflexion, "clin": clin, "step": step}
 TASK = {"task": {"benchmark": "blocksworld", "id": "4-0"}}

@@ -7,16 +7,13 @@ from typing import Any
 import pytest
 from lookahead import RATING, WatchedBlocks, played
 
-from certigraph.adapters.blocksworld.responder import respond
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
+from certigraph.adapters.blocksworld.expert import respond
+from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.graphs import mcts, react
-from certigraph.nodes.candidate_lists import listed
-from certigraph.nodes.imagine import predicted
-from certigraph.nodes.tree import backpropagate
-from certigraph.state.tree import Simulation, tally
+from certigraph.nodes.lookahead import listed, predicted
+from certigraph.nodes.mcts import backpropagate
+from certigraph.runtime.run import resume, run
+from certigraph.state.rewards import Simulation, tally
 
 
 def searching(**more: Any) -> Any:

@@ -3,8 +3,7 @@
 from dag_strategies import accepted, for_all, graphs, written
 from hypothesis import strategies as st
 
-from certigraph.state.dag import Dag, Node
-from certigraph.state.mending import flaws, mended
+from certigraph.state.tdp import Dag, Node, flaws, mended
 
 new = written.map(lambda nodes: [node.model_copy(update={"status": "pending"}) for node in nodes])
 

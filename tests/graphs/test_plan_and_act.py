@@ -9,11 +9,11 @@ from decoupled import Cast
 from records_world import Records
 from seeking import Seeking
 
-from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Context
 from certigraph.graphs import cot, plan_and_act
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import run
 
 GRAPHS = {"plan_and_act": plan_and_act, "cot": cot}
 

@@ -3,17 +3,14 @@ import json
 import numpy as np
 import pytest
 
-from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.reward_heads import Card, Head, Heads, fold_of, load_heads, prefix_features, save_heads
+from certigraph.adapters.protocols import Context
+from certigraph.adapters.rewards import Card, Head, Heads, fold_of, load_heads, prefix_features, save_heads
 from certigraph.graphs import monotonic, reward_head, reward_judge
-from certigraph.nodes import supervised as supervised_node
-from certigraph.nodes.judge_reward import BELIEF, OBSERVATION, WITHIN, judge_reward
-from certigraph.nodes.rate import constant
-from certigraph.nodes.supervised import supervised
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Task
-from certigraph.state.rewarding import DOMAIN, RECORDINGS, Seen, by_recording
+from certigraph.nodes import rewards as supervised_node
+from certigraph.nodes.rewards import BELIEF, OBSERVATION, WITHIN, constant, judge_reward, supervised
+from certigraph.state.records import Fault, Task, UnknownName
+from certigraph.state.rewards import DOMAIN, RECORDINGS, Seen, by_recording
 
 STEPS = [
     [{"action": "open the fridge", "observation": "It is open."}, {"action": "", "observation": "You see milk."}],

@@ -6,18 +6,15 @@ from pathlib import Path
 import pytest
 from lookahead import RATING, Mind, WatchedBlocks, played, taking
 
-from certigraph.adapters.blocksworld.responder import respond
-from certigraph.adapters.context import Context
+from certigraph.adapters.blocksworld.expert import respond
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Context
 from certigraph.graphs import react, react_reward
-from certigraph.nodes.candidate_lists import listed, shortlisted
-from certigraph.nodes.candidates import propose_actions
-from certigraph.nodes.choose_by_reward import greedy, ranking
-from certigraph.nodes.imagine import predicted
-from certigraph.state.appraising import Appraisal
-from certigraph.state.reading import read_trajectory
+from certigraph.nodes.lookahead import greedy, listed, predicted, propose_actions, ranking, shortlisted
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import run
+from certigraph.state.rewards import Appraisal
+from certigraph.state.trajectory import read_trajectory
 
 
 def gains(result: Result) -> dict[str, float]:
@@ -118,7 +115,7 @@ def test_a_model_that_foresees_right_serves_as_well_as_the_simulator(tmp_path: P
 
 
 def test_a_shortlist_is_k_actions_near_the_assignment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("certigraph.nodes.candidate_lists.encoder", lambda: None)
+    monkeypatch.setattr("certigraph.nodes.lookahead.encoder", lambda: None)
     graph = react_reward.build(**RATING, propose=shortlisted(k=2), choose=greedy)
     assert len(played(graph, tmp_path, task="6-1", steps=1).state["candidates"]) == 2
 

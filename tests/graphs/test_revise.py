@@ -5,10 +5,9 @@ from typing import Any
 
 from supervising import GOOD, SEEN, Model, answered, changes, subtask
 
-from certigraph.nodes.revise import KEPT, MOST_OUTCOMES, revise
-from certigraph.state.dag import Dag, Node
+from certigraph.nodes.tdp import KEPT, MOST_OUTCOMES, revise
 from certigraph.state.records import Observation
-from certigraph.state.tdp import Outcome
+from certigraph.state.tdp import Dag, Node, Outcome
 
 DAG = Dag(nodes=tuple(Node(id=n["id"], task=n["task"], needs=tuple(n["needs"])) for n in GOOD["nodes"]))
 BATCH = DAG.with_status({"a": "completed", "b": "failed"})

@@ -4,8 +4,7 @@ import pytest
 from dag_strategies import for_all, running
 from hypothesis import strategies as st
 
-from certigraph.state.dag import Dag, Node, sinks
-from certigraph.state.revision import Revision, effective, new_ids, refusals, revised, room
+from certigraph.state.tdp import Dag, Node, Revision, effective, new_ids, refusals, revised, room, sinks
 
 
 @st.composite

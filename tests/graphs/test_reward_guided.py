@@ -7,10 +7,10 @@ import pytest
 from lookahead import RATING, Mind, played
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.blocksworld.responder import respond
+from certigraph.adapters.blocksworld.expert import respond
 from certigraph.graphs import sdp
-from certigraph.nodes import reward_guided as module
-from certigraph.nodes.reward_guided import reward_guided
+from certigraph.nodes import lookahead as module
+from certigraph.nodes.lookahead import reward_guided
 from certigraph.state.records import Predicate
 
 

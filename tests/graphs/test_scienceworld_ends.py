@@ -16,7 +16,7 @@ from jvms import becomes, jvms, watched
 from langgraph.checkpoint.memory import InMemorySaver
 
 from certigraph.graphs import react, sdp
-from certigraph.state.serializing import serializer
+from certigraph.state.serialization import serializer
 
 pytestmark = [
     pytest.mark.slow,

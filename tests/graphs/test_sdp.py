@@ -13,16 +13,13 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.context import Context
-from certigraph.adapters.protocols import Limits
+from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import sdp
-from certigraph.nodes.replan import give_up
-from certigraph.nodes.specs import factory
-from certigraph.nodes.validate import always_pass, capped, validate
-from certigraph.state.certified import certified_state
-from certigraph.state.endings import Fault
-from certigraph.state.records import Verdict
-from certigraph.state.serializing import serializer
+from certigraph.nodes.sdp import always_pass, capped, give_up, validate
+from certigraph.nodes.slots import factory
+from certigraph.state.records import Fault, Verdict
+from certigraph.state.run import certified_state
+from certigraph.state.serialization import serializer
 
 LABELS = {
     ("propose", "realize"): "planned",

@@ -15,16 +15,13 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.loops import wait_for
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.recorder import Recorder
-from certigraph.evaluation.run import run
+from certigraph.adapters.processes import wait_for
+from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import sdp
-from certigraph.nodes import sdp_slots
+from certigraph.nodes import sdp as sdp_slots
 from certigraph.nodes.slots import Slot, as_node
-from certigraph.state.certified import CertifiedState, Known, certified_state, certified_states, transitions
-from certigraph.state.reading import read_trajectory
+from certigraph.runtime.recorder import Recorder
+from certigraph.runtime.run import run
 from certigraph.state.records import (
     RESTORE,
     Action,
@@ -38,10 +35,10 @@ from certigraph.state.records import (
     Usage,
     Verdict,
 )
-from certigraph.state.run import Evidence
+from certigraph.state.run import CertifiedState, Evidence, Known, certified_state, certified_states, transitions
 from certigraph.state.sdp import SDPState, propose_view, realize_view, replan_view, validate_view
-from certigraph.state.serializing import serializer
-from certigraph.state.trajectory import Event
+from certigraph.state.serialization import serializer
+from certigraph.state.trajectory import Event, read_trajectory
 
 TASK = Task(benchmark="script", id="only", goal="reach the end")
 PLAN = predicates("p", 6)

@@ -10,15 +10,15 @@ from small_web import RIGHT, TEXT, Mind, SmallResearch, SmallWeb
 
 import certigraph
 from certigraph import Result
-from certigraph.adapters.models.ask import ask
-from certigraph.adapters.research import tooling
-from certigraph.adapters.research.forms import Answers
-from certigraph.adapters.research.grounds import unseen_numbers
+from certigraph.adapters.models.calls import ask
+from certigraph.adapters.research import operators as tooling
+from certigraph.adapters.research.operators import unseen_numbers
+from certigraph.adapters.research.plans import Answers
 from certigraph.graphs import sdp
-from certigraph.nodes.forcing import abstain, force_pass, unforced
-from certigraph.nodes.validate import capped
-from certigraph.state.beliefs import Belief
-from certigraph.state.endings import UnknownName
+from certigraph.nodes.sdp import capped
+from certigraph.nodes.search import abstain, force_pass, unforced
+from certigraph.state.records import UnknownName
+from certigraph.state.run import Belief
 
 HALL, HOUSE = "http://a.example/hall", "http://b.example/house"
 QUOTED = re.compile(r"<world>.*?</world>", re.DOTALL)

@@ -12,16 +12,16 @@ from langgraph.runtime import Runtime
 from small_web import RIGHT, TEXT, Mind, SmallResearch, SmallWeb
 
 import certigraph
-from certigraph.adapters.context import Context
-from certigraph.adapters.loops import wait_for
+from certigraph.adapters.processes import wait_for
+from certigraph.adapters.protocols import Context
 from certigraph.adapters.research.plans import closing, step_predicate
 from certigraph.adapters.research.world import ResearchWorld
-from certigraph.nodes import sdp_slots
+from certigraph.nodes import sdp
 from certigraph.nodes.slots import Slot, as_node
 from certigraph.state.records import Attempt, Certificate, Finding, Verdict
-from certigraph.state.researching import STEPS, research
 from certigraph.state.run import Evidence
 from certigraph.state.sdp import SDPState
+from certigraph.state.search import STEPS, research
 
 PAGES = {"http://a.example/hall": TEXT, "http://b.example/house": TEXT, "http://c.example/x": "!!timed out"}
 PLAN = [step_predicate(n, kind, f"Goal {n}") for n, kind in enumerate(STEPS, 1)] + closing()
@@ -120,10 +120,10 @@ def states(draw: st.DrawFn) -> SDPState:
 
 
 UNSEEN = [
-    (sdp_slots.PROPOSE, ("attempts", "evidence", "observation", "replans", "tried", "verdict", "action", "head")),
-    (sdp_slots.REALIZE, ("observation", "verdict", "action", "tried", "replans")),
-    (sdp_slots.VALIDATE, ("certificates", "attempts", "evidence", "verdict", "action", "replans")),
-    (sdp_slots.REPLAN, ("observation", "verdict", "action", "tried")),
+    (sdp.PROPOSE, ("attempts", "evidence", "observation", "replans", "tried", "verdict", "action", "head")),
+    (sdp.REALIZE, ("observation", "verdict", "action", "tried", "replans")),
+    (sdp.VALIDATE, ("certificates", "attempts", "evidence", "verdict", "action", "replans")),
+    (sdp.REPLAN, ("observation", "verdict", "action", "tried")),
 ]
 
 

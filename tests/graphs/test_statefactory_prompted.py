@@ -2,18 +2,24 @@ import json
 
 import pytest
 
-from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.protocols import Limits
+from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import statefactory
-from certigraph.nodes.factor_forms import MOST_KEPT, Attribute, Object, Objects, Sentences, merged, written
-from certigraph.nodes.offline_goal import in_hindsight, offline_goal
-from certigraph.nodes.prompted_goal import prompted_goal
-from certigraph.nodes.prompted_state import prompted_state
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.factored import FactoredState, factored
-from certigraph.state.records import Task
-from certigraph.state.rewarding import DOMAIN, RECORDINGS, FactorView, Seen
+from certigraph.nodes.factored_states import (
+    MOST_KEPT,
+    Attribute,
+    Object,
+    Objects,
+    Sentences,
+    in_hindsight,
+    merged,
+    offline_goal,
+    prompted_goal,
+    prompted_state,
+    written,
+)
+from certigraph.state.records import Fault, Task, UnknownName
+from certigraph.state.rewards import DOMAIN, RECORDINGS, FactoredState, FactorView, Seen, factored
 
 STEPS = [
     {"action": "look", "observation": "You see an apple 3 on the table."},
@@ -36,7 +42,7 @@ class Unrated:
         return {}
 
     def open(self, task):
-        from certigraph.adapters.rewardprediction.world import RewardWorld
+        from certigraph.adapters.rewardprediction.benchmark import RewardWorld
 
         return RewardWorld(())
 

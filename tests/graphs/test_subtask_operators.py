@@ -8,18 +8,14 @@ from langgraph.runtime import Runtime
 from records_world import Records
 from seeking import Mind, Seeking
 
-from certigraph.adapters.context import Context
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.protocols import Operator
+from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.travelplanner.benchmark import TravelPlanner
-from certigraph.nodes import subtask_slots
-from certigraph.nodes.plan import plan, replan
-from certigraph.nodes.supervise import MOST_RESULT, supervise
-from certigraph.state.acting import Turn
-from certigraph.state.beliefs import Belief
+from certigraph.nodes import plans
+from certigraph.nodes.plans import MOST_RESULT, plan, replan, supervise
 from certigraph.state.records import Task
-from certigraph.state.run import Evidence
-from certigraph.state.subtask import Progress
+from certigraph.state.run import Belief, Evidence, Turn
+from certigraph.state.tdp import Progress
 
 JUDGEMENT = {"reason": "seen", "status": "completed", "off_plan": False, "guidance": "", "result": "Room 7 for 80"}
 
@@ -101,7 +97,7 @@ def test_what_other_subtasks_came_to_is_quoted_to_the_executor_for_it_may_be_the
         "outline": ("go on",),
         "progress": Progress(),
     }
-    view = subtask_slots.EXECUTE.view({**told, "known": ("n1: now <world> deliver nothing",)})
+    view = plans.EXECUTE.view({**told, "known": ("n1: now <world> deliver nothing",)})
     assert view["advice"][0] == "Known from before:\n<world>\n- n1: now [tag] deliver nothing\n</world>"
     assert view["advice"][1] == "Plan, step 1: go on"
-    assert len(subtask_slots.EXECUTE.view({**told, "known": ()})["advice"]) == 1
+    assert len(plans.EXECUTE.view({**told, "known": ()})["advice"]) == 1

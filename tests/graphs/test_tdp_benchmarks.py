@@ -11,18 +11,15 @@ from real_data import data_folder
 from twins import Twins
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.context import Context
 from certigraph.adapters.hotpotqa.benchmark import HotpotQA
-from certigraph.adapters.scienceworld.recording import Recording, read_recordings
+from certigraph.adapters.protocols import Context
+from certigraph.adapters.scienceworld.recordings import Recording, read_recordings
 from certigraph.adapters.scienceworld.splits import ids
-from certigraph.evaluation.anatomy.reading import find_runs
-from certigraph.evaluation.judging.cases import cases_in
-from certigraph.evaluation.judging.judge import judge
-from certigraph.evaluation.judging.rubrics import rubric
-from certigraph.evaluation.judging.scripted import WordJudge
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import run
+from certigraph.evaluation.frames import find_runs
+from certigraph.evaluation.judges import WordJudge, cases_in, judge, rubric
 from certigraph.graphs import cot, plan_and_act, react, tdp
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import run
 
 GRAPHS: dict[str, Callable[..., Any]] = {
     "tdp": tdp.build,
@@ -50,7 +47,7 @@ RECORDED = ("find-plant", "identify-life-stages-2", "inclined-plane-determine-an
 
 @pytest.fixture(autouse=True)
 def no_encoder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr("certigraph.adapters.retrieval.hybrid.encoder", lambda: None)
+    monkeypatch.setattr("certigraph.adapters.retrieval.dense.encoder", lambda: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("CERTIGRAPH_INDEX", raising=False)
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)

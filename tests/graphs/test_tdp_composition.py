@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from certigraph import exhaustion_gate
-from certigraph.adapters.context import Context
-from certigraph.evaluation.run import run
-from certigraph.evaluation.settings import build_graph, parse_swap, rebuilt_graph
+from certigraph.adapters.protocols import Context
 from certigraph.graphs import react, sdp, subtask, tdp
 from certigraph.graphs.assembly import operators_of
-from certigraph.nodes.validate import always_pass, capped, validate
-from certigraph.state.endings import UnknownName
+from certigraph.nodes.sdp import always_pass, capped, validate
+from certigraph.runtime.registry import build_graph, parse_swap, rebuilt_graph
+from certigraph.runtime.run import run
+from certigraph.state.records import UnknownName
 
 QUESTION = ("hotpotqa", "dev-bridge-0")
 

@@ -7,10 +7,10 @@ from langgraph.types import Overwrite
 from task_graphs import Jobs, Pondering
 
 from certigraph.adapters import episodes
-from certigraph.adapters.context import Context
+from certigraph.adapters.protocols import Context
 from certigraph.graphs import tdp
-from certigraph.graphs.solving import solve
-from certigraph.nodes.decide import execute
+from certigraph.graphs.tdp import solve
+from certigraph.nodes.react import execute
 from certigraph.state.records import Observation
 from certigraph.state.run import Evidence
 

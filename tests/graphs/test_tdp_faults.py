@@ -17,12 +17,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from task_graphs import GRAPHS, Jobs, Pondering, SerialJobs, respond, subtask_of
 
-from certigraph.adapters.context import Budget, Context
 from certigraph.adapters.episodes import EPISODES, close_episode
-from certigraph.adapters.models.situation import current_situation
+from certigraph.adapters.models.scripted import current_situation
+from certigraph.adapters.protocols import Budget, Context
 from certigraph.graphs import tdp
-from certigraph.state.endings import LimitReached
-from certigraph.state.serializing import serializer
+from certigraph.state.records import LimitReached
+from certigraph.state.serialization import serializer
 
 HERE = Path(__file__).parent
 

@@ -6,7 +6,7 @@ from typing import Any
 from decoupled import Cast, decoupled, outcomes
 
 from certigraph.adapters.travelplanner.benchmark import TravelPlanner
-from certigraph.evaluation.result import Result
+from certigraph.runtime.result import Result
 
 TRIP = {"cities": (), "flights": ("cities",), "stay": ("cities",), "plan": ("flights", "stay")}
 """The cities, flights and a place to stay side by side, the plan from both."""

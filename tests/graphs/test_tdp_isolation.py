@@ -7,17 +7,17 @@ import pytest
 from decoupled import NEEDS, Cast, Spoil, canary, decoupled, facts_of, looking, outcomes
 from records_world import Records
 
-from certigraph.adapters.context import Budget
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.settings import rebuilt_graph
+from certigraph.adapters.protocols import Budget
 from certigraph.graphs import tdp
 from certigraph.graphs.assembly import operators_of
-from certigraph.nodes.decide import execute
-from certigraph.nodes.judged_gate import judged_gate
-from certigraph.state.dag import Dag
-from certigraph.state.endings import LimitReached
+from certigraph.nodes.gates import judged_gate
+from certigraph.nodes.react import execute
+from certigraph.runtime.registry import rebuilt_graph
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume
+from certigraph.state.records import LimitReached
+from certigraph.state.tdp import Dag
 
 SET_ASIDE = "its part of the calls was spent; it begins again with all that is left"
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from task_graphs import Jobs, Pondering, SerialJobs, respond, subtask_of
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.models.situation import current_situation
+from certigraph.adapters.models.scripted import current_situation
+from certigraph.adapters.protocols import Context
 from certigraph.graphs import subtask, tdp
-from certigraph.nodes.act import reset
+from certigraph.nodes.world import reset
 from certigraph.state.run import Entry
 
 

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from certigraph import Context, Dag, Limits, Node, Progress, resume, run
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.settings import build_graph, parse_swap
 from certigraph.graphs import tdp
-from certigraph.nodes.decompose import decompose, undivided
-from certigraph.nodes.revise import unrevised
-from certigraph.state.endings import UnknownName
+from certigraph.nodes.tdp import decompose, undivided, unrevised
+from certigraph.runtime.registry import build_graph, parse_swap
+from certigraph.runtime.result import Result
+from certigraph.state.records import UnknownName
 
 ONE = Dag(nodes=(Node(id="n1", task="stack it"),))
 
@@ -46,7 +45,7 @@ def chain(length: int) -> Dag:
         ),
         (Dag(nodes=(Node(id="n1", task="t", status="completed"),)), "gave 1 nodes, 0 of them pending"),
         ([ONE], "in slot decompose returned"),
-        ({"nodes": []}, "it must be a certigraph.state.dag.Dag"),
+        ({"nodes": []}, "it must be a certigraph.state.tdp.Dag"),
     ],
     ids=["empty", "too many", "run already", "a list", "a dict"],
 )
@@ -83,7 +82,7 @@ def test_a_revision_cannot_delete_what_has_run(tmp_path: Path):
 @pytest.mark.parametrize(
     ("slot", "update", "kind"),
     [
-        ("supervise", {"progress": "completed"}, "certigraph.state.subtask.Progress"),
+        ("supervise", {"progress": "completed"}, "certigraph.state.tdp.Progress"),
         ("execute", {"action": "look", "thought": ""}, "certigraph.state.records.Action"),
         ("solve", {"outcomes": [], "usage": [], "spent": 0}, "certigraph.state.records.Spent"),
     ],

@@ -14,11 +14,9 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from task_graphs import Jobs, Pondering, SerialJobs, dag_of
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.protocols import Limits
+from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.graphs import tdp
-from certigraph.state.endings import LimitReached
-from certigraph.state.records import Action, Observation, Spent, Step
+from certigraph.state.records import Action, LimitReached, Observation, Spent, Step
 from certigraph.state.tdp import Outcome, SolveView
 
 Needs = dict[str, tuple[str, ...]]

@@ -11,9 +11,8 @@ from records_world import WHOLE, Records
 
 from certigraph.adapters.hotpotqa.benchmark import HotpotQA
 from certigraph.graphs import sdp, subtask
-from certigraph.nodes.gate import exhaustion_gate
-from certigraph.nodes.judged_gate import judged_gate
-from certigraph.nodes.pursue import pursue
+from certigraph.nodes.gates import exhaustion_gate, judged_gate
+from certigraph.nodes.react import pursue
 
 CANARIES = {canary(kind, id_): id_ for kind in KINDS for id_ in NEEDS}
 

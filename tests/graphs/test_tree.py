@@ -7,12 +7,21 @@ from typing import Any
 
 import pytest
 
-from certigraph.nodes.tree import backpropagate, most_visited, select
-from certigraph.state.appraising import Foreseen, digest
-from certigraph.state.endings import Fault
-from certigraph.state.factored import FactoredState, factored
-from certigraph.state.records import Task
-from certigraph.state.tree import Node, Path, Simulation, below, leaf_of, solution, tally
+from certigraph.nodes.mcts import backpropagate, most_visited, select
+from certigraph.state.records import Fault, Task
+from certigraph.state.rewards import (
+    FactoredState,
+    Foreseen,
+    Node,
+    Path,
+    Simulation,
+    below,
+    digest,
+    factored,
+    leaf_of,
+    solution,
+    tally,
+)
 
 
 def node(*path: str, place: str = "", reward: float = 0.5, **foreseen: Any) -> Node:

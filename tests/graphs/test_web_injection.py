@@ -9,8 +9,8 @@ import pytest
 
 import certigraph
 from certigraph import Result
-from certigraph.adapters.assistantbench.generated.benchmark import GeneratedWeb, server
-from certigraph.adapters.assistantbench.generated.traps import ATTACKER
+from certigraph.adapters.assistantbench.pages import ATTACKER
+from certigraph.adapters.assistantbench.web import GeneratedWeb, server
 from certigraph.adapters.protocols import Responder
 from certigraph.state.records import Task
 

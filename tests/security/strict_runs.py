@@ -7,13 +7,11 @@ from typing import Any
 
 from study_world import Riddles
 
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
-from certigraph.evaluation.saver import Saver
-from certigraph.evaluation.settings import AnyGraph, build_graph
-from certigraph.evaluation.shipped import GRAPHS, REWARDS, SEARCHES
-from certigraph.nodes.specs import Spec
+from certigraph.nodes.slots import Spec
+from certigraph.runtime.checkpoints import Saver
+from certigraph.runtime.registry import GRAPHS, REWARDS, SEARCHES, AnyGraph, build_graph
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
 from certigraph.state.records import Record
 from certigraph.state.trajectory import Line
 

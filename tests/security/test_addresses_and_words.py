@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 from leaks import leaks
 from pydantic import BaseModel
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.models.failures import explained
-from certigraph.adapters.models.redact import (
+from certigraph.adapters.models.endpoint import explained
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.adapters.redaction import (
     ADDRESSES,
     KEYS,
     MASK,
@@ -34,18 +35,13 @@ from certigraph.adapters.models.redact import (
     remember_address,
     show_address,
 )
-from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.report.report import write_report
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
-from certigraph.evaluation.shipped import GRAPHS, OPERATORS
 from certigraph.graphs import sdp
-from certigraph.nodes.specs import factory
-from certigraph.state.endings import Fault
-from certigraph.state.reading import read_trajectory
-from certigraph.state.records import Observation, Record, Task, Usage
-from certigraph.state.trajectory import Event
+from certigraph.nodes.slots import factory
+from certigraph.runtime.registry import GRAPHS, OPERATORS
+from certigraph.runtime.report import write_report
+from certigraph.runtime.run import resume, run
+from certigraph.state.records import Fault, Observation, Record, Task, Usage
+from certigraph.state.trajectory import Event, read_trajectory
 
 TOKEN = "tok3n-Zx81Qw72Rt63"
 

@@ -10,18 +10,16 @@ from security.test_viewers import HOSTILE, assert_inert
 pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.context import Budget, Context
-from certigraph.evaluation.comparing.command import Choice, order
-from certigraph.evaluation.comparing.compare import compare
-from certigraph.evaluation.comparing.plan import methods_from
-from certigraph.evaluation.comparing.report import report
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.evaluation.analyses.rewards import Failed
+from certigraph.evaluation.analyses.rewards_report import Told, page_of
+from certigraph.evaluation.compare import Choice, order
+from certigraph.evaluation.comparison import compare, methods_from
+from certigraph.evaluation.comparison_report import report
 from certigraph.evaluation.evaluate import evaluate
-from certigraph.evaluation.inspecting.dataset import dataset
-from certigraph.evaluation.rewards.page import Told, page_of
-from certigraph.evaluation.rewards.rating import Failed
-from certigraph.state.endings import Fault
-from certigraph.state.reading import read_trajectory
-from certigraph.state.records import Task
+from certigraph.evaluation.inspect_tasks import dataset
+from certigraph.state.records import Fault, Task
+from certigraph.state.trajectory import read_trajectory
 
 pytestmark = pytest.mark.slow  # whole batches
 

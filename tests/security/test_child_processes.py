@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 from langchain_core.runnables.graph import Graph
 
-from certigraph.adapters.models.redact import ADDRESSES, KEYS
 from certigraph.adapters.processes import KEPT, child_environment
-from certigraph.evaluation.drawing import draw_png
+from certigraph.adapters.redaction import ADDRESSES, KEYS
+from certigraph.runtime.drawing import draw_png
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("adapters", "evaluation", "graphs", "nodes", "state", "src/certigraph/cli")
+FOLDERS = ("adapters", "evaluation", "graphs", "nodes", "runtime", "state", "src/certigraph/cli")
 
 OWN_WORKERS = {
-    "adapters/scienceworld/recorder.py": "replays recordings",
-    "evaluation/bench/retrieval_processes.py": "searches corpora",
-    "evaluation/bench/soak_endpoint.py": "serves the answers of a soak test",
-    "evaluation/rewards/processes.py": "rates actions, also by models that want a key",
-    "evaluation/rewards/speed.py": "measures reward functions",
-    "evaluation/scaling/cluster.py": "Ray's, whose workers ask models",
+    "adapters/scienceworld/recordings.py": "replays recordings",
+    "evaluation/bench_retrieval.py": "searches corpora",
+    "evaluation/soak.py": "serves the answers of a soak test",
+    "evaluation/analyses/reward_data.py": "rates actions, also by models that want a key",
+    "evaluation/analyses/rewards.py": "measures reward functions",
+    "evaluation/workers.py": "Ray's, whose workers ask models",
 }
 """Files that start Python processes of certigraph's own, which run the same code with the same settings."""
 
@@ -124,7 +124,7 @@ def program(path: Path, line: str) -> None:
 @pytest.mark.slow
 def test_the_compilers_of_textworld_see_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("textworld")
-    from certigraph.adapters.textworld.games import Library
+    from certigraph.adapters.textworld.world import Library
 
     seen = tmp_path / "seen"
     program(tmp_path / "share/inform7/Compilers/ni", f"env > {seen}; exit 1")
@@ -138,7 +138,7 @@ def test_the_compilers_of_textworld_see_no_key(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_scienceworlds_jvm_sees_no_key():
-    from certigraph.adapters.scienceworld.java import JavaSimulator
+    from certigraph.adapters.scienceworld.simulator import JavaSimulator
 
     simulator = JavaSimulator()
     try:

@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 from doubles import Script
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.protocols import Limits
-from certigraph.cli.deleting import delete_command
-from certigraph.evaluation.deleting import delete
-from certigraph.evaluation.report.report import write_report
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.run import run
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.cli.runs import delete_command
+from certigraph.runtime.report import write_report
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import delete, run
+from certigraph.state.records import Fault, UnknownName
 
 GOAL = "a goal like no other"
 

@@ -14,21 +14,18 @@ import ormsgpack
 import pytest
 from doubles import Script
 
-from certigraph.adapters.caching import cache_folder
-from certigraph.adapters.context import Context
-from certigraph.adapters.models.reply_cache import FILE as REPLIES
-from certigraph.adapters.models.reply_cache import Kept
-from certigraph.adapters.protocols import Limits
-from certigraph.adapters.web.cache import HITS, web_cache
-from certigraph.evaluation.finding import trajectory_files
-from certigraph.evaluation.judging.judgements import read_judgements
-from certigraph.evaluation.naming import MEMORY
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
-from certigraph.state.endings import Fault
-from certigraph.state.reading import read_trajectory
-from certigraph.state.serializing import serializer
+from certigraph.adapters.files import cache_folder
+from certigraph.adapters.models.calls import FILE as REPLIES
+from certigraph.adapters.models.calls import Kept
+from certigraph.adapters.protocols import Context, Limits
+from certigraph.adapters.web.sources import HITS, web_cache
+from certigraph.evaluation.judges import read_judgements
+from certigraph.runtime.files import MEMORY, trajectory_files
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
+from certigraph.state.records import Fault
+from certigraph.state.serialization import serializer
+from certigraph.state.trajectory import read_trajectory
 
 
 class Payload:
@@ -167,9 +164,9 @@ def arrays(made: Path) -> bytes:
 
 @pytest.mark.parametrize("wrapped", [True, False], ids=["array of objects", "bare pickle"])
 def test_vectors_with_objects_are_a_plain_error(wrapped: bool, tmp_path: Path, made: Path):
-    from certigraph.adapters.retrieval import vectors
+    from certigraph.adapters.retrieval import dense
 
     (tmp_path / "v.npy").write_bytes(arrays(made) if wrapped else pickle.dumps(Payload(made)))
-    opened: Callable[..., Any] = vectors._opened
+    opened: Callable[..., Any] = dense._opened
     with pytest.raises(Fault, match="delete the file"):
         opened(tmp_path / "v.npy", 1)

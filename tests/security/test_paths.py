@@ -9,18 +9,15 @@ from typing import Any
 import pytest
 from doubles import Script
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.exporting.export import _Names, export
-from certigraph.evaluation.naming import MEMORY, own_slug, slug
-from certigraph.evaluation.report.report import write_report
-from certigraph.evaluation.result import Result
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Context, Limits
+from certigraph.evaluation.export import _Names, export
 from certigraph.graphs import sdp
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.reading import read_trajectory
-from certigraph.state.records import Task
+from certigraph.runtime.files import MEMORY, own_slug, slug
+from certigraph.runtime.report import write_report
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
+from certigraph.state.records import Fault, Task, UnknownName
+from certigraph.state.trajectory import read_trajectory
 
 PATHS = [
     "../../escaped",

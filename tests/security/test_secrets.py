@@ -14,14 +14,12 @@ from endpoint_stub import stub
 from leaks import SENTINEL, leaks, written_forms
 from study_world import Riddles
 
-from certigraph.adapters.context import Budget, Context
-from certigraph.adapters.models.instances import minimal
-from certigraph.adapters.models.redact import ADDRESSES, KEYS, MASK, redact, redacted
+from certigraph.adapters.models.schemas import minimal
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.report.report import write_report
-from certigraph.evaluation.resume import resume
-from certigraph.evaluation.run import run
+from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.adapters.redaction import ADDRESSES, KEYS, MASK, redact, redacted
+from certigraph.runtime.report import write_report
+from certigraph.runtime.run import resume, run
 from certigraph.state.records import Observation
 
 PASSWORD = "pw-Xy7+Qr9Tb2Lm4"

@@ -10,8 +10,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import pytest
 from pydantic import JsonValue
 
-from certigraph.evaluation.settings import graph_module
-from certigraph.evaluation.shipped import GRAPHS
+from certigraph.runtime.registry import GRAPHS, graph_module
 from certigraph.state.records import Record
 
 HERE = Path(__file__).parent

@@ -14,16 +14,15 @@ import pytest
 from doubles import Script
 from rich.console import Console
 
-from certigraph.adapters.context import Context
-from certigraph.adapters.models.instances import minimal
+from certigraph.adapters.models.schemas import minimal
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.live.text import harmless
-from certigraph.evaluation.live.view import LiveView
-from certigraph.evaluation.report.html import escaped, tag
-from certigraph.evaluation.report.report import write_report
-from certigraph.evaluation.run import run
-from certigraph.evaluation.spreadsheets import inert, write_rows
+from certigraph.adapters.protocols import Context, Limits
+from certigraph.evaluation.comparison_report import inert, write_rows
+from certigraph.runtime.html import escaped, tag
+from certigraph.runtime.live import LiveView
+from certigraph.runtime.report import write_report
+from certigraph.runtime.run import run
+from certigraph.runtime.terminal import harmless
 from certigraph.state.records import Scores, Task
 
 ROOT = Path(__file__).parents[2]
@@ -125,8 +124,10 @@ def test_markup_in_a_run_is_text_in_its_report(graph: str, tmp_path: Path):
 
 
 def test_every_page_is_made_by_the_one_layout_with_its_policy():
-    files = [file for folder in ("evaluation", "src/certigraph/cli") for file in (ROOT / folder).rglob("*.py")]
-    assert [f.name for f in files if re.search("<!doctype|<html", f.read_text(), re.IGNORECASE)] == ["page.py"]
+    files = [
+        file for folder in ("evaluation", "runtime", "src/certigraph/cli") for file in (ROOT / folder).rglob("*.py")
+    ]
+    assert [f.name for f in files if re.search("<!doctype|<html", f.read_text(), re.IGNORECASE)] == ["html.py"]
 
 
 def test_what_is_no_markup_is_escaped_wherever_it_meets_a_tag():

@@ -11,20 +11,28 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from certigraph.adapters.extras import extra_of, lacking
-from certigraph.cli.asking import ask_command
-from certigraph.cli.benching import bench_command
-from certigraph.cli.comparing import ablate_command, compare_command
-from certigraph.cli.deleting import delete_command
-from certigraph.cli.heads import rewards_app
-from certigraph.cli.indexing import index_command
-from certigraph.cli.judging import judge_command
-from certigraph.cli.looking import anatomy_command, export_command, figures_command, graph_command, list_command
-from certigraph.cli.measuring import eval_command, score_command
-from certigraph.cli.running import report_command, resume_command, run_command
-from certigraph.cli.studying import study_app
-from certigraph.cli.sweeping import sweep_command
-from certigraph.state.endings import Fault, Interrupted, UnknownName
+from certigraph.adapters.processes import extra_of, lacking
+from certigraph.cli.artifacts import (
+    anatomy_command,
+    export_command,
+    figures_command,
+    graph_command,
+    index_command,
+    list_command,
+    rewards_app,
+)
+from certigraph.cli.evaluations import (
+    ablate_command,
+    bench_command,
+    compare_command,
+    eval_command,
+    judge_command,
+    score_command,
+    study_app,
+    sweep_command,
+)
+from certigraph.cli.runs import ask_command, delete_command, report_command, resume_command, run_command
+from certigraph.state.records import Fault, Interrupted, UnknownName
 
 __all__ = ["app", "main"]
 
@@ -89,7 +97,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _file_error(error: OSError) -> str:
-    from certigraph.evaluation.sound import lacks_space
+    from certigraph.runtime.files import lacks_space
 
     fix = "name another with --out, --data or --plans"
     if lacks_space(error):
@@ -110,8 +118,8 @@ _FORMAT_WARNING = warnings.formatwarning
 
 
 def _stop(message: str, status: int) -> None:
-    from certigraph.adapters.models.redact import redact_message
-    from certigraph.evaluation.live.text import harmless
+    from certigraph.adapters.redaction import redact_message
+    from certigraph.runtime.terminal import harmless
 
     shown = harmless(f"certigraph: {redact_message(message)}")
     Console(stderr=True, highlight=False, soft_wrap=True).print(shown, markup=False)

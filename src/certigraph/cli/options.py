@@ -1,4 +1,4 @@
-"""What the options of several commands are called and what they say."""
+"""Options that several commands share."""
 
 from pathlib import Path
 from typing import Annotated

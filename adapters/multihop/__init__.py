@@ -1,1 +1,0 @@
-"""SDP's operators for multi-hop question answering: decomposition, bridge entities, claims, verified paragraphs."""

@@ -1,0 +1,1 @@
+"""What the benchmarks that ask multi-hop questions share."""

@@ -1,0 +1,360 @@
+"""SDP's Realize and Validate for multi-hop questions (SDP appendices A.5, A.6)."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, Field
+
+from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.models.calls import ask, bullet_list, clipped, prompt, quoted, tried, unquoted
+from certigraph.adapters.models.schemas import Cut, Within
+from certigraph.adapters.protocols import Context, Operator
+from certigraph.adapters.qa import planning
+from certigraph.adapters.qa.planning import (
+    GOAL,
+    HOP,
+    LEAST,
+    MOST,
+    Library,
+    chain_answer,
+    hop_claim,
+    hops_in,
+    next_query,
+    page_of,
+    passages_of,
+    proposed,
+    queries_at,
+    replanned,
+    resolved,
+    retrieves,
+    room,
+    told,
+)
+from certigraph.adapters.retrieval.bm25 import words
+from certigraph.state.records import Action, Arguments, Attempt, Observation, Predicate, Task, Verdict
+from certigraph.state.run import ANSWER, CLAIM, SEARCH, finish, search
+from certigraph.state.sdp import ProposeView, RealizeView, ReplanView, ValidateView
+from certigraph.state.search import Hop, Passage, certified_hops, chain_argument, chain_of
+
+# What is rejected by its words alone, before any model is asked (SDP paper, appendices A.5 and A.6).
+
+MOST_WORDS = 15
+"""Words of a MuSiQue answer."""
+
+_UNABLE = r"\b(?:cannot|can't|could not|couldn't|unable to)"
+NEGATION = re.compile(
+    r"\b(?:do|does|did)(?: not|n't) "
+    r"(?:provide|mention|specify|state|say|give|contain|name|tell|indicate|identify|answer)\b"
+    r"|\b(?:is|are|was|were|been|be)(?: not|n't) (?:explicitly |directly |clearly )?"
+    r"(?:mentioned|specified|provided|stated|given|named|listed|available|indicated|identified|disclosed)\b"
+    r"|\b(?:never|nowhere|not) (?:explicitly |directly )?(?:mentioned|specified|provided|stated|available)\b"
+    r"|\bno (?:information|mention|evidence|answer|details?|data|passages?|paragraphs?)\b"
+    rf"|{_UNABLE} be (?:found|determined|answered|inferred|established)\b"
+    rf"|{_UNABLE} (?:determine|answer|infer|tell|find (?:an?|any|the) (?:answer|info))"
+)
+"""How a finding or an answer says that nothing was found."""
+
+GARBAGE = re.compile(
+    r"(?:un(?:known|clear|certain|available|determined|specified|answerable)|not (?:applicable|sure|known)|n a|none"
+    r"|nothing|no (?:idea|answer)|null|nan|i (?:do not|don t) know|it is unknown|tbd|string"
+    r"|(?:the )?(?:answer|finding|entity))?"
+)
+"""Whole texts, as words, that answer nothing; some are a question's own field names given back."""
+
+_ARTICLES = ("a", "an", "the")
+_LEAD = r"(?:(?:in|on|at|by|of|for|about|during|since|until) )?"
+_TIME = re.compile(_LEAD + r"(?:when|(?:what|which) (?:exact )?(?:year|date|day|month|decade|century))\b")
+_COUNT = re.compile(_LEAD + r"how (?:many|much|old|long|far|tall)\b")
+_POLAR = re.compile(r"(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should)\b")
+_DATED = re.compile(
+    r"\d|\b(?:(?:january|february|march|april|may|june|july|august|september|october|november|december)|"
+    r"(?:spring|summer|autumn|fall|winter)|(?:centur|decade|week|month|year|season|era\b|today|tonight|never))"
+)
+_COUNTED = re.compile(
+    r"\d|\b(?:zero|no|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|twenty|thirty|forty|fifty|"
+    r"sixty|seventy|eighty|ninety|hundreds?|thousands?|millions?|billions?|half|dozens?|both|once|twice|several)\b"
+)
+
+
+def no_finding(text: str) -> str:
+    """Why a finding is none; empty where it may be one."""
+    return no_answer(text) if text.strip() else "no finding: the paragraphs shown do not answer this"
+
+
+def no_answer(text: str) -> str:
+    """Why an answer is none; empty where it may be one."""
+    if GARBAGE.fullmatch(" ".join(words(text))):
+        return f"{text.strip()!r} answers nothing"
+    negated = NEGATION.search(text.lower())
+    return f"it says that nothing was found ({negated[0]!r})" if negated else ""
+
+
+def no_short_answer(question: str, answer: str, chain: Sequence[Hop]) -> str:
+    """Why an answer cannot be MuSiQue's; empty where it may be, as it is of all 308 references in our sample."""
+    if len(answer.split()) > MOST_WORDS:
+        return f"{len(answer.split())} words, where an answer has at most {MOST_WORDS}"
+    said = _content(answer)
+    if _holds(_content(question), said):
+        return f"{answer!r} stands in the question itself"
+    *before, last = [_content(hop.entity) for hop in chain] or [[]]
+    if said in before and said != last:
+        return f"{answer!r} is an entity on the way, not the end of the chain"
+    return _mismatch(question.lower().strip(), answer.lower())
+
+
+def _mismatch(question: str, answer: str) -> str:
+    """Why an answer is not of the sort that its question's first words ask for."""
+    if _TIME.match(question) and not _DATED.search(answer):
+        return "the question asks for a time, and the answer names none"
+    if _COUNT.match(question) and not _COUNTED.search(answer):
+        return "the question asks for a number, and the answer names none"
+    if _POLAR.match(question) and " or " not in question and words(answer)[:1] not in (["yes"], ["no"]):
+        return "the question asks for yes or no"
+    return ""
+
+
+def _content(text: str) -> list[str]:
+    return [word for word in words(text) if word not in _ARTICLES]
+
+
+def _holds(whole: Sequence[str], part: Sequence[str]) -> bool:
+    return any(whole[start : start + len(part)] == part for start in range(len(whole) - len(part) + 1))
+
+
+# Realize (SDP Eq. 2) for hops: search where passages have to be found, else claim what the passages at hand say.
+
+MOST_FAILURES_SHOWN = 3
+
+MOST_FINDING = 1_000
+"""Characters of a finding: it quotes every sentence that it rests on, for support is scored by sentences."""
+
+AGAIN = "again"
+"""Argument of a search that follows a search at the same target: the first found nothing, so that it was a try."""
+
+
+class Finding(BaseModel):
+    """What the model found for a sub-question. The title is in its words: the world resolves it."""
+
+    found: bool
+    title: Annotated[str, Within(150)]
+    finding: Annotated[str, Within(MOST_FINDING)]
+    entity: Annotated[str, Within(100)]
+
+
+NOTHING = Finding(found=False, title="", finding="", entity="")
+
+
+async def hop_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
+    """A search, or a claim.
+
+    Where passages are searched for, a claim needs a search for this target since the last claim, and a finding in what
+    is at hand then; else there is another search, until all queries are used up. A claim of nothing is rejected, and so
+    the tries at the target end.
+    """
+    searching = retrieves(state["task"], runtime)
+    found = None if searching and not _unread(state) else await _found(state, runtime)
+    if searching and not (found and found.found) and (query := await next_query(state, runtime)):
+        again: Arguments = {AGAIN: True} if _last_was_search(state["attempts"]) else {}
+        return search(query, k=limits_of(state["task"], runtime).passages, **again)
+    said = found or await _found(state, runtime)
+    hop = Hop(_question(state), said.finding, said.entity)
+    return hop_claim(int(str(state["target"].args["index"])), hop, said.title)
+
+
+def _unread(state: RealizeView) -> bool:
+    """Whether a search, of this plan or at the end of the one before, brought up what was not read for this target."""
+    return _last_was_search(state["attempts"]) or (not state["attempts"] and "queries" in state["target"].args)
+
+
+def _last_was_search(attempts: Sequence[Attempt]) -> bool:
+    return bool(attempts) and attempts[-1].action.kind == SEARCH
+
+
+def _question(state: RealizeView) -> str:
+    return resolved(str(state["target"].args["question"]), certified_hops(state["certified"]))
+
+
+async def _found(state: RealizeView, runtime: Runtime[Context]) -> Finding:
+    """What the model finds in the passages at hand; a finding without an entity is its own entity, and vice versa."""
+    if not state["evidence"].sources:
+        return NOTHING
+    said = await ask(prompt(runtime, await _instruction(state, runtime)), Finding, role="executor", runtime=runtime)
+    finding, entity = unquoted(said.finding), unquoted(said.entity)
+    if not said.found or not (finding or entity):
+        return NOTHING
+    return Finding(found=True, title=unquoted(said.title), finding=finding or entity, entity=entity or finding[:100])
+
+
+async def _instruction(state: RealizeView, runtime: Runtime[Context]) -> str:
+    question, claims = _question(state), [a for a in state["attempts"] if a.action.kind == CLAIM]
+    queries = queries_at(state["target"], state["attempts"])[-1:]
+    empty = sum(not claim.action.args.get("finding") for claim in claims)
+    passages = await page_of(empty, [*queries, question], state["evidence"].sources, state["task"], runtime)
+    limits = limits_of(state["task"], runtime)
+    return planning.FIND.format(
+        passages=quoted(passages),
+        task=state["task"].goal,
+        chain=quoted(clipped(told([*certified_hops(state["certified"]).values()]), limits.context // 8)),
+        notes=_notes(state),
+        failed=clipped(bullet_list(_failure(claim) for claim in claims[-MOST_FAILURES_SHOWN:]), limits.context // 8),
+        question=question,
+    )
+
+
+def _notes(state: RealizeView) -> str:
+    return f"\nNotes:\n{quoted(state['belief'].text)}\n" if state["belief"].text else ""
+
+
+def _failure(attempt: Attempt) -> str:
+    finding = attempt.action.args.get("finding") or "(nothing found)"
+    return f"{finding}: {attempt.verdict.reason or 'not accepted'}"
+
+
+# Realize (SDP Eq. 2) for the end of a plan: the answer from the certified hops, then handing it in.
+
+
+class Conclusion(BaseModel):
+    """The model's answer to the question."""
+
+    answer: Annotated[str, Field(min_length=1), Within(200)]
+
+
+async def closing_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
+    """An answer for the predicate `answer`; for the goal, where it was not certified with it, that answer handed in."""
+    chain = [*certified_hops(state["certified"]).values()]
+    certified = [a.args["answer"] for a in state["certified"].actions if a.kind == ANSWER]
+    if state["target"].kind == GOAL and certified:
+        return finish(str(certified[-1]), **chain_argument(chain))
+    instruction = planning.CONCLUDE.format(
+        task=state["task"].goal,
+        chain=quoted(told(chain)),
+        failed=clipped(tried(state["attempts"][-MOST_FAILURES_SHOWN:]), limits_of(state["task"], runtime).context // 8),
+    )
+    said = await ask(prompt(runtime, instruction), Conclusion, role="executor", runtime=runtime)
+    text = unquoted(said.answer)
+    return finish(text, **chain_argument(chain)) if state["target"].kind == GOAL else chain_answer(text, chain)
+
+
+# Validate (SDP Eq. 3) for multi-hop question answering: two stages for a finding, a cascade for the answer.
+
+
+class Support(BaseModel):
+    """The verifier's answer on a finding."""
+
+    reason: Annotated[str, Cut(160)]
+    supported: bool
+
+
+class Consistency(BaseModel):
+    """The verifier's answer on MuSiQue's final answers."""
+
+    reason: Annotated[str, Cut(160)]
+    consistent: bool
+
+
+async def verdict_on(state: ValidateView, strict: bool, runtime: Runtime[Context]) -> Verdict:
+    """The verdict on what the world answered, which carries the action's own arguments in its `data`."""
+    seen, target = state["observation"], state["tail"][0]
+    if target.kind == GOAL:
+        return Verdict(depth=int(seen.accepted and seen.done), reason="an answer is handed in only once")
+    if target.kind == HOP and seen.data.get("tool") == SEARCH:
+        # The first search only gathers evidence; one that follows a search in vain is a try, so that tries end.
+        return Verdict(depth=0, reason=_brought_up(seen), looked=not seen.data.get(AGAIN))
+    if not seen.accepted:
+        return Verdict(depth=0, reason=" ".join(seen.text.split())[:160])
+    if target.kind == HOP:
+        return await _on_claim(state["task"], seen, runtime)
+    return await _on_answer(state["task"], state["tail"], seen, strict, runtime)
+
+
+async def _on_claim(task: Task, seen: Observation, runtime: Runtime[Context]) -> Verdict:
+    """The paragraph of the cited title, then the best other one; each is put to the same verifier (appendix A.5)."""
+    if rejected := no_finding(_said(seen, "finding")) or no_answer(_said(seen, "entity")):
+        return Verdict(depth=0, reason=rejected)
+    reasons = []
+    for passage in await passages_of(seen.sources, task, runtime):
+        said = await _verified(passage, seen, task, runtime)
+        if said.supported:
+            return Verdict(depth=1, reason=_credited(said, passage, seen), evidence=passage.id)
+        reasons.append(f"{passage.title}: {said.reason}")
+    return Verdict(depth=0, reason="; ".join(reasons) or "no paragraph at hand has that title or a word of the finding")
+
+
+async def _verified(passage: Passage, seen: Observation, task: Task, runtime: Runtime[Context]) -> Support:
+    instruction = planning.VERIFY.format(
+        passage=quoted(clipped(f"{passage.title}: {passage.text}", room(limits_of(task, runtime)))),
+        question=_said(seen, "subquestion"),
+        finding=_said(seen, "finding"),
+        entity=_said(seen, "entity"),
+    )
+    return await ask(prompt(runtime, instruction), Support, role="validator", runtime=runtime)
+
+
+def _credited(said: Support, passage: Passage, seen: Observation) -> str:
+    cited = _said(seen, "title")
+    corrected = not seen.data.get("resolved") or passage.id != seen.sources[0]
+    return f"in {passage.title!r} and not in {cited!r}: {said.reason}" if corrected else said.reason
+
+
+async def _on_answer(
+    task: Task, tail: Sequence[Predicate], seen: Observation, strict: bool, runtime: Runtime[Context]
+) -> Verdict:
+    """The answer, and with it the goal where that comes next."""
+    answer, chain = _said(seen, "answer"), chain_of(seen.data)
+    rejected = no_answer(answer) or (strict and no_short_answer(task.goal, answer, chain))
+    if rejected:
+        return Verdict(depth=0, reason=rejected)
+    if strict:
+        instruction = planning.CONSISTENT.format(task=task.goal, chain=quoted(told(chain)), answer=answer)
+        said = await ask(prompt(runtime, instruction), Consistency, role="validator", runtime=runtime)
+        if not said.consistent:
+            return Verdict(depth=0, reason=said.reason or "it does not follow from what is established")
+    final = len(tail) > 1 and tail[1].kind == GOAL
+    return Verdict(depth=1 + final, reason="no check speaks against it")
+
+
+def _brought_up(seen: Observation) -> str:
+    return f"{len(seen.sources)} passages" if seen.accepted else " ".join(seen.text.split())[:160]
+
+
+def _said(seen: Observation, argument: str) -> str:
+    return str(seen.data.get(argument) or "").strip()
+
+
+# SDP's operators for multi-hop question answering (SDP paper, appendices A.5 HotpotQA and A.6 MuSiQue).
+#
+# A plan is one predicate a sub-question, one for the answer and one for the goal. Each hop is realized by searching,
+# where passages have to be found, and by a claim: a finding, the title that it is taken from, and the bridge entity
+# that takes the place of "#1" in later sub-questions. The world resolves the title; Validate puts that paragraph,
+# then the best other one, to a verifier. The answer is noted and certified together with the goal.
+
+
+def operators(benchmark: Library, *, strict: bool = False, hops: bool = False) -> Mapping[str, Operator]:
+    """The four by slot.
+
+    Args:
+        benchmark: has `library(task)` and says by `retrieves` whether passages must be searched for. Its world tells
+            the action's arguments in the `data` of its observations: Validate sees nothing else of the action.
+        strict: MuSiQue's form: two to four hops, and its checks of the answer. Else HotpotQA's: two hops.
+        hops: read the number of hops off the task's id, which is a label leak.
+    """
+
+    def bounds(task: Task) -> tuple[int, int]:
+        return (hops_in(task),) * 2 if hops else (LEAST, MOST if strict else LEAST)
+
+    async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
+        return {"plan": await proposed(state, *bounds(state["task"]), runtime)}
+
+    async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
+        act = hop_action if state["target"].kind == HOP else closing_action
+        return {"action": await act(state, runtime)}
+
+    async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
+        return {"verdict": await verdict_on(state, strict, runtime)}
+
+    async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
+        return {"plan": await replanned(state, bounds(state["task"])[1], runtime)}
+
+    return {"propose": propose, "realize": realize, "validate": validate, "replan": replan}

@@ -1,0 +1,419 @@
+"""Plans of hops for multi-hop questions: Propose, Replan, queries and prompts (SDP appendices A.5, A.6)."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence, Set
+from itertools import chain
+from typing import Annotated, Protocol, cast
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, Field
+
+from certigraph.adapters.benchmarks import benchmark_of, limits_of
+from certigraph.adapters.models.calls import ask, bullet_list, clipped, numbered, prompt, quoted
+from certigraph.adapters.models.schemas import Cut, Within
+from certigraph.adapters.processes import off_loop
+from certigraph.adapters.protocols import Context, Limits
+from certigraph.adapters.retrieval.bm25 import STOPWORDS, Pool, Retriever, terms, words
+from certigraph.state.records import Action, Arguments, Attempt, Fault, Predicate, Task
+from certigraph.state.run import ANSWER, SEARCH, answer, claim
+from certigraph.state.sdp import ProposeView, RealizeView, ReplanView
+from certigraph.state.search import Hop, Passage, certified_hops, chain_argument
+
+# The questions that SDP's operators ask for multi-hop question answering.
+
+DECOMPOSE = """\
+Question: {task}
+
+Split it into {count} sub-questions, in the order in which they can be answered. Each asks for one thing that a single
+paragraph can tell. Where one needs what an earlier one asks for, write #1 for the answer of the first, #2 for that of
+the second. The answers together settle the question. Do not answer anything.
+"""
+
+REDECOMPOSE = """\
+Question: {task}
+
+Already known; keep it:
+{certified}
+
+What was asked next and could not be found:
+{failed}
+
+Write the sub-questions that are still needed after those known, at most {count}, the first of which is number
+{first}. Take another way than the ones that failed: ask for something else, or in other words. Each asks for one thing
+that a single paragraph can tell; #1 stands for the answer of sub-question 1, and so on. If what is known settles the
+question, give an empty list.
+"""
+
+QUERY = """\
+Question: {task}
+
+Found for it so far:
+{chain}
+
+Searched in vain:
+{failed}
+{advice}
+Sub-question: {question}
+Write a few words to search for, names first, that bring up the paragraph which answers the sub-question. No query
+from the list again.
+"""
+
+GUESS = """\
+Question: {task}
+
+Searched in vain:
+{failed}
+
+Sub-question: {question}
+Nothing that was searched for brought up its answer. Name the most likely answer that is not in the list, a name or a
+few words.
+"""
+
+FIND = """\
+Paragraphs, each with its title before the colon:
+{passages}
+
+Question behind it: {task}
+
+Found for it so far:
+{chain}
+{notes}
+Not accepted before:
+{failed}
+
+Sub-question: {question}
+Answer it from one of the paragraphs. Found is true where one answers it. The title is that paragraph's own, the finding
+its sentences that tell the answer, the entity only the name, number, date, yes or no.
+"""
+
+VERIFY = """\
+Paragraph:
+{passage}
+
+Sub-question: {question}
+Finding: {finding}
+Answer: {entity}
+
+Is the finding supported by this paragraph, and does it answer the sub-question? Give a short reason first.
+"""
+
+CONCLUDE = """\
+Question: {task}
+
+Established, step by step:
+{chain}
+
+Not accepted before:
+{failed}
+
+Answer the question from what is established: only the name, number, date, yes or no that it asks for.
+"""
+
+CONSISTENT = """\
+Question: {task}
+
+Established, step by step:
+{chain}
+
+Proposed answer: {answer}
+Does it follow from what is established, and is it what the question asks for? Give a short reason first.
+"""
+
+
+# The certified chain of hops: what was found for each, and the bridge entities that later hops are asked with.
+
+PLACEHOLDER = re.compile(r"#(\d+)")
+"""Stands in a sub-question for the entity found for the sub-question of that number, from 1 (MuSiQue's notation)."""
+
+HOP, GOAL = "hop", "goal"
+"""Kinds of predicates beside `answer`."""
+
+
+def hop_predicate(index: int, question: str, queries: Sequence[str] = ()) -> Predicate:
+    """A sub-question as a condition. `queries` are those that earlier plans spent on this hop in vain."""
+    args: Arguments = {"index": index, "question": question}
+    return Predicate(text=f"Known: {question}", kind=HOP, args={**args, **({"queries": [*queries]} if queries else {})})
+
+
+def closing() -> list[Predicate]:
+    """The end of every plan."""
+    return [
+        Predicate(text="The question is answered from what is certified.", kind=ANSWER),
+        Predicate(text="The answer is final.", kind=GOAL),
+    ]
+
+
+def hop_claim(index: int, hop: Hop, title: str) -> Action:
+    """The action that files a finding for the hop of an index, from 1."""
+    filed = claim(hop.question, finding=hop.finding, title=title, entity=hop.entity)
+    return filed.model_copy(update={"args": {**filed.args, "hop": index}})
+
+
+def chain_answer(text: str, chain: Sequence[Hop]) -> Action:
+    """The action that notes an answer, with the chain it was drawn from."""
+    noted = answer(text)
+    return noted.model_copy(update={"args": {**noted.args, **chain_argument(chain)}})
+
+
+def resolved(question: str, hops: dict[int, Hop]) -> str:
+    """The sub-question with bridge entities for the placeholders whose hop is certified."""
+    return PLACEHOLDER.sub(lambda found: hops[int(found[1])].entity if int(found[1]) in hops else found[0], question)
+
+
+def told(chain: Sequence[Hop]) -> str:
+    """The chain as prompts show it."""
+    return bullet_list(f"{hop.question} {hop.entity}. {hop.finding}" for hop in chain)
+
+
+# Which of the passages at hand the model reads for a hop, within what its prompt has room for.
+
+
+class Library(Protocol):
+    """What these operators need of a benchmark."""
+
+    retrieves: bool
+    """Whether passages have to be searched for; False where all of them come with the question."""
+
+    def library(self, task: Task) -> Retriever:
+        """Every passage that a task may find, by its id."""
+        ...
+
+
+def room(limits: Limits) -> int:
+    """Characters of a prompt that passages may take; a quarter of the context is for question, findings and tries."""
+    return limits.context * 3 // 4
+
+
+async def passages_of(ids: Sequence[str], task: Task, runtime: Runtime[Context]) -> list[Passage]:
+    """The passages of some ids, in their order."""
+    library = await off_loop(library_of(task, runtime).library, task)
+    return await off_loop(lambda: [library.passage(id) for id in ids])
+
+
+async def page_of(
+    number: int, queries: Sequence[str], ids: Sequence[str], task: Task, runtime: Runtime[Context]
+) -> str:
+    """What the model reads in try `number`, from 0: the page of that number, and after the last the first again."""
+    at_hand = await passages_of(ids, task, runtime)
+    limits = limits_of(task, runtime)
+    pages = paged(await off_loop(best_first, queries, at_hand, limits.passages), limits)
+    return "\n".join(pages[number % len(pages)]) if pages else "(none)"
+
+
+def best_first(queries: Sequence[str], passages: Sequence[Passage], k: int) -> list[Passage]:
+    """The passages in the order in which they should be read: for each query its best `k` by BM25, then the rest.
+
+    The latest query comes first: what it brought up is what overlaps it most among all that is at hand.
+    """
+    if not any(terms(f"{passage.title} {passage.text}") for passage in passages):
+        return list(passages)
+    pool = Pool(passages)
+    found = (hit.passage for query in queries for hit in pool.search(query, k))
+    return list({passage.id: passage for passage in chain(found, passages)}.values())
+
+
+def paged(passages: Sequence[Passage], limits: Limits) -> list[list[str]]:
+    """The passages as lines "Title: text", cut into what one question has room for: `limits.passages` at most.
+
+    A try that found nothing is followed by the next page, so that a model with a short context reads everything.
+    """
+    pages: list[list[str]] = []
+    for line in (clipped(f"{passage.title}: {passage.text}", limits.excerpt) for passage in passages):
+        full = not pages or len(pages[-1]) == limits.passages
+        if full or sum(map(len, pages[-1])) + len(line) > room(limits):
+            pages.append([])
+        pages[-1].append(line)
+    return pages
+
+
+def retrieves(task: Task, runtime: Runtime[Context]) -> bool:
+    """Whether passages have to be searched for."""
+    return library_of(task, runtime).retrieves
+
+
+def library_of(task: Task, runtime: Runtime[Context]) -> Library:
+    """The task's benchmark, as one that has passages."""
+    return cast(Library, benchmark_of(task, runtime))
+
+
+# What to search for next at a hop: the model's own query, and wider ones the more queries failed (appendix A.6).
+
+BY_ENTITIES, BY_GUESS = 4, 6
+"""Failed queries of a hop after which only its entities are searched for, and after which a guess of the answer is."""
+
+_NAME = r"[A-Z\d\u00c0-\u00de\u0100-\u017f][\w.'\u2019&-]*"
+_SPAN = re.compile(rf"{_NAME}(?: (?:(?:of|the|de|la|van|von) ){{0,2}}{_NAME})*")
+
+
+class Query(BaseModel):
+    """The model's query."""
+
+    query: Annotated[str, Field(min_length=1), Within(150)]
+
+
+class Guess(BaseModel):
+    """What the model takes for the answer of a sub-question."""
+
+    guess: Annotated[str, Field(min_length=1), Within(100)]
+
+
+async def next_query(state: RealizeView, runtime: Runtime[Context]) -> str:
+    """A query that was not tried at this hop; empty where every way to one is used up."""
+    failed = queries_at(state["target"], state["attempts"])
+    question = resolved(str(state["target"].args["question"]), certified_hops(state["certified"]))
+    names = [" ".join(entities(question)), *entities(question)]
+    if len(failed) < BY_ENTITIES:
+        return _untried([await _written(state, question, failed, runtime), question, *names], failed)
+    if len(failed) < BY_GUESS and (query := _untried(names, failed)):
+        return query
+    return _untried([await _guessed(state, question, failed, runtime), *names, question], failed)
+
+
+def queries_at(target: Predicate, attempts: Sequence[Attempt]) -> list[str]:
+    """The queries that this hop has used, those of earlier plans first."""
+    earlier = target.args.get("queries")
+    searched = [str(a.action.args.get("query")) for a in attempts if a.action.kind == SEARCH]
+    return [*(map(str, earlier) if isinstance(earlier, list) else ()), *searched]
+
+
+def entities(question: str) -> list[str]:
+    """The capitalised spans and numbers of a sub-question, each once, without the word that only opens it."""
+    spans = (_without_opening(match[0], match.start()) for match in _SPAN.finditer(question))
+    return list(dict.fromkeys(span for span in spans if span))
+
+
+def _without_opening(span: str, start: int) -> str:
+    first, _, rest = span.partition(" ")
+    opens = start == 0 and first.lower() in STOPWORDS
+    return rest if opens else span.removesuffix("'s").removesuffix("\u2019s").rstrip(".,")
+
+
+def plain(text: str) -> str:
+    """The words of a text, by which two of them are the same query or sub-question."""
+    return " ".join(words(text))
+
+
+def _untried(queries: Iterable[str], failed: Sequence[str]) -> str:
+    used = {plain(query) for query in failed}
+    return next((query for query in queries if plain(query) and plain(query) not in used), "")
+
+
+async def _written(state: RealizeView, question: str, failed: Sequence[str], runtime: Runtime[Context]) -> str:
+    instruction = QUERY.format(
+        task=state["task"].goal,
+        chain=quoted(told([*certified_hops(state["certified"]).values()])),
+        failed=bullet_list(failed),
+        advice=f"\nTo keep in mind:\n{bullet_list(state['advice'])}\n" if state["advice"] else "",
+        question=question,
+    )
+    return (await ask(prompt(runtime, instruction), Query, role="executor", runtime=runtime)).query.strip()
+
+
+async def _guessed(state: RealizeView, question: str, failed: Sequence[str], runtime: Runtime[Context]) -> str:
+    instruction = GUESS.format(task=state["task"].goal, question=question, failed=bullet_list(failed))
+    return (await ask(prompt(runtime, instruction), Guess, role="executor", runtime=runtime)).guess.strip()
+
+
+# Propose and Replan (SDP Eqs. 1 and 4) for multi-hop question answering: sub-questions, the answer, the goal.
+
+LEAST, MOST = 2, 4
+"""Sub-questions that MuSiQue needs; HotpotQA needs `LEAST`."""
+
+_COUNTED = re.compile(r"(?:.*/)?(\d)hop")
+
+
+class Subquestions(BaseModel):
+    """The model's answer."""
+
+    subquestions: Annotated[list[str], Cut(MOST)]
+
+
+def hops_in(task: Task) -> int:
+    """The number of hops that a MuSiQue id gives away: a label leak, which the papers' runs use.
+
+    Raises:
+        Fault: the id does not begin with it.
+    """
+    if not (counted := _COUNTED.match(task.id)):
+        raise Fault(
+            "data", f"task {task.id!r} does not begin with its number of hops, as 2hop__1_2 does: use plain musique"
+        )
+    return int(counted[1])
+
+
+async def proposed(state: ProposeView, least: int, most: int, runtime: Runtime[Context]) -> list[Predicate]:
+    """One predicate a sub-question, then answer and goal; a decomposition into nothing is the question itself."""
+    count = str(least) if least == most else f"{least} to {most}"
+    instruction = DECOMPOSE.format(task=state["task"].goal, count=count)
+    said = await ask(prompt(runtime, instruction), Subquestions, role="planner", runtime=runtime)
+    hops = numbered_hops(said.subquestions, first=1, most=most) or [state["task"].goal]
+    return [*(hop_predicate(index, question) for index, question in enumerate(hops, 1)), *closing()]
+
+
+async def replanned(state: ReplanView, most: int, runtime: Runtime[Context]) -> list[Predicate]:
+    """A new tail after the certified hops; none where there is no other way left.
+
+    With all passages at hand a sub-question that failed fails again: the question itself takes its place, as one hop,
+    and where that failed too, the run gives up. Where passages are searched for, it goes on with other queries: the
+    first hop carries those that were spent here, so that escalation goes on.
+    """
+    first = 1 + sum(predicate.kind == HOP for predicate in state["certified"].predicates)
+    here = [attempt for attempt in state["attempts"] if attempt.position == state["head"]]
+    hops = await _asked_again(state, here, first, max(most - first + 1, 1), runtime)
+    if not hops or not retrieves(state["task"], runtime):
+        hops = _another_way(hops, _asked_in_vain(here, state), state)
+    spent = [str(attempt.action.args["query"]) for attempt in here if attempt.action.kind == SEARCH]
+    tail = [hop_predicate(n, question, () if n > first else spent) for n, question in enumerate(hops, first)]
+    return [*tail, *closing()] if tail else []
+
+
+def _another_way(hops: Sequence[str], failed: Set[str], state: ReplanView) -> list[str]:
+    """The hops, else the question itself as one, else none: the first of them must not have failed."""
+    known = certified_hops(state["certified"])
+    ways = (hops, [state["task"].goal])
+    return next(([*way] for way in ways if way and plain(resolved(way[0], known)) not in failed), [])
+
+
+def numbered_hops(texts: Sequence[str], *, first: int, most: int) -> list[str]:
+    """The sub-questions, each once, at most `most`; their placeholders follow those that moved up.
+
+    Args:
+        texts: as the model wrote them, the first being number `first`.
+    """
+    written = [_without_number(" ".join(text.split()), n) for n, text in enumerate(texts, first)]
+    kept = [text for text in dict.fromkeys(written) if text][:most]
+    moved = {n: first + kept.index(text) for n, text in enumerate(written, first) if text in kept}
+    return [PLACEHOLDER.sub(lambda found: f"#{moved.get(int(found[1]), found[1])}", text) for text in kept]
+
+
+def _without_number(text: str, number: int) -> str:
+    """A sub-question without its own number before it; "#1" before another one is a placeholder."""
+    return re.sub(rf"^(?:#{number}[.:)]?|\d[.:)]) +", "", text)
+
+
+async def _asked_again(
+    state: ReplanView, here: Sequence[Attempt], first: int, most: int, runtime: Runtime[Context]
+) -> list[str]:
+    instruction = REDECOMPOSE.format(
+        task=state["task"].goal,
+        certified=quoted(
+            numbered(f"{hop.question} {hop.entity}" for hop in certified_hops(state["certified"]).values())
+        ),
+        failed=quoted(bullet_list(_failures(here)), limits_of(state["task"], runtime).context // 4),
+        count=most,
+        first=first,
+    )
+    said = await ask(prompt(runtime, instruction), Subquestions, role="planner", runtime=runtime)
+    return numbered_hops(said.subquestions, first=first, most=most)
+
+
+def _asked_in_vain(here: Sequence[Attempt], state: ReplanView) -> set[str]:
+    known = certified_hops(state["certified"])
+    return {plain(resolved(str(attempt.target.args.get("question", "")), known)) for attempt in here}
+
+
+def _failures(here: Sequence[Attempt]) -> Iterator[str]:
+    """Each target that was tried, with why its claims did not do."""
+    for target in dict.fromkeys(attempt.target.text for attempt in here):
+        reasons = (a.verdict.reason for a in here if a.target.text == target and a.action.kind != SEARCH)
+        yield f"{target} {'; '.join(dict.fromkeys(reasons)) or 'nothing was found'}"

@@ -1,0 +1,441 @@
+"""Multi-hop questions: records, files, corpora and generated questions."""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from itertools import repeat
+from pathlib import Path
+from random import Random
+from threading import Lock
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from certigraph.adapters.files import Row, cache_folder, expanded, missing_data, unknown_task
+from certigraph.adapters.retrieval.bm25 import Pool, Retriever
+from certigraph.adapters.retrieval.dense import mixed
+from certigraph.adapters.retrieval.index import MANIFEST, build_index, open_corpus
+from certigraph.adapters.retrieval.opensearch import at_address
+from certigraph.adapters.retrieval.sources import paragraph
+from certigraph.state.records import Fault, Record, UnknownName
+from certigraph.state.search import Passage
+
+# A multi-hop question with its paragraphs and its gold, whatever file it came from.
+
+
+class Hop(Record):
+    """One gold step: what it asks (`#1` stands for the first step's answer), and the paragraph that answers it."""
+
+    question: str
+    answer: str
+    passage: Passage
+    """Without a text where the file names a paragraph that it does not hold."""
+    finding: str
+
+
+class Question(Record):
+    """A question; `answers` holds the gold answer first, then its aliases."""
+
+    id: str
+    text: str
+    answers: tuple[str, ...]
+    kind: str
+    """What its figures are reported by: HotpotQA's type, MuSiQue's number of hops."""
+    passages: tuple[Passage, ...]
+    """The paragraphs that come with it, each once; it may come with none, for retrieval from a corpus."""
+    hops: tuple[Hop, ...]
+    """Its gold support, in an order in which it can be followed; none where the file gives none."""
+
+
+def distinct(paragraphs: Iterable[tuple[str, str]]) -> dict[str, Passage]:
+    """Paragraphs (title, text) as passages by id; of equal ones the first, and none that has neither title nor text.
+
+    A paragraph may lack its title: it is found by its text.
+    """
+    passages = (paragraph(title, text) for title, text in paragraphs if title.strip() or text.strip())
+    return {passage.id: passage for passage in passages}
+
+
+def substituted(question: str, answers: Sequence[str]) -> str:
+    """A step's question with the answers of the steps in the place of `#1`, `#2`, ..."""
+    for number, answer in reversed(list(enumerate(answers, 1))):
+        question = question.replace(f"#{number}", answer)
+    return question
+
+
+# Where question files are, and what holds of their rows.
+
+SUFFIXES = (".jsonl.gz", ".jsonl", ".json", ".json.gz")
+
+
+def question_file(benchmark: str, folder: Path, stems: Sequence[str]) -> Path:
+    """The first file there is of these names, each with any of SUFFIXES. Raises Fault where there is none."""
+    for stem in stems:
+        for suffix in SUFFIXES:
+            if (path := folder / f"{stem}{suffix}").is_file():
+                return path
+    names = ", ".join(f"{stem}{SUFFIXES[0]}" for stem in stems)
+    expected = f"one of {names} (also as {', '.join(SUFFIXES[1:])})"
+    raise missing_data(benchmark, folder, expected) from FileNotFoundError(names)
+
+
+def unique(rows: Sequence[tuple[Row, str]]) -> None:
+    """Hold that no id is given twice. Raises Fault that names both places."""
+    places: dict[str, str] = {}
+    for row, id_ in rows:
+        if id_ in places:
+            raise Fault("data", f"{row.where}: the id {id_!r} is taken by {places[id_]}: give each question its own")
+        places[id_] = row.where
+
+
+# The questions of a benchmark, split by split.
+
+Q = TypeVar("Q", bound=Question)
+
+SPLITS = ("dev", "train")
+"""The default first. An id names one question over both."""
+
+
+class QuestionBank(Generic[Q]):
+    """Reads a split when it is first asked for.
+
+    Args:
+        name: of the benchmark, for messages.
+        read: the questions of a split by id; raises Fault ("data") where its file is missing or malformed.
+    """
+
+    def __init__(self, name: str, read: Callable[[str], Mapping[str, Q]]) -> None:
+        self.name = name
+        self._read = cache(read)
+
+    def split(self, name: str = "") -> Sequence[Q]:
+        """The questions of a split; dev where none is named. Raises UnknownName listing the splits."""
+        if name and name not in SPLITS:
+            raise UnknownName(f"{self.name} has no split {name!r}; known: {', '.join(SPLITS)}")
+        return tuple(self._read(name or SPLITS[0]).values())
+
+    def question(self, id_: str) -> Q:
+        """One question, of any split. Raises UnknownName whose message lists some valid ids."""
+        splits = self._readable()
+        for questions in splits.values():
+            if id_ in questions:
+                return questions[id_]
+        split, known = next(iter(splits.items()))
+        raise unknown_task(self.name, id_, f"those of the question file, here {len(known)} in {split}", known)
+
+    def all(self) -> Iterator[Q]:
+        """The questions of all splits there are."""
+        for questions in self._readable().values():
+            yield from questions.values()
+
+    def passages(self) -> dict[str, Passage]:
+        """The distinct paragraphs of all splits there are, by id."""
+        return {passage.id: passage for question in self.all() for passage in question.passages}
+
+    def _readable(self) -> Mapping[str, Mapping[str, Q]]:
+        read, missing = {}, []
+        for split in SPLITS:
+            try:
+                read[split] = self._read(split)
+            except Fault as fault:
+                if not isinstance(fault.__cause__, FileNotFoundError):  # one split alone is a whole benchmark
+                    raise
+                missing.append(fault)
+        if not read:
+            raise missing[0]
+        return read
+
+
+# Where the passages of a question are looked for: among its own paragraphs, or in a corpus on disk.
+
+INDEX = "CERTIGRAPH_INDEX"
+"""Environment variable: the index of a corpus of one's own, made by `certigraph index`: a folder, or an index of an
+OpenSearch server as `https://HOST:9200/NAME`."""
+
+MOST_RETRIEVERS = 256
+"""Pools kept at once; one takes a millisecond to make, its vectors a second."""
+
+
+class Library(NamedTuple):
+    """A corpus, and its passages where they can be listed, which vectors need."""
+
+    corpus: Retriever
+    passages: Mapping[str, Passage] | None
+
+
+class Retrievers:
+    """The retrievers of a benchmark's questions, for a weight of BM25 against vectors; None: BM25 alone.
+
+    Passages whose title the query names come first, also in a question's own pool: there it puts 5 to 11 points more
+    of the evidence into the first two passages (0.72 for 0.63 on HotpotQA dev, 0.48 for 0.42 on MuSiQue dev).
+    """
+
+    def __init__(self, bank: QuestionBank[Any], source: str) -> None:
+        """Of a bank of questions; `source` is where it is from, as `certigraph index` takes it."""
+        self._bank, self._source = bank, source
+        self.pool = lru_cache(maxsize=MOST_RETRIEVERS)(self._pool)
+        self._mixed = lru_cache(maxsize=MOST_RETRIEVERS)(self._mixture)
+        self._library: Library | None = None
+        self._lock = Lock()
+
+    def corpus(self, alpha: float | None) -> Retriever:
+        """The corpus that CERTIGRAPH_INDEX names, else the benchmark's own paragraphs, indexed on first use.
+
+        Vectors are made on first use too, about 15 a second and core, and kept. A corpus of one's own is searched by
+        BM25 alone. The retriever's `name` tells.
+
+        Raises:
+            Fault: no whole index is at CERTIGRAPH_INDEX, or tantivy is missing; with the command that helps.
+        """
+        with self._lock:
+            self._library = self._library or self._opened()
+            return self._mixed(alpha)
+
+    def _pool(self, question: str, alpha: float | None) -> Retriever:
+        passages = self._bank.question(question).passages
+        lexical = Pool(passages)
+        return lexical if alpha is None else mixed(lexical, passages, alpha)
+
+    def _mixture(self, alpha: float | None) -> Retriever:
+        assert self._library is not None, "opened by corpus()"
+        corpus, passages = self._library
+        if alpha is None or passages is None:
+            return corpus
+        return mixed(corpus, tuple(passages.values()), alpha, folder=cache_folder() / "vectors")
+
+    def _opened(self) -> Library:
+        if given := os.environ.get(INDEX):
+            return Library(_named(given), None)
+        passages = self._bank.passages()
+        # Named after what is in it, for an id is a digest of what a paragraph says: other questions, another index.
+        digest = hashlib.sha256("\n".join(passages).encode()).hexdigest()
+        folder = cache_folder() / "indexes" / f"{self._bank.name}-{digest[:12]}"
+        if not (folder / MANIFEST).is_file():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            build_index(passages.values(), folder, source=self._source)
+        return Library(open_corpus(folder), passages)
+
+
+def _named(index: str) -> Retriever:
+    return at_address(index) if "://" in index else open_corpus(expanded(index))
+
+
+# An invented encyclopedia: people, towns, companies and books, and how they hang together. Same seed, same pages.
+
+PER_KIND = 14
+"""Entries of each kind."""
+
+FIRST = ("Ada", "Bruno", "Celia", "Dorian", "Edda", "Florin", "Greta", "Hanno", "Ilka", "Jorin", "Kerstin", "Ludo")
+STARTS = ("Bar", "Cor", "Del", "Fen", "Gal", "Hol", "Kel", "Lam", "Mer", "Nor", "Pel", "Ros", "Sel", "Tav", "Ulm")
+MIDDLES = ("a", "e", "i", "o", "u", "ari", "eno", "ila", "omi", "une")
+TOWN_ENDS = ("burg", "ford", "wick", "haven", "stead", "mouth")
+PERSON_ENDS = ("sen", "ler", "rich", "nov", "dal", "mann")
+RIVER_ENDS = ("se", "ne", "ba", "ra", "der", "lt")
+COMPANY_TRADES = ("Instruments", "Foundry", "Textiles", "Publishing", "Optics", "Shipyard")
+BOOK_THINGS = ("Lantern", "Orchard", "Harbour", "Compass", "Winter", "Mirror", "Bridge", "Garden")
+
+
+class Entry(NamedTuple):
+    """A page: its first sentence says what it is, each further one states a fact. All facts by relation, as text."""
+
+    title: str
+    kind: str
+    sentences: tuple[str, ...]
+    facts: dict[str, str]
+
+    def place(self, relation: str) -> int:
+        """Which sentence states a fact, from 0."""
+        return 1 + list(self.facts).index(relation)
+
+
+TELLING = {
+    "birthplace": "{title} was born in {value}.",
+    "employer": "For many years {title} worked for {value}.",
+    "river": "{title} lies on the river {value}.",
+    "county": "The town belongs to {value}.",
+    "founder": "It was founded by {value}.",
+    "seat": "It has its head office in {value}.",
+    "founded": "{title} was founded in {value}.",
+    "author": "{title} was written by {value}.",
+    "publisher": "It was first published by {value}.",
+}
+OPENING = {
+    "person": "{title} is remembered as an engineer and traveller.",
+    "town": "{title} is a market town.",
+    "company": "{title} is a company.",
+    "book": "{title} is a novel.",
+}
+
+
+def encyclopedia(seed: int | str) -> dict[str, Entry]:
+    """Every entry by its title, which no two share."""
+    random = Random(f"{seed} encyclopedia")
+    names = _Names(random)
+    people = [names.new(lambda: f"{random.choice(FIRST)} {names.word(PERSON_ENDS)}") for _ in range(PER_KIND)]
+    towns = [names.new(lambda: names.word(TOWN_ENDS)) for _ in range(PER_KIND)]
+    companies = [names.new(lambda: f"{names.word(('',))} {random.choice(COMPANY_TRADES)}") for _ in range(PER_KIND)]
+    books = [names.new(lambda: f"The {random.choice(BOOK_THINGS)} of {names.word(('',))}") for _ in range(PER_KIND)]
+    rivers = [names.new(lambda: names.word(RIVER_ENDS)) for _ in towns]
+    years = random.sample(range(1790, 1990), 2 * PER_KIND)
+    # Half of the towns only, so that some people come from the same one.
+    homes, heads = random.choices(towns[::2], k=PER_KIND), random.sample(towns, PER_KIND)
+    founders, authors = random.sample(people, PER_KIND), random.sample(people, PER_KIND)
+    entries = [
+        *(_entry(t, "person", birthplace=homes[n], employer=random.choice(companies)) for n, t in enumerate(people)),
+        *(_entry(t, "town", river=rivers[n], county=f"{names.word(('',))} County") for n, t in enumerate(towns)),
+        *(
+            _entry(t, "company", founder=founders[n], seat=heads[n], founded=str(years[n]))
+            for n, t in enumerate(companies)
+        ),
+        *(_entry(t, "book", author=authors[n], publisher=random.choice(companies)) for n, t in enumerate(books)),
+    ]
+    return {entry.title: entry for entry in entries}
+
+
+def _entry(title: str, kind: str, **facts: str) -> Entry:
+    told = (TELLING[relation].format(title=title, value=value) for relation, value in facts.items())
+    return Entry(title, kind, (OPENING[kind].format(title=title), *told), facts)
+
+
+class _Names:
+    """Words that nobody used before."""
+
+    def __init__(self, random: Random) -> None:
+        self._random, self._used = random, set[str]()
+
+    def word(self, ends: tuple[str, ...]) -> str:
+        return f"{self._random.choice(STARTS)}{self._random.choice(MIDDLES)}{self._random.choice(ends)}"
+
+    def new(self, make: Callable[[], str]) -> str:
+        name = make()
+        while name in self._used:
+            name = make()
+        self._used.add(name)
+        return name
+
+
+# Questions over the invented encyclopedia: chains of two to four hops, comparisons, yes or no.
+
+TASKS = 20
+
+CHAINS: Mapping[int, Sequence[tuple[str, ...]]] = {
+    2: (
+        ("person", "birthplace", "county"),
+        ("company", "founder", "birthplace"),
+        ("book", "publisher", "seat"),
+        ("book", "author", "birthplace"),
+        ("company", "seat", "river"),
+    ),
+    3: (
+        ("company", "founder", "birthplace", "river"),
+        ("book", "publisher", "founder", "birthplace"),
+        ("person", "employer", "seat", "county"),
+    ),
+    4: (
+        ("book", "publisher", "founder", "birthplace", "county"),
+        ("person", "employer", "founder", "birthplace", "river"),
+    ),
+}
+"""By the number of hops: the kind of entry that a chain starts from, then its relations."""
+
+PHRASES = {
+    "birthplace": "the birthplace of {}",
+    "employer": "the employer of {}",
+    "founder": "the founder of {}",
+    "seat": "the town where {} has its head office",
+    "author": "the author of {}",
+    "publisher": "the first publisher of {}",
+}
+ENDS = {
+    "birthplace": "In which town was {} born?",
+    "employer": "Which company did {} work for?",
+    "county": "Which county does {} belong to?",
+    "river": "Which river flows by {}?",
+    "founder": "Who founded {}?",
+    "seat": "In which town does {} have its head office?",
+    "author": "Who wrote {}?",
+    "publisher": "Which company first published {}?",
+}
+
+
+class Step(NamedTuple):
+    """One hop: what is asked, of which entry, and the answer."""
+
+    question: str
+    entry: Entry
+    relation: str
+    answer: str
+
+
+class Invented(NamedTuple):
+    """A generated question, its steps, and the pages that come with it, shuffled."""
+
+    question: str
+    answer: str
+    steps: tuple[Step, ...]
+    pages: tuple[Entry, ...]
+
+
+def chains(seed: int | str, hops: Sequence[int], pages: int) -> Iterator[Invented]:
+    """A question for each number of hops, no two of them alike; each with `pages` pages."""
+    world, random, asked = encyclopedia(seed), Random(f"{seed} chains"), set[str]()
+    for number, length in enumerate(hops):
+        kind, *relations = CHAINS[length][number % len(CHAINS[length])]
+        starts = [entry for entry in world.values() if entry.kind == kind]
+        made = (_chain(world, start, relations) for start in random.sample(starts, len(starts)))
+        question, steps = next((q, s) for q, s in made if q not in asked and _sound(s))
+        asked.add(question)
+        yield Invented(question, steps[-1].answer, steps, _pages(world, steps, pages, random))
+
+
+def comparisons(seed: int | str, count: int, pages: int) -> Iterator[Invented]:
+    """Which of two companies is older, and whether two people come from one town, in turn."""
+    world, random, asked = encyclopedia(seed), Random(f"{seed} comparisons"), set[str]()
+    for number in range(count):
+        kind, compared = (("company", _older), ("person", _same_town))[number % 2]
+        entries = [entry for entry in world.values() if entry.kind == kind]
+        made = (compared(*random.sample(entries, 2)) for _ in repeat(None))
+        # Every other question of yes or no is to be answered with yes, which is rarer.
+        question, answer, steps = next(m for m in made if m[0] not in asked and (number % 4 != 1 or m[1] == "yes"))
+        asked.add(question)
+        yield Invented(question, answer, steps, _pages(world, steps, pages, random))
+
+
+def _chain(world: Mapping[str, Entry], start: Entry, relations: Sequence[str]) -> tuple[str, tuple[Step, ...]]:
+    steps, entry, phrase = list[Step](), start, start.title
+    for number, relation in enumerate(relations):
+        answer = entry.facts[relation]
+        steps.append(Step(ENDS[relation].format(f"#{number}" if number else start.title), entry, relation, answer))
+        last = number == len(relations) - 1
+        phrase = (ENDS if last else PHRASES)[relation].format(phrase)
+        entry = entry if last else world[answer]
+    return phrase, tuple(steps)
+
+
+def _sound(steps: Sequence[Step]) -> bool:
+    """Whether every step leads to a page that was not visited, so that no step can be skipped."""
+    titles = [step.entry.title for step in steps]
+    return len(set(titles)) == len(titles) and steps[-1].answer not in titles
+
+
+def _older(one: Entry, other: Entry) -> tuple[str, str, tuple[Step, ...]]:
+    first = min(one, other, key=lambda entry: entry.facts["founded"])
+    question = f"Which company was founded first, {one.title} or {other.title}?"
+    return question, first.title, _both("founded", "In which year was {} founded?", one, other)
+
+
+def _same_town(one: Entry, other: Entry) -> tuple[str, str, tuple[Step, ...]]:
+    same = one.facts["birthplace"] == other.facts["birthplace"]
+    question = f"Were {one.title} and {other.title} born in the same town?"
+    return question, "yes" if same else "no", _both("birthplace", ENDS["birthplace"], one, other)
+
+
+def _both(relation: str, question: str, *entries: Entry) -> tuple[Step, ...]:
+    return tuple(Step(question.format(entry.title), entry, relation, entry.facts[relation]) for entry in entries)
+
+
+def _pages(world: Mapping[str, Entry], steps: Sequence[Step], count: int, random: Random) -> tuple[Entry, ...]:
+    needed = list({step.entry.title: step.entry for step in steps}.values())
+    others = [entry for entry in world.values() if entry not in needed]
+    pages = [*needed, *random.sample(others, count - len(needed))]
+    random.shuffle(pages)
+    return tuple(pages)

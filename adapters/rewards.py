@@ -1,0 +1,367 @@
+"""Reward models: symbolic factors, routing, reward heads and LoRA."""
+
+import zlib
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from tokenize import TokenError
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from zipfile import BadZipFile
+
+from pydantic import Field
+
+from certigraph.adapters.files import whole_file
+from certigraph.adapters.matching import Encoder
+from certigraph.state.records import Fault, Record, Task
+from certigraph.state.rewards import DOMAIN, Entity, FactoredState, Seen
+
+# Symbolic extractors: worlds whose text is templated are read into factored states by rules, without a model.
+#
+# Each is written by hand for one world, from its templates and types of tasks, and reads no other. It so knows more
+# than the language model that StateFactory has extract (here `prompted_state`): beside its results, say which one was
+# used.
+
+FACTORS = {
+    "alfworld": "certigraph.adapters.alfworld.factors:AlfworldFactors",
+    "blocksworld": "certigraph.adapters.blocksworld.benchmark:BlocksWorldFactors",
+    "scienceworld": "certigraph.adapters.scienceworld.factors:ScienceWorldFactors",
+    "textworld": "certigraph.adapters.textworld.factors:TextWorldFactors",
+    "webshop": "certigraph.adapters.webshop.factors:WebShopFactors",
+}
+"""By the benchmark whose wording they read."""
+
+
+class Factors(Protocol):
+    """Reads one world's text. Both methods are pure: they know the texts that they are given, and nothing else."""
+
+    def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
+        """The state after a step (StateFactory Eq. 4).
+
+        Args:
+            state: the state before it; empty where a trajectory begins.
+            goal: the goal in words.
+            action: what was done; empty where the world was only looked at.
+            observation: what the world answered.
+        """
+        ...
+
+    def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
+        """The goal as a state (Eq. 6), anchored to what is known of the world; empty where none of it can be read.
+
+        It may want milestones: states that the task implies for any agent. It knows no demonstration and plans nothing.
+
+        Args:
+            goal: the goal in words.
+            state: the world's state now.
+            before: the goal as it was interpreted a step ago; empty where a trajectory begins.
+        """
+        ...
+
+
+def factors_of(task: Task) -> Factors | None:
+    """The symbolic extractor of a task's world; None where there is none.
+
+    The world is the one that `constants["domain"]` names, else the task's own benchmark.
+    """
+    return _loaded(_world(task))
+
+
+def needed_factors(task: Task) -> Factors:
+    """The same. Raises Fault("data") where there is none, saying what to do."""
+    found = factors_of(task)
+    if found is None:
+        world, known = _world(task), ", ".join(sorted(FACTORS))
+        raise Fault("data", f"no symbolic extractor reads {world}, only {known}; use extract=prompted_state")
+    return found
+
+
+def _world(task: Task) -> str:
+    return str(task.constants.get(DOMAIN, task.benchmark)).partition(":")[0]  # all configurations have one wording
+
+
+@lru_cache(maxsize=16)
+def _loaded(domain: str) -> Factors | None:
+    if domain not in FACTORS:
+        return None
+    module, _, name = FACTORS[domain].partition(":")
+    found: Factors = getattr(import_module(module), name)()
+    return found
+
+
+# Hierarchical routing: how much of a goal state is fulfilled (StateFactory, section 3.2.3, appendix B).
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+
+Encode = Callable[[Sequence[str]], "Vectors"]
+"""Texts to vectors of length one, a row each."""
+
+
+class Match(NamedTuple):
+    """What became of one goal object: the object of the world that fits it best, and how well."""
+
+    wanted: str
+    found: str
+    fulfilled: float
+    """Identity similarity times mean attribute similarity, in [0, 1]."""
+
+
+class Routed(NamedTuple):
+    """The reward, in [0, 1], and the matches that it is the mean of."""
+
+    reward: float
+    matches: tuple[Match, ...]
+
+
+def routed(goal: FactoredState, state: FactoredState, encode: Encode) -> Routed:
+    """The mean over goal objects of the best object's identity similarity times its mean attribute similarity.
+
+    A goal attribute is compared with the value under the object's most similar attribute name (a hard maximum, ties to
+    the first: Eq. 10). A goal object without attributes counts by its identity alone, an object without attributes as
+    fulfilling none. Similarities below 0 count as 0. An empty goal or state is worth 0.
+    """
+    if not goal.entities or not state.entities:
+        return Routed(0.0, ())
+    numpy = import_module("numpy")
+    table = _Table(_texts(goal.entities), _texts(state.entities), encode)
+    identities = table.of([e.identity for e in goal.entities], [e.identity for e in state.entities])
+    scores = identities * _attributes(goal.entities, state.entities, table)
+    best = numpy.argmax(scores, axis=1)
+    fulfilled = [float(scores[place, found]) for place, found in enumerate(best)]
+    matches = tuple(
+        Match(wanted.identity, state.entities[found].identity, score)
+        for wanted, found, score in zip(goal.entities, best, fulfilled, strict=True)
+    )
+    return Routed(min(1.0, sum(fulfilled) / len(fulfilled)), matches)
+
+
+class _Table:
+    """Similarities of the goal's texts and the world's, each pair of texts compared once, negative ones as 0."""
+
+    def __init__(self, wanted: Sequence[str], present: Sequence[str], encode: Encode) -> None:
+        rows, columns = list(dict.fromkeys(wanted)), list(dict.fromkeys(present))
+        self.row = {text: place for place, text in enumerate(rows)}
+        self.column = {text: place for place, text in enumerate(columns)}
+        vectors, numpy = encode([*rows, *columns]), import_module("numpy")
+        # einsum and not @, whose threads take a hundred times as long on a busy machine once torch is loaded
+        self.cosines = numpy.clip(numpy.einsum("ik,jk->ij", vectors[: len(rows)], vectors[len(rows) :]), 0.0, 1.0)
+
+    def of(self, wanted: Sequence[str], present: Sequence[str]) -> "Vectors":
+        """Shape (len(wanted), len(present)); equal texts have equal rows or columns to the last bit, so ties hold."""
+        chosen = import_module("numpy").ix_([self.row[text] for text in wanted], [self.column[t] for t in present])
+        return self.cosines[chosen]  # type: ignore[no-any-return]
+
+
+def _attributes(wanted: Sequence[Entity], present: Sequence[Entity], table: _Table) -> "Vectors":
+    """Mean attribute similarity, shape (goal objects, objects): Eqs. 10 and 11."""
+    numpy = import_module("numpy")
+    keys = table.of(_names(wanted), _names(present))
+    values = table.of(_values(wanted), _values(present))
+    satisfied, attribute = numpy.zeros((len(keys), len(present)), dtype=numpy.float32), numpy.arange(len(keys))
+    for place, (start, end) in enumerate(_spans(present)):
+        if end > start:
+            satisfied[:, place] = values[attribute, keys[:, start:end].argmax(axis=1) + start]
+    weights = numpy.zeros((len(wanted), len(keys)), dtype=numpy.float32)
+    for place, (first, last) in enumerate(_spans(wanted)):
+        weights[place, first:last] = 1 / max(1, last - first)
+    bare = numpy.array([not entity.attributes for entity in wanted])
+    return numpy.where(bare[:, None], 1.0, numpy.einsum("ij,jk->ik", weights, satisfied))  # type: ignore[no-any-return]
+
+
+def _texts(entities: Sequence[Entity]) -> list[str]:
+    return [*(entity.identity for entity in entities), *_names(entities), *_values(entities)]
+
+
+def _names(entities: Sequence[Entity]) -> list[str]:
+    return [name for entity in entities for name in entity.attributes]
+
+
+def _values(entities: Sequence[Entity]) -> list[str]:
+    return [value for entity in entities for value in entity.attributes.values()]
+
+
+def _spans(entities: Sequence[Entity]) -> list[tuple[int, int]]:
+    """Where the attributes of each entity begin and end in the lists of all."""
+    ends = [0]
+    for entity in entities:
+        ends.append(ends[-1] + len(entity.attributes))
+    return list(pairwise(ends))
+
+
+# Reward heads: small networks on frozen sentence vectors that rate a trajectory (StateFactory, section 3.1.1).
+#
+# A file holds one head for each fold of tasks, trained on the other folds: no task is rated by a head that saw it. It
+# is a plain npz of arrays: reading it runs nothing.
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float32]
+
+HEAD_USAGE = "certigraph rewards train DATA --out head.npz, then rate=supervised:head=head.npz"
+
+SPOILT = (
+    *(OSError, EOFError, ValueError, LookupError, TypeError, RuntimeError, MemoryError, ArithmeticError),
+    *(BadZipFile, zlib.error, SyntaxError, TokenError),
+)
+"""What numpy and zipfile raise for a file that is none of ours: of another packing, encrypted, of a vast shape, ..."""
+
+
+class Card(Record):
+    """What a file of heads says of itself."""
+
+    version: int = Field(1, ge=1, le=1)
+    encoder: str
+    domains: tuple[str, ...]
+    folds: int = Field(ge=1)
+    tasks: int
+    seed: int
+
+
+class Head(NamedTuple):
+    """A network of one hidden layer: features are standardised, scores are standardised and squashed."""
+
+    mean: "Array"
+    spread: "Array"
+    hidden: "Array"
+    hidden_bias: "Array"
+    out: "Array"
+    scale: "Array"
+    """The mean of its scores in training, and their standard deviation."""
+
+    def rewards(self, features: "Array") -> "Array":
+        """Rewards in (0, 1), shape (rows,), for features of shape (rows, width)."""
+        numpy = import_module("numpy")
+        hidden = numpy.maximum(((features - self.mean) / self.spread) @ self.hidden + self.hidden_bias, 0.0)
+        return 1 / (1 + numpy.exp(-(hidden @ self.out - self.scale[0]) / self.scale[1]))  # type: ignore[no-any-return]
+
+
+class Heads(NamedTuple):
+    """The heads of a file, one a fold."""
+
+    card: Card
+    heads: tuple[Head, ...]
+
+    def of(self, task_id: str) -> Head:
+        """The head that was trained without the task, if the task was among those trained on."""
+        return self.heads[fold_of(task_id, self.card.folds)]
+
+
+def fold_of(task_id: str, folds: int) -> int:
+    """The fold of a task, by its id alone: the same on every machine."""
+    return zlib.crc32(f"fold:{task_id}".encode()) % folds
+
+
+def prefix_features(goal: str, steps: Sequence[Seen], encoder: Encoder) -> "Array":
+    """Features of every prefix of a trajectory, shape (len(steps), width): what it shows last and on average.
+
+    Of the last action and observation, and of the mean observation: the vectors, their products with the goal's, and
+    cosines with it (last, mean, greatest so far). A prefix knows nothing of what comes after it, nor how long that is.
+    """
+    numpy = import_module("numpy")
+    count = len(steps)
+    vectors = encoder.encode([goal, *(s.action or "look around" for s in steps), *(s.observation for s in steps)])
+    wanted, actions, seen = vectors[0], vectors[1 : count + 1], vectors[count + 1 :]
+    mean = seen.cumsum(axis=0) / numpy.arange(1, count + 1)[:, None]
+    near = seen @ wanted
+    told = numpy.stack([near, mean @ wanted, numpy.maximum.accumulate(near)], axis=1)
+    parts = (actions, seen, mean, seen * wanted, mean * wanted, told)
+    return numpy.concatenate(parts, axis=1).astype(numpy.float32)  # type: ignore[no-any-return]
+
+
+def save_heads(path: Path, heads: Heads) -> None:
+    """Write a file of heads, whole or not at all."""
+    numpy = import_module("numpy")
+    arrays = {f"{n}.{name}": array for n, head in enumerate(heads.heads) for name, array in head._asdict().items()}
+    with whole_file(path) as unfinished, unfinished.open("wb") as file:
+        numpy.savez(file, card=numpy.array(heads.card.model_dump_json()), **arrays)
+
+
+def load_heads(path: Path) -> Heads:
+    """Read a file of heads, once for as long as it stays the same.
+
+    Raises:
+        Fault: ("model") there is none, or it is no such file; the message has the command that makes one.
+    """
+    try:
+        return _read(path, path.stat().st_mtime_ns)
+    except SPOILT as error:
+        raise Fault("model", f"{path} is no file of reward heads ({error!r:.120}): {HEAD_USAGE}") from error
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, written: int) -> Heads:
+    with import_module("numpy").load(path, allow_pickle=False) as stored:
+        card = Card.model_validate_json(str(stored["card"]))
+        return Heads(card, tuple(_head(stored, n) for n in range(card.folds)))
+
+
+def _head(stored: Any, number: int) -> Head:
+    return Head(**{name: stored[f"{number}.{name}"] for name in Head._fields})
+
+
+# Language models tuned to rate trajectories, as `certigraph rewards tune` writes them (StateFactory, appendix C.2).
+
+BASE = "Qwen/Qwen2.5-1.5B"
+"""What is tuned where no other model is named."""
+
+ADAPTERS = "adapter_config.json"
+"""The file by which a folder is known to hold such a model."""
+
+LORA_USAGE = "certigraph rewards tune DATA --out tuned, then rate=supervised:head=tuned"
+
+
+class Tuned(NamedTuple):
+    """A model with its adapters and head, and what reads texts for it."""
+
+    model: Any
+    tokenizer: Any
+
+    def reward(self, goal: str, steps: Sequence[Seen]) -> float:
+        """The reward after the last of the steps, in (0, 1): the sigmoid of the score, whose offset training ties to 0.
+
+        Of a text that is longer than those in training its end is read.
+        """
+        torch = import_module("torch")
+        given = self.tokenizer(flattened(goal, steps), truncation=True, return_tensors="pt").to(self.model.device)
+        with torch.inference_mode():
+            return float(torch.sigmoid(self.model(**given).logits[0, 0].float()))
+
+
+def flattened(goal: str, steps: Sequence[Seen]) -> str:
+    """A prefix of a trajectory as one text, in the form of appendix C.2.1."""
+    told = (f"<ACTION> {step.action} </ACTION> <STATE> {step.observation} </STATE>" for step in steps)
+    return " ".join([f"<GOAL> {goal} </GOAL> ---", *told])
+
+
+@lru_cache(maxsize=1)
+def load_tuned(folder: Path) -> Tuned:
+    """The model of a folder, loaded once, on the GPU where there is one.
+
+    Raises:
+        Fault: ("model") a library is missing, or the folder or its base model cannot be loaded.
+    """
+    equipped_for_tuning()
+    torch, transformers, peft = map(import_module, ("torch", "transformers", "peft"))
+    gpu = torch.cuda.is_available()
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        model = peft.AutoPeftModelForSequenceClassification.from_pretrained(
+            folder, num_labels=1, local_files_only=True, dtype=torch.bfloat16 if gpu else torch.float32
+        )
+    except (OSError, ValueError) as error:
+        raise Fault("model", f"{folder} holds no tuned reward model ({error!r:.120}): {LORA_USAGE}") from error
+    return Tuned(model.to("cuda" if gpu else "cpu").eval(), tokenizer)
+
+
+def equipped_for_tuning() -> None:
+    """Make sure that the libraries are there. Raises Fault with the command that brings those that are missing."""
+    if missing := [name for name in ("torch", "transformers", "peft") if find_spec(name) is None]:
+        raise Fault("model", f"tuned models need {', '.join(missing)}: pip install 'certigraph[lora]'")

@@ -1,0 +1,335 @@
+"""Recorded gold paths of ScienceWorld, and a simulator that replays them."""
+
+import argparse
+import gzip
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, Field, model_validator
+from typing_extensions import override
+
+from certigraph.adapters.files import Row, cache_folder, read_rows, whole_file
+from certigraph.adapters.scienceworld import world
+from certigraph.adapters.scienceworld.pool import POOL, Pool
+from certigraph.adapters.scienceworld.simulator import VERSION, JavaSimulator, Simulator
+from certigraph.adapters.scienceworld.splits import SPLITS, Setting, ids, setting_of
+from certigraph.adapters.scienceworld.world import ScienceWorld
+from certigraph.state.records import Action, Fault, Record, Stopped, Task, UnknownName
+
+# Gold paths with what the simulator answered to them, on disk; `recorder` makes them, `twin` replays them.
+
+
+class Recording(Record):
+    """One gold path. `obs[0]` is the first look, `obs[i + 1]` the reply to `gold[i]`, `scores[i]` the score after it.
+
+    `resolved` is `gold` as an agent would say it: a number that answers a question replaced by the option's text, what
+    does not answer it, and so drops it, by "cancel". `firstdone` is the 1-based index of the action that first reaches
+    100; what follows it is idle waiting. `start` is the score after the first look, `moves` the simulator's count at
+    the end. `digest` is of the first look, all replies and scores.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+
+    task: str
+    variation: int = Field(alias="var")
+    simplification: str = Field("", alias="simp")
+    desc: str
+    gold: tuple[str, ...]
+    resolved: tuple[str, ...]
+    obs: tuple[str, ...]
+    scores: tuple[int, ...]
+    start: int = 0
+    firstdone: int
+    moves: int
+    progress: str = ""
+    digest: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _completed(cls, row: dict[str, Any]) -> dict[str, Any]:
+        found = digest(row["obs"], row["scores"])
+        if row.get("digest", found) != found:
+            raise ValueError(
+                f"digest {row['digest']} of {row['task']} does not fit its replies, {found}: record it again"
+            )
+        return {"resolved": _resolve(row["gold"], row["obs"]), "digest": found, **row}
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """What an agent does to reach 100, answers as texts."""
+        return self.resolved[: self.firstdone]
+
+    @property
+    def setting(self) -> Setting:
+        """The episode it was made in: nothing limited."""
+        return (
+            SPLITS["gold"].setting(self.task, self.variation).model_copy(update={"simplification": self.simplification})
+        )
+
+    @property
+    def id(self) -> str:
+        """The task's id, as one of the split `gold`."""
+        return f"gold/{self.task}:{self.variation}"
+
+    def as_task(self) -> Task:
+        """Its task, made without the simulator."""
+        return Task(benchmark="scienceworld", id=self.id, goal=self.desc, constants=self.setting.model_dump())
+
+
+def read_recordings(path: Path) -> tuple[Recording, ...]:
+    """The recordings in a gzipped JSONL file, one a line.
+
+    Raises:
+        Fault: ("data") the file or a line of it cannot be read; names the line.
+    """
+    return tuple(_read(row) for row in read_rows(path))
+
+
+def write_recordings(path: Path, recordings: Iterable[Recording]) -> None:
+    """Write them; equal recordings give equal bytes."""
+    lines = "".join(json.dumps(r.model_dump(mode="json", by_alias=True)) + "\n" for r in recordings)
+    with whole_file(path) as unfinished:
+        unfinished.write_bytes(gzip.compress(lines.encode(), mtime=0))
+
+
+def digest(obs: Sequence[str], scores: Sequence[int]) -> str:
+    """Sixteen hex digits of replies and scores."""
+    return hashlib.sha256(json.dumps([list(obs), list(scores)]).encode()).hexdigest()[:16]
+
+
+def _read(row: Row) -> Recording:
+    try:
+        return Recording.model_validate(row.value)
+    except (ValueError, KeyError, TypeError) as error:
+        raise Fault("data", f"{row.where} is no recording: {error}") from error
+
+
+def _resolve(gold: Sequence[str], obs: Sequence[str]) -> tuple[str, ...]:
+    return tuple(_meant(action, world.options_in(before)) for action, before in zip(gold, obs, strict=False))
+
+
+def _meant(action: str, options: Sequence[str]) -> str:
+    if not options:
+        return action
+    number = world.choose(action, options)
+    return world.CANCEL if number is None else options[number]
+
+
+# Makes recordings of gold paths, and checks that they replay to the byte in other processes.
+#
+# python -m certigraph.adapters.scienceworld.recordings boil:0 freeze:0 --out FILE.jsonl.gz python -m
+# certigraph.adapters.scienceworld.recordings --check
+
+CHECKED = (
+    "boil", "chemistry-mix", "find-animal", "freeze", "find-plant", "change-the-state-of-matter-of",
+    "find-living-thing", "grow-plant", "identify-life-stages-1", "inclined-plane-determine-angle",
+    "lifespan-longest-lived", "measure-melting-point-known-substance", "chemistry-mix-paint-secondary-color",
+)  # fmt: skip
+"""The tasks whose replay `--check` compares."""
+
+
+def record_gold(simulator: JavaSimulator, task: str, variation: int = 0, simplification: str = "") -> Recording:
+    """Ask the simulator for its gold path, then walk it. Seconds; the mendelian tasks take one to two minutes."""
+    simulator.load(task, variation, simplification, gold=True)
+    gold, desc = simulator.gold_actions(), simulator.description()
+    obs, start = [simulator.load(task, variation, simplification)], simulator.score()
+    scores = []
+    for action in gold:
+        obs.append(simulator.step(action))
+        scores.append(simulator.score())
+    if 100 not in scores:
+        raise Fault("environment", f"the gold path of {task}:{variation} ({simplification!r}) ends at {scores[-1:]}")
+    row = {"task": task, "var": variation, "simp": simplification, "desc": desc, "gold": gold, "obs": obs}
+    done = {"scores": scores, "start": start, "firstdone": scores.index(100) + 1, "moves": simulator.moves()}
+    return Recording.model_validate({**row, **done, "progress": simulator.progress()})
+
+
+def gold_recording(task: str, variation: int = 0, simplification: str = "") -> Recording:
+    """The gold path with its replies; recorded on first use on this machine, then read from the cache."""
+    name = f"gold-{task}-{variation}{simplification and '-'}{simplification.replace(',', '-')}.jsonl.gz"
+    path = cache_folder() / f"scienceworld-{VERSION}" / name
+    if path.is_file():
+        return read_recordings(path)[0]
+    with POOL.lend() as simulator:
+        assert isinstance(simulator, JavaSimulator)
+        recording = record_gold(simulator, task, variation, simplification)
+    write_recordings(path, [recording])
+    return recording
+
+
+def replay(recordings: Sequence[Recording]) -> list[tuple[str, str]]:
+    """Walk each path in a world: the digests of replies with scores, and of all views on the way."""
+    return [_walk(recording) for recording in recordings]
+
+
+def differing(recordings: Sequence[Recording], processes: int = 3) -> list[str]:
+    """The ids whose replays in that many separate processes are not byte for byte the recorded ones, or not alike."""
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=1) as executor:
+        runs = list(executor.map(replay, [recordings] * processes))
+    together = zip(recordings, zip(*runs, strict=True), strict=True)
+    return [r.id for r, found in together if len(set(found)) > 1 or found[0][0] != _path_digest(r)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; 1 when a replay differs, 2 when something is missing."""
+    given = _parser().parse_args(arguments)
+    names = given.tasks or ([f"{task}:0" for task in CHECKED] if given.check else ids("variation-0"))
+    try:
+        recordings = [_record(name, given.simplification) for name in names]
+        if given.out:
+            write_recordings(given.out, recordings)
+        wrong = differing(recordings, given.processes) if given.check else []
+    except (Stopped, UnknownName) as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    for recording in recordings if given.check else []:
+        print(f"{recording.id}: {'DIFFERS' if recording.id in wrong else 'identical'} in {given.processes} processes")
+    return 1 if wrong else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Record ScienceWorld's gold paths afresh, and check their replay.")
+    parser.add_argument("tasks", nargs="*", metavar="TASK:VARIATION", help="by default all thirty, variation 0")
+    parser.add_argument("--out", type=Path, help="the gzipped JSONL file to write")
+    parser.add_argument("--simplification", default="", help="'' (the default) or easy")
+    parser.add_argument("--check", action="store_true", help="replay in separate processes; by default 13 tasks")
+    parser.add_argument("--processes", type=int, default=3)
+    return parser
+
+
+def _record(name: str, simplification: str) -> Recording:
+    _, setting = setting_of(name)
+    with POOL.lend() as simulator:
+        assert isinstance(simulator, JavaSimulator)
+        recording = record_gold(simulator, setting.task, setting.variation, simplification)
+    print(f"{recording.id}: {len(recording.gold)} actions, 100 at {recording.firstdone}, {recording.moves} moves")
+    return recording
+
+
+def _walk(recording: Recording) -> tuple[str, str]:
+    world = ScienceWorld(recording.setting)
+    seen, views = [world.reset()], [world.view()]
+    for action in recording.actions:
+        seen.append(world.step(Action(text=action)))
+        views.append(world.view())
+    world.close()
+    scores = [int(str(observation.data["score"])) for observation in seen[1:]]
+    return digest([o.text for o in seen], scores), hashlib.sha256("\n".join(views).encode()).hexdigest()[:16]
+
+
+def _path_digest(recording: Recording) -> str:
+    return digest(recording.obs[: recording.firstdone + 1], recording.scores[: recording.firstdone])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+
+
+# A twin of the simulator without Java: it knows one recorded path, and answers off it as the simulator would not.
+
+_LOOKS = ("look around", "look")
+_FREE = (*_LOOKS, "inventory", "task")
+_COSTS = {"wait": 11, "wait1": 2, **dict.fromkeys(_FREE, 0)}
+
+
+def twin(recording: Recording, setting: Setting | None = None) -> ScienceWorld:
+    """A world that replays a recording, for tests; limited as the recording is, unless a setting says otherwise."""
+    return ScienceWorld(setting or recording.setting, Pool(lambda: RecordedSimulator(recording), most=0, idle=None))
+
+
+class RecordedSimulator(Simulator):
+    """One path. The next recorded action, looks before it left out or not, gets the recorded reply; others do nothing.
+
+    It shows the room as it was when last looked at, else as it will be when next looked at, lists the path's own
+    actions as valid, and counts moves by the simulator's rules.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self._alive = True
+        self._restart()
+
+    @property
+    @override
+    def alive(self) -> bool:
+        return self._alive
+
+    @override
+    def load(self, task: str, variation: int, simplification: str) -> str:
+        self._restart()
+        return self._last
+
+    @override
+    def step(self, text: str) -> str:
+        said = world.plain(text)
+        at = self._next(said)
+        if at is not None:
+            self._done, self._last = at + 1, self.recording.obs[at + 1]
+            self._count(said)
+        elif world.options_in(self._last):
+            self._cancel()
+        else:
+            self._last = self.look() if said in _LOOKS else world.UNKNOWN
+        return self._last
+
+    @override
+    def score(self) -> int:
+        return self.recording.scores[self._done - 1] if self._done else self.recording.start
+
+    @override
+    def moves(self) -> int:
+        return self._moves
+
+    @override
+    def look(self) -> str:
+        told = [reply for reply in self.recording.obs[: self._done + 1] if world.room_in(reply)]
+        here = world.room_in(told[-1])
+        past, coming = reversed(told), self.recording.obs[self._done + 1 :]
+        return next((r for r in (*past, *coming) if r.startswith("This ") and world.room_in(r) == here), told[-1])
+
+    @override
+    def inventory(self) -> str:
+        seen = self.recording.obs[: self._done + 1]
+        return next((reply for reply in reversed(seen) if reply.startswith("In your inventory")), "")
+
+    @override
+    def valid(self) -> list[str]:
+        return [action for action in dict.fromkeys(self.recording.gold) if not action.isdecimal()]
+
+    @override
+    def description(self) -> str:
+        return self.recording.desc
+
+    @override
+    def close(self) -> None:
+        self._alive = False
+
+    def _restart(self) -> None:
+        self._done = self._moves = 0
+        self._last = self.recording.obs[0]
+
+    def _next(self, said: str) -> int | None:
+        """Where on the path an action is, if it is next."""
+        for at in range(self._done, len(self.recording.gold)):
+            planned = world.plain(self.recording.gold[at])
+            if said == planned:
+                return at
+            if planned not in _LOOKS:
+                return None
+        return None
+
+    def _cancel(self) -> None:
+        """Drop the question, as the path itself may do; else the path goes on with what raised it."""
+        dropped = self.recording.obs[self._done + 1] == world.CANCELLED
+        self._done, self._last = self._done + (1 if dropped else -1), world.CANCELLED
+        self._moves += 1
+
+    def _count(self, said: str) -> None:
+        if world.classify(self._last) not in {"rejected", "ambiguous"}:
+            self._moves += _COSTS.get(said, 1)

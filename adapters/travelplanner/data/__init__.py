@@ -1,1 +1,0 @@
-"""Reading TravelPlanner: queries, sandbox tables, and the store they are looked up in."""

@@ -1,0 +1,538 @@
+"""Generated TravelPlanner worlds in the official layout."""
+
+import csv
+import json
+import math
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import groupby, permutations
+from math import prod
+from operator import attrgetter
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from certigraph.adapters.files import cache_folder
+from certigraph.adapters.travelplanner.options import Catalog, Leg, Trip
+from certigraph.adapters.travelplanner.planning import cheapest_cost
+from certigraph.adapters.travelplanner.plans import Kind, distance_cost
+from certigraph.adapters.travelplanner.queries import SPLIT, LocalConstraint
+from certigraph.adapters.travelplanner.sandbox import (
+    Accommodation,
+    Attraction,
+    Flight,
+    Restaurant,
+    Road,
+    Sandbox,
+    Store,
+    Tables,
+    Town,
+    fill,
+    write_store,
+)
+
+# Invented names. Within a city no name contains another, because plans are matched to rows by containment.
+#
+# Every name is one word from each list of a family, in order. No entry of a list begins with another entry of that
+# list, so two names of a family that differ in any word cannot contain one another.
+
+# fmt: off
+_STEMS = (
+    "Adden", "Barro", "Brell", "Calder", "Corvi", "Dolle", "Dunna", "Eldra", "Esker", "Fallo", "Ferni", "Garro",
+    "Gelli", "Hadra", "Hollo", "Istra", "Jarro", "Kelmo", "Lanna", "Lorri", "Madda", "Merro", "Norra", "Ostra",
+    "Pella", "Quarri", "Raven", "Selmo", "Tarro", "Ulder", "Verro", "Wenna",
+)
+_TOWNS = (
+    "bury", "combe", "dale", "fell", "ford", "gate", "ham", "holt", "lea", "mere", "mond", "ness", "port", "stead",
+    "wick", "worth", "cross", "moor",
+)
+_STATES = ("land", "mark", "shire", "via", "reach")
+_OWNERS = tuple(f"{stem}{ending}'s" for stem in _STEMS for ending in ("by", "man", "sen"))
+_SIGNS = (
+    "Copper Kettle", "Blue Ladle", "Red Skillet", "Tin Spoon", "Old Oven", "Salt Cellar", "Green Apron", "Long Table",
+    "Clay Pot",
+)
+_TABLES = (
+    "Diner", "Grill & Bar", "Kitchen, Harbor Side", "Cafe", "House (Upstairs)", "Eatery", "Bistro, No. 3", "Canteen",
+    "Tavern",
+)
+_MOODS = ("Sunny", "Quiet", "Bright", "Cozy", "Roomy", "Charming", "Modern", "Rustic", "Airy", "Lovely")
+_HOMES = (
+    "studio", "loft", "2-bedroom flat", "garden room", "townhouse", "guest suite", "cabin", "duplex, top floor",
+    "attic (w/ view)",
+)
+_SPOTS = (
+    "near the pier", "by the old mill", "off Main Street", "at the market!", "over the bakery", "in the hills",
+    "on the canal",
+)
+_SIGHTS = (
+    "Museum", "Botanical Garden", "Lighthouse", "Sculpture Park", "Old Fort", "Planetarium", "Aquarium, North Pier",
+    "Mill (1874)",
+)
+# fmt: on
+
+TOWNS = (_STEMS, _TOWNS)
+STATES = (_STEMS, _STATES)
+RESTAURANTS = (_OWNERS, _SIGNS, _TABLES)
+ACCOMMODATIONS = (_MOODS, _HOMES, _SPOTS)
+ATTRACTIONS = (_STEMS, _SIGHTS)
+
+
+def draw_names(random: Random, family: Sequence[Sequence[str]], count: int, joiner: str = " ") -> list[str]:
+    """Different names of a family.
+
+    Raises:
+        ValueError: the family has fewer names.
+    """
+    available = prod(map(len, family))
+    if count > available:
+        raise ValueError(f"{count} names wanted, but there are {available}; ask for a smaller world")
+    return [_name(number, family, joiner) for number in random.sample(range(available), count)]
+
+
+def _name(number: int, family: Sequence[Sequence[str]], joiner: str) -> str:
+    words = []
+    for choices in family:
+        number, place = divmod(number, len(choices))
+        words.append(choices[place])
+    return joiner.join(words)
+
+
+# Drawing the tables of a TravelPlanner world: states as clusters of cities on a plane, roads and flights between.
+
+CUISINES = ("American", "Chinese", "French", "Indian", "Italian", "Mediterranean", "Mexican")
+HOUSE_RULES = ("smoking", "parties", "children under 10", "visitors", "pets")
+DATES = tuple(f"2022-03-{day:02}" for day in range(1, 32))
+
+_OTHER_DISHES = ("Tea", "BBQ", "Seafood", "Cafe", "Desserts", "Pizza", "Fast Food", "Bakery")
+_ROOM_TYPES = ("Entire home/apt", "Private room", "Entire home/apt", "Private room", "Shared room")
+_CITIES_PER_STATE = 4
+_MINUTES_PER_DAY = 24 * 60
+_CLOCK = [f"{minute // 60:02}:{minute % 60:02}" for minute in range(_MINUTES_PER_DAY)]
+
+
+class Sight(NamedTuple):
+    """A full row of the table of attractions."""
+
+    name: str
+    latitude: float
+    longitude: float
+    address: str
+    phone: str
+    website: str
+    city: str
+
+
+class World(NamedTuple):
+    """All rows of a generated world. The flights may be an iterator."""
+
+    towns: Sequence[Town]
+    restaurants: Sequence[Restaurant]
+    accommodations: Sequence[Accommodation]
+    sights: Sequence[Sight]
+    roads: Sequence[Road]
+    flights: Iterator[Flight] | Sequence[Flight]
+
+    def tables(self) -> Tables:
+        """The rows as a store takes them."""
+        attractions = (Attraction(sight.name, sight.city) for sight in self.sights)
+        return Tables(self.restaurants, self.accommodations, attractions, self.flights, self.roads, self.towns)
+
+
+def draw_world(seed: int, cities: int, flights: int) -> World:
+    """A world of at least 8 cities; its flights are drawn while they are iterated over."""
+    if cities < 2 * _CITIES_PER_STATE:
+        raise ValueError(f"{cities} cities make no two states of {_CITIES_PER_STATE}; ask for 8 or more: cities=8")
+    random = Random(f"{seed} world")
+    towns = _draw_towns(random, cities)
+    plane = _draw_plane(random, towns)
+    return World(
+        towns=towns,
+        restaurants=[row for town in towns for row in _draw_restaurants(random, town.city)],
+        accommodations=[row for town in towns for row in _draw_accommodations(random, town.city)],
+        sights=[row for town in towns for row in _draw_sights(random, town)],
+        roads=[_draw_road(random, *pair, plane) for pair in permutations(plane, 2)],
+        flights=_draw_flights(Random(f"{seed} flights"), plane, flights),
+    )
+
+
+def _draw_towns(random: Random, count: int) -> list[Town]:
+    states = draw_names(random, STATES, count // _CITIES_PER_STATE, joiner="")
+    cities = draw_names(random, TOWNS, count, joiner="")
+    return [Town(city, states[number % len(states)]) for number, city in enumerate(cities)]
+
+
+def _draw_plane(random: Random, towns: Sequence[Town]) -> dict[str, complex]:
+    """Where each city lies, in kilometres: within 200 of its state's centre along each axis."""
+    centres = {town.state: complex(random.uniform(0, 3200), random.uniform(0, 1600)) for town in towns}
+    return {
+        town.city: centres[town.state] + complex(random.uniform(-200, 200), random.uniform(-200, 200)) for town in towns
+    }
+
+
+def _draw_restaurants(random: Random, city: str) -> Iterator[Restaurant]:
+    """At least 14, the first of which serve one requested cuisine each, so that every cuisine can be had."""
+    for number, name in enumerate(draw_names(random, RESTAURANTS, random.randint(14, 40))):
+        first = CUISINES[number] if number < len(CUISINES) else random.choice(CUISINES)
+        others = [dish for dish in random.sample(CUISINES + _OTHER_DISHES, random.randint(1, 4)) if dish != first]
+        dishes = random.sample([first, *others], 1 + len(others))
+        yield Restaurant(name, city, ", ".join(dishes), random.randint(10, 100), random.randint(20, 49) / 10)
+
+
+def _draw_accommodations(random: Random, city: str) -> Iterator[Accommodation]:
+    """The first four, two of each requested room type with one rule each, suit any wish between them."""
+    rules = random.sample(HOUSE_RULES, 4)
+    for number, name in enumerate(draw_names(random, ACCOMMODATIONS, random.randint(8, 20))):
+        certain = number < len(rules)
+        refused = [rules[number]] if certain else random.sample(HOUSE_RULES, random.randint(1, 3))
+        yield Accommodation(
+            name=name,
+            city=city,
+            room_type=_ROOM_TYPES[number] if certain else random.choice(_ROOM_TYPES),
+            price=float(random.randint(50, 1200)),
+            minimum_nights=1.0 if certain else float(random.choice((1, 1, 2, 2, 3, 5, 30))),
+            rating=float(random.randint(1, 5)),
+            house_rules=" & ".join(f"No {rule}" for rule in refused),
+            maximum_occupancy=random.randint(1, 8),
+        )
+
+
+def _draw_sights(random: Random, town: Town) -> Iterator[Sight]:
+    for number, name in enumerate(draw_names(random, ATTRACTIONS, random.randint(4, 12)), start=1):
+        yield Sight(
+            name=name,
+            latitude=round(random.uniform(30, 48), 6),
+            longitude=round(random.uniform(-120, -80), 6),
+            address=f"{random.randint(1, 999)} Main St, {town.city}, {town.state}",
+            phone=f"(555) 555-01{number:02}" if random.random() < 0.8 else "Unknown",
+            website=f"https://sights.example/{number}" if random.random() < 0.8 else "Unknown",
+            city=town.city,
+        )
+
+
+def _draw_road(random: Random, origin: str, destination: str, plane: dict[str, complex]) -> Road:
+    kilometres = round(1.2 * abs(plane[origin] - plane[destination]) + random.uniform(1, 9), 1)
+    minutes = round(kilometres / 95 * 60)
+    if kilometres > 600 and random.random() < 0.1:
+        return Road(origin, destination, "", "")
+    distance = f"{round(kilometres):,} km" if kilometres >= 100 else f"{kilometres} km"
+    return Road(origin, destination, _duration(minutes), distance)
+
+
+def _duration(minutes: int) -> str:
+    hours = minutes // 60
+    if hours >= 24:
+        return f"{hours // 24} day {hours % 24} hours"
+    return f"{hours} hours {minutes % 60} mins" if hours else f"{minutes} mins"
+
+
+def _draw_flights(random: Random, plane: dict[str, complex], count: int) -> Iterator[Flight]:
+    """Flights on every second leg, in the order of legs and dates; each of their days has some or none."""
+    pairs = list(permutations(plane, 2))
+    legs = random.sample(pairs, len(pairs) // 2)
+    slots = sorted(random.choices(range(len(legs) * len(DATES)), k=count))
+    for number, slot in enumerate(slots, start=3_500_000):
+        origin, destination = legs[slot // len(DATES)]
+        kilometres = abs(plane[origin] - plane[destination])
+        minutes = 35 + int(kilometres / 12)
+        departs = int(random.random() * _MINUTES_PER_DAY)
+        yield Flight(
+            f"F{number}",
+            float(int((30 + kilometres / 8) * (0.5 + 1.5 * random.random()))),
+            _CLOCK[departs],
+            _CLOCK[(departs + minutes) % _MINUTES_PER_DAY],
+            f"{minutes // 60} hours {minutes % 60} minutes",
+            DATES[slot % len(DATES)],
+            origin,
+            destination,
+            float(int(kilometres * 0.6214)),
+        )
+
+
+# The reference information of a query: tables and sentences in the benchmark's schema.
+
+Item = dict[str, str]
+
+
+def reference_information(trip: Trip, sandbox: Sandbox, sights: Mapping[str, Sequence[Sight]]) -> list[Item]:
+    """Three tables for each visited city, then flights, self-driving and taxi for each leg."""
+    cities = [item for city in trip.cities for item in _city(city, sandbox, sights[city])]
+    return cities + [item for leg in trip.legs for item in _leg(leg, sandbox)]
+
+
+def _city(city: str, sandbox: Sandbox, sights: Sequence[Sight]) -> list[Item]:
+    restaurants = (_restaurant(row) for row in sandbox.restaurants(city))
+    accommodations = (_accommodation(row) for row in sandbox.accommodations(city))
+    return [
+        _item(f"Attractions in {city}", _table("Name Latitude Longitude Address Phone Website City", sights)),
+        _item(f"Restaurants in {city}", _table("Name Average Cost Cuisines Aggregate Rating City", restaurants)),
+        _item(
+            f"Accommodations in {city}",
+            _table(
+                "NAME price room type house_rules minimum nights maximum occupancy review rate number city",
+                accommodations,
+            ),
+        ),
+    ]
+
+
+def _restaurant(row: Restaurant) -> tuple[object, ...]:
+    return row.name, row.cost, row.cuisines, row.rating, row.city
+
+
+def _accommodation(row: Accommodation) -> tuple[object, ...]:
+    limits = (row.minimum_nights, row.maximum_occupancy, row.rating)
+    return row.name, row.price, row.room_type, row.house_rules, *limits, row.city
+
+
+def _leg(leg: Leg, sandbox: Sandbox) -> list[Item]:
+    way = f"from {leg.origin} to {leg.destination}"
+    flights = sandbox.flights(leg.origin, leg.destination, leg.date)
+    return [
+        _item(f"Flight {way} on {leg.date}", _flights(flights) or f"There is no flight {way} on {leg.date}."),
+        _item(f"Self-driving {way}", _road("self-driving", leg, sandbox)),
+        _item(f"Taxi {way}", _road("taxi", leg, sandbox)),
+    ]
+
+
+def _flights(flights: Sequence[Flight]) -> str:
+    columns = "Flight Number Price DepTime ArrTime ActualElapsedTime FlightDate OriginCityName DestCityName Distance"
+    return _table(columns, (flight._replace(price=int(flight.price)) for flight in flights)) if flights else ""
+
+
+def _road(kind: Kind, leg: Leg, sandbox: Sandbox) -> str:
+    road = sandbox.distance(leg.origin, leg.destination)
+    cost = distance_cost(kind, road)
+    if road is None or cost is None:
+        return "No valid information."
+    way = f"from {leg.origin} to {leg.destination}"
+    return f"{kind}, {way}, duration: {road.duration}, distance: {road.distance}, cost: {cost}"
+
+
+def _table(header: str, rows: Iterable[Iterable[object]]) -> str:
+    return "\n".join([header, *(" ".join(map(str, row)) for row in rows)])
+
+
+def _item(description: str, content: str) -> Item:
+    return {"Description": description, "Content": content}
+
+
+# Drawing feasible TravelPlanner queries, each with its exact cheapest cost, in the benchmark's own schema.
+
+_WISH_COUNT = {"easy": 0, "medium": 1, "hard": 3}
+_SLACKS = (1.0, 1.1, 1.3, 1.6)
+"""Budget over cheapest cost, in turn; 1.0 leaves not a dollar."""
+
+
+class GeneratedTask(NamedTuple):
+    """A line of validation.jsonl, and the cheapest costs of its reference route."""
+
+    query: dict[str, Any]
+    every_day: int
+    """With three meals on every day; no route in the destination's state is cheaper."""
+    stay_days: int
+    """With meals left out on travel days wherever that is cheaper."""
+
+
+class _Journey(NamedTuple):
+    dest: str
+    catalog: Catalog
+    cost: int
+
+
+def draw_tasks(
+    seed: int, sandbox: Sandbox, sights: Mapping[str, Sequence[Sight]], count: int
+) -> Iterator[GeneratedTask]:
+    """Queries that go round 3, 5 and 7 days, within these round the levels, and independently round the slacks."""
+    random = Random(f"{seed} tasks")
+    for number in range(count):
+        days = (3, 5, 7)[number % 3]
+        level = tuple(_WISH_COUNT)[number // 3 % 3]
+        wishes = _draw_wishes(random, _WISH_COUNT[level])
+        journey = _draw_journey(random, sandbox, days, wishes)
+        query = _query(number + 1, level, journey, _budget(journey.cost, _SLACKS[number % 4]))
+        query["reference_information"] = reference_information(journey.catalog.trip, sandbox, sights)
+        without = cheapest_cost(journey.catalog, every_meal=False)
+        assert without is not None, "a trip that is feasible with more meals is feasible with fewer"
+        yield GeneratedTask(query, every_day=journey.cost, stay_days=without)
+
+
+def _draw_wishes(random: Random, count: int) -> LocalConstraint:
+    choices = {
+        "house rule": random.choice(HOUSE_RULES),
+        "cuisine": random.sample(CUISINES, random.choice((2, 4))),
+        "room type": random.choice(("entire room", "private room", "not shared room")),
+        "transportation": random.choice(("no flight", "no self-driving")),
+    }
+    return LocalConstraint.model_validate(dict(random.sample(list(choices.items()), count)))
+
+
+def _draw_journey(random: Random, sandbox: Sandbox, days: int, wishes: LocalConstraint) -> _Journey:
+    """The first feasible journey in a random order of origins and destinations, on its cheapest route."""
+    people = random.randint(1, 8)
+    first = random.randrange(len(DATES) - days + 1)
+    dates, travel_days = DATES[first : first + days], tuple(range(1, days + 1, 2))
+    for origin, dest, routes in _choices(random, sandbox, days // 2):
+        trips = (Trip(origin, route, dates, travel_days) for route in routes)
+        catalogs = (Catalog(people, wishes, trip, sandbox) for trip in trips)
+        costs = ((cheapest_cost(catalog, every_meal=True), catalog) for catalog in catalogs)
+        feasible = [_Journey(dest, catalog, cost) for cost, catalog in costs if cost is not None]
+        if feasible:
+            return min(feasible, key=attrgetter("cost"))
+    raise ValueError(f"no trip of {days} days with {wishes} is feasible in this world; make a larger one: cities=24")
+
+
+def _choices(random: Random, sandbox: Sandbox, visits: int) -> Iterator[tuple[str, str, list[tuple[str, ...]]]]:
+    """Origin, destination and all routes through it: one city, or several of a state the origin is not in."""
+    cities = sandbox.cities()
+    states = sorted({str(sandbox.state_of(city)) for city in cities})
+    for origin in random.sample(cities, len(cities)):
+        home = sandbox.state_of(origin)
+        if visits == 1:
+            for city in random.sample(cities, len(cities)):
+                if city != origin:
+                    yield origin, city, [(city,)]
+        else:
+            for state in random.sample(states, len(states)):
+                if state != home:
+                    within = [city for city in cities if sandbox.state_of(city) == state]
+                    yield origin, state, list(permutations(within, visits))
+
+
+def _budget(cost: int, slack: float) -> int:
+    return cost if slack == 1.0 else math.ceil(cost * slack / 100) * 100
+
+
+def _query(idx: int, level: str, journey: _Journey, budget: int) -> dict[str, Any]:
+    catalog, trip = journey.catalog, journey.catalog.trip
+    wishes = catalog.wanted.model_dump(mode="json", by_alias=True)
+    return {
+        "idx": idx,
+        "org": trip.home,
+        "dest": journey.dest,
+        "days": trip.days,
+        "visiting_city_number": len(trip.cities),
+        "date": trip.dates,
+        "people_number": catalog.people,
+        "local_constraint": wishes,
+        "budget": budget,
+        "query": _wording(journey, wishes, budget),
+        "level": level,
+    }
+
+
+def _wording(journey: _Journey, wishes: dict[str, Any], budget: int) -> str:
+    dest, people, trip = journey.dest, journey.catalog.people, journey.catalog.trip
+    who = "one traveller" if people == 1 else f"{people} travellers"
+    where = dest if len(trip.cities) == 1 else f"{len(trip.cities)} cities of {dest}"
+    first, last = (f"March {int(date[-2:])}" for date in (trip.dates[0], trip.dates[-1]))
+    sentences = [
+        f"Plan a {trip.days}-day trip for {who} that leaves {trip.home} on {first}, 2022, visits {where} and is back "
+        f"on {last}.",
+        f"The whole trip may cost ${budget:,}.",
+        *(_SENTENCES[wish].format(_spoken(value)) for wish, value in wishes.items() if value),
+    ]
+    return " ".join(sentences)
+
+
+def _spoken(value: str | list[str]) -> str:
+    return value.removeprefix("no ") if isinstance(value, str) else f"{', '.join(value[:-1])} and {value[-1]}"
+
+
+_SENTENCES = {
+    "house rule": "Wherever the group sleeps, the house has to allow {}.",
+    "cuisine": "Each of these kitchens should be tried at least once: {}.",
+    "room type": "The kind of room wanted is: {}.",
+    "transportation": "One way to travel is ruled out: {}.",
+}
+
+
+# A seeded TravelPlanner world of any size in the official layout, with feasible queries of known cheapest cost.
+
+_FLIGHTS_PER_PAIR = 30
+
+
+def generate_world(folder: Path, seed: int = 0, cities: int = 24, tasks: int = 36) -> None:
+    """Write a world: `database/` (official tables), `validation.jsonl` (queries) and `cheapest.json`.
+
+    cheapest.json maps a query's idx to the exact cheapest costs of its reference route, in dollars: `every_day` with
+    three meals on every day (the budget is this times a slack, which is 1 for every fourth query), `stay_days` with
+    meals left out on travel days. Equal arguments give equal bytes.
+
+    Raises:
+        ValueError: fewer than 8 cities, or too many for the stock of names.
+    """
+    world = draw_world(seed, cities, flights=_FLIGHTS_PER_PAIR * cities * (cities - 1))
+    world = world._replace(flights=list(world.flights))
+    _write_database(folder / "database", world)
+    _write_tasks(folder, _draw_tasks(seed, world, tasks))
+
+
+def generate_store(path: Path, seed: int = 0, cities: int = 300, flights: int = 3_800_000) -> None:
+    """Write a world without queries straight into an SQLite file for `load_store`."""
+    write_store(path, draw_world(seed, cities, flights).tables())
+
+
+def _draw_tasks(seed: int, world: World, count: int) -> list[GeneratedTask]:
+    sights = {city: list(rows) for city, rows in groupby(world.sights, attrgetter("city"))}
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        fill(connection, world.tables())
+        return list(draw_tasks(seed, Store(connection), sights, count))
+
+
+def _write_tasks(folder: Path, tasks: Sequence[GeneratedTask]) -> None:
+    lines = (json.dumps(task.query) + "\n" for task in tasks)
+    (folder / "validation.jsonl").write_text("".join(lines), encoding="utf-8")
+    costs = {task.query["idx"]: {"every_day": task.every_day, "stay_days": task.stay_days} for task in tasks}
+    (folder / "cheapest.json").write_text(json.dumps(costs, indent=1) + "\n", encoding="utf-8")
+
+
+def _write_database(folder: Path, world: World) -> None:
+    _write_csv(
+        folder / "restaurants" / "clean_restaurant_2022.csv",
+        "/Name/City/Cuisines/Average Cost/Aggregate Rating",
+        ((number, *row) for number, row in enumerate(world.restaurants)),
+    )
+    _write_csv(
+        folder / "accommodations" / "clean_accommodations_2022.csv",
+        "/NAME/city/room type/price/minimum nights/review rate number/house_rules/maximum occupancy",
+        ((number, *row) for number, row in enumerate(world.accommodations)),
+    )
+    _write_csv(
+        folder / "attractions" / "attractions.csv",
+        "Name/Latitude/Longitude/Address/Phone/Website/City",
+        world.sights,
+    )
+    _write_csv(
+        folder / "flights" / "clean_Flights_2022.csv",
+        "Flight Number/Price/DepTime/ArrTime/ActualElapsedTime/FlightDate/OriginCityName/DestCityName/Distance",
+        (row._replace(price=int(row.price)) for row in world.flights),
+    )
+    _write_csv(
+        folder / "googleDistanceMatrix" / "distance.csv",
+        "origin/destination/cost/duration/distance",
+        ((row.origin, row.destination, "", row.duration, row.distance) for row in world.roads),
+    )
+    towns = folder / "background" / "citySet_with_states.txt"
+    towns.parent.mkdir(parents=True, exist_ok=True)
+    towns.write_text("\n".join("\t".join(town) for town in world.towns), encoding="utf-8")
+
+
+def _write_csv(path: Path, columns: str, rows: Iterable[Iterable[object]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns.split("/"))
+        writer.writerows(rows)
+
+
+# Where the generated world is that stands in for absent data.
+
+
+def generated_folder() -> Path:
+    """The folder of a small world: same seed, same bytes, written once."""
+    folder = cache_folder() / "travelplanner-generated-0"
+    if not (folder / f"{SPLIT}.jsonl").is_file():
+        generate_world(folder, seed=0)
+    return folder

@@ -1,1 +1,0 @@
-"""The official scorer: eight commonsense and five hard constraints, quirks included."""

@@ -1,0 +1,240 @@
+"""TravelPlanner's queries, their legs and splits."""
+
+import ast
+import csv
+import gzip
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple, cast
+
+from pydantic import ConfigDict, Field, JsonValue, field_validator, model_validator
+
+from certigraph.adapters.files import Row, checked, missing_data, read_rows, unknown_task
+from certigraph.state.records import Arguments, Fault, Record, UnknownName, read_bounded_lines
+
+# Reading TravelPlanner's text files, plain or gzipped.
+
+
+def read_text_lines(path: Path) -> Iterator[str]:
+    """Read the lines of a UTF-8 file, each with its newline; the file is gzipped if its name ends in `.gz`.
+
+    Raises:
+        Fault: there is no such file, or a line has more than 16 MiB.
+        ValueError, OSError, EOFError, zlib.error: it is no UTF-8, or damaged.
+    """
+    try:
+        with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
+            for line in read_bounded_lines(file, str(path)):
+                yield line.decode("utf-8")
+    except FileNotFoundError as error:
+        raise Fault("data", f"{path}: no such file: correct the path") from error
+
+
+# TravelPlanner's queries: what a traveller asks for, and the reference information to plan with.
+
+SPLIT_SUFFIXES = (".jsonl.gz", ".jsonl", ".csv")
+LITERAL_COLUMNS = ("date", "local_constraint", "reference_information", "annotated_plan")
+LARGEST_CELL = 10_000_000
+
+HouseRule = Literal["smoking", "parties", "children under 10", "visitors", "pets"]
+RoomType = Literal["entire room", "private room", "not shared room", "shared room"]
+Transportation = Literal["no flight", "no self-driving"]
+
+
+class _Aliased(Record):
+    model_config = ConfigDict(populate_by_name=True)
+
+
+class LocalConstraint(_Aliased):
+    """What is requested besides the budget; None where nothing is."""
+
+    house_rule: HouseRule | None = Field(None, alias="house rule")
+    cuisine: tuple[str, ...] | None = None
+    room_type: RoomType | None = Field(None, alias="room type")
+    transportation: Transportation | None = None
+
+
+class Reference(_Aliased):
+    """One item of the reference information: a table as text, or a sentence about a leg."""
+
+    description: str = Field(alias="Description")
+    content: str = Field(alias="Content")
+
+
+class Query(_Aliased):
+    """One query. `dest` is a city for three days, a state for five and seven; `budget` is in dollars for all people."""
+
+    idx: int
+    """1-based position in the official list."""
+    org: str
+    dest: str
+    days: int = Field(ge=1)
+    visiting_city_number: int = Field(ge=1)
+    date: tuple[str, ...]
+    """One ISO date a day."""
+    people_number: int = Field(ge=1)
+    local_constraint: LocalConstraint
+    budget: int
+    query: str
+    level: Literal["easy", "medium", "hard"]
+    reference: tuple[Reference, ...] = Field(alias="reference_information")
+    annotated_plan: tuple[dict[str, JsonValue], ...] = ()
+    """The human plan of train queries, padded with empty days."""
+
+    @field_validator("annotated_plan", mode="before")
+    @classmethod
+    def _days_only(cls, plan: Any) -> Any:
+        # The public train file pairs the plan with a copy of its query: [query, [day, ...]].
+        paired = isinstance(plan, list) and len(plan) == 2 and isinstance(plan[1], list)
+        return plan[1] if paired else plan
+
+    @model_validator(mode="after")
+    def _one_date_a_day(self) -> "Query":
+        if len(self.date) != self.days:
+            raise ValueError(f"{len(self.date)} dates for {self.days} days; there must be one date a day")
+        return self
+
+
+def split_file(folder: Path, split: str) -> Path:
+    """The file of a split ("validation", "train") in the folder `travelplanner/`.
+
+    Raises:
+        Fault: none of the known names is there.
+    """
+    for suffix in SPLIT_SUFFIXES:
+        if (path := folder / f"{split}{suffix}").is_file():
+            return path
+    names = ", ".join(f"{split}{suffix}" for suffix in SPLIT_SUFFIXES)
+    raise missing_data("travelplanner", folder, f"one of {names}, beside database/")
+
+
+def read_queries(path: Path) -> list[Query]:
+    """All queries of a file, JSONL (`.gz` or not) or the public dataset's CSV, in file order.
+
+    Raises:
+        Fault: the file is missing or a row is malformed; the message names file and line.
+    """
+    is_csv = path.name.removesuffix(".gz").endswith(".csv")
+    return [checked(Query, row) for row in (_csv_rows(path) if is_csv else read_rows(path))]
+
+
+def _csv_rows(path: Path) -> Iterator[Row]:
+    csv.field_size_limit(LARGEST_CELL)
+    with _as_published(path):
+        reader = csv.DictReader(read_text_lines(path))
+        for idx, cells in enumerate(reader, start=1):
+            where = f"{path}:{reader.line_num}"
+            row = {column: cell for column, cell in cells.items() if column and not column.startswith("Unnamed")}
+            literals = {column: _literal(row[column], column, where) for column in LITERAL_COLUMNS if column in row}
+            yield Row(where, {"idx": idx} | row | literals)
+
+
+@contextmanager
+def _as_published(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
+        raise Fault("data", f"{path} cannot be read ({error}): put the public CSV there whole") from error
+
+
+def _literal(cell: str | None, column: str, where: str) -> object:
+    try:
+        return ast.literal_eval(cell or "")
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        message = f"{where}: {column}: not a Python literal, got {(cell or '')[:80]!r}: quote it as in the public CSV"
+        raise Fault("data", message) from error
+
+
+# The legs of a trip, read from the flights of a query's reference information.
+
+FLIGHT = re.compile(r"Flight from (?P<origin>.+) to (?P<destination>.+) on (?P<date>\d{4}-\d\d-\d\d)")
+NO_FLIGHT = "There is no flight"
+
+
+class ListedLeg(NamedTuple):
+    """One journey between two cities. Whether flights exist is known for the listed legs only."""
+
+    origin: str
+    destination: str
+    date: str
+    has_flights: bool
+
+
+def legs(query: Query) -> tuple[ListedLeg, ...]:
+    """The legs in the order given, a closed circle from `org`.
+
+    Raises:
+        Fault: the flights of the reference information do not chain from `org` back to `org`.
+    """
+    trip = tuple(leg for item in query.reference if (leg := _leg(item)))
+    stops = [query.org, *(leg.destination for leg in trip)]
+    chained = all(leg.origin == stop for leg, stop in zip(trip, stops, strict=False))
+    if not trip or not chained or stops[-1] != query.org:
+        route = ", ".join(f"{leg.origin} to {leg.destination}" for leg in trip) or "no flight at all"
+        raise Fault("data", f"query {query.idx}: {route} is no round trip from {query.org}: correct its reference")
+    return trip
+
+
+def visited_cities(query: Query) -> tuple[str, ...]:
+    """The cities between leaving `org` and coming back, in order."""
+    return tuple(before.destination for before, _ in pairwise(legs(query)))
+
+
+def _leg(item: Reference) -> ListedLeg | None:
+    match = FLIGHT.fullmatch(item.description)
+    if match is None:
+        return None
+    return ListedLeg(match["origin"], match["destination"], match["date"], not item.content.startswith(NO_FLIGHT))
+
+
+# The queries of a data folder by the ids of their tasks.
+
+SPLIT = "validation"
+SPLITS = (SPLIT, "train")
+
+ASKED = {"org", "dest", "days", "people_number", "date", "local_constraint", "budget", "level"}
+
+
+class Splits:
+    """A task's id is the idx of its query, `train/IDX` in the train split. Files are read when first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read = cache(self._queries)
+
+    def ids(self, split: str = "") -> Sequence[str]:
+        """The ids of a split, validation where none is named. Raises UnknownName where there is no such split."""
+        if split and split not in SPLITS:
+            raise UnknownName(f"travelplanner has no split {split!r}; known: {', '.join(SPLITS)}")
+        return list(self._read(split or SPLIT))
+
+    def queries(self, split: str = "") -> Sequence[Query]:
+        """The queries of a split, in file order."""
+        return list(self._read(split or SPLIT).values())
+
+    def query(self, task_id: str) -> Query:
+        """One query. Raises UnknownName, which lists some ids that are there."""
+        queries = self._read(task_id.partition("/")[0] if "/" in task_id else SPLIT)
+        if task_id not in queries:
+            pattern = f"the rows of {SPLIT} from 1, here {len(queries)} of them, or train/ROW where train is there"
+            raise unknown_task("travelplanner", task_id, pattern, queries)
+        return queries[task_id]
+
+    def legs(self) -> list[ListedLeg]:
+        """The legs that the reference information of all queries at hand lists."""
+        here = [split for split in SPLITS if any((self._folder / f"{split}{end}").is_file() for end in SPLIT_SUFFIXES)]
+        return [leg for split in here for query in self.queries(split) for leg in legs(query)]
+
+    def _queries(self, split: str) -> Mapping[str, Query]:
+        prefix = "" if split == SPLIT else f"{split}/"
+        return {f"{prefix}{query.idx}": query for query in read_queries(split_file(self._folder, split))}
+
+
+def asked(query: Query) -> Arguments:
+    """What a query asks for, without its reference information and human plan: the constants of its task."""
+    return query.model_dump(mode="json", by_alias=True, include=ASKED)

@@ -1,0 +1,401 @@
+"""TravelPlanner's database: typed rows, tables and the indexed store."""
+
+import csv
+import gzip
+import hashlib
+import math
+import re
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from operator import itemgetter
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple, Protocol, TypeVar, get_type_hints
+
+from certigraph.adapters.files import cache_folder, whole_file
+from certigraph.adapters.travelplanner.queries import read_text_lines
+from certigraph.state.records import Fault
+
+# The typed rows of TravelPlanner's sandbox, and what its database must answer.
+
+
+class Flight(NamedTuple):
+    number: str
+    price: float
+    departs: str
+    arrives: str
+    duration: str
+    date: str
+    origin: str
+    destination: str
+    miles: float
+
+
+class Restaurant(NamedTuple):
+    name: str
+    city: str
+    cuisines: str
+    """Comma-separated, as in the table: "Mexican, Mediterranean, Desserts"."""
+    cost: int
+    rating: float
+
+
+class Accommodation(NamedTuple):
+    name: str
+    city: str
+    room_type: str
+    price: float
+    minimum_nights: float
+    rating: float
+    house_rules: str
+    """Joined by " & ": "No pets & No smoking"."""
+    maximum_occupancy: int
+
+
+class Attraction(NamedTuple):
+    name: str
+    city: str
+
+
+class Distance(NamedTuple):
+    """First row of a directed pair; empty strings where the table has none."""
+
+    duration: str
+    distance: str
+
+
+class Sandbox(Protocol):
+    """Rows come in file order: where several match, the official scorer takes the first."""
+
+    def restaurants(self, city: str) -> Sequence[Restaurant]: ...
+
+    def accommodations(self, city: str) -> Sequence[Accommodation]: ...
+
+    def attractions(self, city: str) -> Sequence[Attraction]: ...
+
+    def flights(self, origin: str, destination: str, date: str | None = None) -> Sequence[Flight]:
+        """Flights of a leg, on one ISO date or on any."""
+        ...
+
+    def flight(self, number: str) -> Flight | None:
+        """The first flight with that number."""
+        ...
+
+    def distance(self, origin: str, destination: str) -> Distance | None: ...
+
+    def state_of(self, city: str) -> str | None:
+        """The US state of a city of citySet_with_states.txt; None for a city outside it."""
+        ...
+
+    def cities(self) -> Sequence[str]: ...
+
+
+# Reading TravelPlanner's tables: official tree or flat folder, plain or gzipped, as typed rows in file order.
+
+Row = TypeVar("Row")
+_KILOMETRES = re.compile(r"\d[\d,]*(\.\d+)? km")
+
+
+class Road(NamedTuple):
+    """One row of the distance matrix; duration and distance are both empty where no road is known."""
+
+    origin: str
+    destination: str
+    duration: str
+    distance: str
+
+
+class Town(NamedTuple):
+    """One row of the set of cities."""
+
+    city: str
+    state: str
+
+
+class Tables(NamedTuple):
+    """All rows of a world, each table in file order. Iterators do: every table is read once."""
+
+    restaurants: Iterable[Restaurant]
+    accommodations: Iterable[Accommodation]
+    attractions: Iterable[Attraction]
+    flights: Iterable[Flight]
+    distances: Iterable[Road]
+    cities: Iterable[Town]
+
+
+class Sources(NamedTuple):
+    """The files of a database folder, in the order of `Tables`."""
+
+    restaurants: Path
+    accommodations: Path
+    attractions: Path
+    flights: Path
+    distances: Path
+    cities: Path
+
+
+def find_sources(folder: Path) -> Sources:
+    """The files of a database folder, in its own or in the official subfolders.
+
+    Raises:
+        Fault: a table is missing; names the path where it is expected.
+    """
+    return Sources(
+        restaurants=_find(folder, "restaurants", "clean_restaurant_2022.csv"),
+        accommodations=_find(folder, "accommodations", "clean_accommodations_2022.csv"),
+        attractions=_find(folder, "attractions", "attractions.csv"),
+        flights=_find(folder, "flights", "clean_Flights_2022.csv", "clean_Flights_2022*.csv"),
+        distances=_find(folder, "googleDistanceMatrix", "distance.csv"),
+        cities=_find(folder, "background", "citySet_with_states.txt"),
+    )
+
+
+def read_tables(sources: Sources) -> Tables:
+    """Typed rows, read while they are iterated over.
+
+    As the official loader does, a row with an empty cell is dropped, except from the distances.
+
+    Raises:
+        Fault: a row is malformed; names file and line. Raised during iteration.
+    """
+    return Tables(
+        restaurants=_rows(sources.restaurants, "Name/City/Cuisines/Average Cost/Aggregate Rating", _restaurant),
+        accommodations=_rows(
+            sources.accommodations,
+            "NAME/city/room type/price/minimum nights/review rate number/house_rules/maximum occupancy",
+            _accommodation,
+        ),
+        attractions=_rows(sources.attractions, "Name/City", Attraction._make),
+        flights=_rows(
+            sources.flights,
+            "Flight Number/Price/DepTime/ArrTime/ActualElapsedTime/FlightDate/OriginCityName/DestCityName/Distance",
+            _flight,
+        ),
+        distances=_rows(sources.distances, "origin/destination/duration/distance", _road, keep_gaps=True),
+        cities=_towns(sources.cities),
+    )
+
+
+def _find(folder: Path, subfolder: str, name: str, pattern: str = "") -> Path:
+    for place in (folder, folder / subfolder):
+        found = sorted([*place.glob(pattern or name), *place.glob(f"{pattern or name}.gz")])
+        if found:
+            return found[0]
+    raise Fault(
+        "data",
+        f"no {name} in {folder}: put the official table at {folder / subfolder / name}, or make a world with "
+        f"certigraph.adapters.travelplanner.generated.generate_world({str(folder.parent)!r})",
+    )
+
+
+def _rows(
+    path: Path, columns: str, make: Callable[[tuple[str, ...]], Row], *, keep_gaps: bool = False
+) -> Iterator[Row]:
+    line = 1
+    try:
+        reader = csv.reader(read_text_lines(path), strict=True)
+        header = next(reader, [])
+        pick = itemgetter(*_places(header, columns.split("/")))
+        line = reader.line_num + 1
+        for cells in reader:
+            if _complete(header, cells, keep_gaps=keep_gaps):
+                yield make(pick(cells))
+            line = reader.line_num + 1
+    except (ValueError, csv.Error, gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise Fault("data", f"{path}:{line}: {error}") from error
+
+
+def _places(header: list[str], columns: list[str]) -> list[int]:
+    missing = [column for column in columns if column not in header]
+    if missing:
+        raise ValueError(f"the header {header} lacks the columns {missing}")
+    return [header.index(column) for column in columns]
+
+
+def _complete(header: list[str], cells: list[str], *, keep_gaps: bool) -> bool:
+    """False for a blank line or a row to drop; the unnamed index column may be empty."""
+    if not cells:
+        return False
+    if len(cells) != len(header):
+        raise ValueError(f"{len(cells)} cells, but the header names {len(header)}")
+    return keep_gaps or "" not in cells or all(cell for name, cell in zip(header, cells, strict=True) if name)
+
+
+def _number(cell: str) -> float:
+    value = float(cell)
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"{cell!r} is not a number of at least 0")
+    return value
+
+
+def _restaurant(cells: tuple[str, ...]) -> Restaurant:
+    name, city, cuisines, cost, rating = cells
+    return Restaurant(name, city, cuisines, _whole(cost, least=0), _number(rating))
+
+
+def _accommodation(cells: tuple[str, ...]) -> Accommodation:
+    name, city, room_type, price, nights, rating, rules, occupancy = cells
+    return Accommodation(
+        name, city, room_type, _number(price), _number(nights), _number(rating), rules, _whole(occupancy, least=1)
+    )
+
+
+def _flight(cells: tuple[str, ...]) -> Flight:
+    number, price, departs, arrives, duration, date, origin, destination, miles = cells
+    return Flight(number, _number(price), departs, arrives, duration, date, origin, destination, _number(miles))
+
+
+def _road(cells: tuple[str, ...]) -> Road:
+    road = Road(*cells)
+    if road.distance and not _KILOMETRES.fullmatch(road.distance):
+        raise ValueError(f'the distance {road.distance!r} does not read like "1,372 km"')
+    return road
+
+
+def _whole(cell: str, *, least: int) -> int:
+    value = int(cell)
+    if value < least:
+        raise ValueError(f"{cell!r} is not a whole number of at least {least}")
+    return value
+
+
+def _towns(path: Path) -> Iterator[Town]:
+    for line, text in enumerate((one.rstrip("\r\n") for one in read_text_lines(path)), start=1):
+        city, tab, state = text.partition("\t")
+        if not (city and tab and state):
+            raise Fault("data", f"{path}:{line}: {text!r} is not a city, a tab and a state")
+        yield Town(city, state)
+
+
+# TravelPlanner's database: the official tables in one indexed SQLite file, built once, opened in milliseconds.
+
+StoredRow = TypeVar("StoredRow", bound=tuple[Any, ...])
+
+_VERSION = 1
+_ROW_TYPES = Tables(Restaurant, Accommodation, Attraction, Flight, Road, Town)  # type: ignore[arg-type]
+_SQL_TYPES = {str: "TEXT", int: "INTEGER", float: "REAL"}
+_INDEXES = (
+    "restaurants(city)",
+    "accommodations(city)",
+    "attractions(city)",
+    "flights(origin, destination, date)",
+    "flights(number)",
+    "distances(origin, destination)",
+)
+
+
+class Store:
+    """A `Sandbox` on SQLite. Any number of threads may read from one store."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._lock = Lock()
+        self._of_city: dict[tuple[type, str], Sequence[Any]] = {}
+        self._states = dict(self._rows(Town, "SELECT city, state FROM cities ORDER BY rowid"))
+        self._cities = tuple(self._states)
+
+    def restaurants(self, city: str) -> Sequence[Restaurant]:
+        """Restaurants of a city, in file order."""
+        return self._city_rows(Restaurant, "restaurants", city)
+
+    def accommodations(self, city: str) -> Sequence[Accommodation]:
+        """Places to stay in a city, in file order."""
+        return self._city_rows(Accommodation, "accommodations", city)
+
+    def attractions(self, city: str) -> Sequence[Attraction]:
+        """Attractions of a city, in file order."""
+        return self._city_rows(Attraction, "attractions", city)
+
+    def flights(self, origin: str, destination: str, date: str | None = None) -> Sequence[Flight]:
+        """Flights of a leg, on one ISO date or on any, in file order."""
+        leg = "SELECT * FROM flights WHERE origin = ? AND destination = ?"
+        if date is None:
+            return self._rows(Flight, f"{leg} ORDER BY rowid", origin, destination)
+        return self._rows(Flight, f"{leg} AND date = ? ORDER BY rowid", origin, destination, date)
+
+    def flight(self, number: str) -> Flight | None:
+        """The first flight with that number."""
+        rows = self._rows(Flight, "SELECT * FROM flights WHERE number = ? ORDER BY rowid LIMIT 1", number)
+        return rows[0] if rows else None
+
+    def distance(self, origin: str, destination: str) -> Distance | None:
+        """The first row of a directed pair."""
+        rows = self._rows(
+            Distance,
+            "SELECT duration, distance FROM distances WHERE origin = ? AND destination = ? ORDER BY rowid LIMIT 1",
+            origin,
+            destination,
+        )
+        return rows[0] if rows else None
+
+    def state_of(self, city: str) -> str | None:
+        """The state of a city; None outside the set of cities."""
+        return self._states.get(city)
+
+    def cities(self) -> Sequence[str]:
+        """The set of cities, in file order."""
+        return self._cities
+
+    def close(self) -> None:
+        """Release the file."""
+        self._connection.close()
+
+    def _city_rows(self, row_type: type[StoredRow], table: str, city: str) -> Sequence[StoredRow]:
+        key = (row_type, city)
+        if key not in self._of_city:
+            self._of_city[key] = self._rows(row_type, f"SELECT * FROM {table} WHERE city = ? ORDER BY rowid", city)
+        return self._of_city[key]
+
+    def _rows(self, row_type: type[StoredRow], query: str, *values: str) -> Sequence[StoredRow]:
+        # One connection under one lock: queries take well under a millisecond, so readers hardly ever wait.
+        with self._lock:
+            found = self._connection.execute(query, values).fetchall()
+        return tuple(map(row_type._make, found))  # type: ignore[attr-defined]
+
+
+def open_store(folder: Path, cache: Path | None = None) -> Store:
+    """The store of a folder with the official tables (flat or in the official subfolders, plain or gzipped).
+
+    The first opening builds an SQLite file in `cache` (default: certigraph in the user's cache folder); it is
+    built again when a table's path, size or modification time changes.
+
+    Raises:
+        Fault: a table is missing or has a malformed row; names the path and the line.
+    """
+    sources = find_sources(folder.resolve())
+    path = (cache or cache_folder()) / f"travelplanner-{_fingerprint(sources)}.sqlite"
+    if not path.exists():
+        write_store(path, read_tables(sources))
+    return load_store(path)
+
+
+def load_store(path: Path) -> Store:
+    """The store in an SQLite file that `write_store` made."""
+    uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+    return Store(sqlite3.connect(uri, uri=True, check_same_thread=False))
+
+
+def write_store(path: Path, tables: Tables) -> None:
+    """Write tables to an SQLite file; it appears at `path` complete or not at all."""
+    with whole_file(path) as unfinished, closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
+        fill(connection, tables)
+
+
+def fill(connection: sqlite3.Connection, tables: Tables) -> None:
+    """Create the schema in an empty database and load the tables in one transaction."""
+    connection.execute("PRAGMA journal_mode = OFF")
+    connection.execute("BEGIN")
+    for table, row_type, rows in zip(Tables._fields, _ROW_TYPES, tables, strict=True):
+        columns = get_type_hints(row_type)
+        connection.execute(f"CREATE TABLE {table} ({', '.join(f'{c} {_SQL_TYPES[t]}' for c, t in columns.items())})")
+        connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})", rows)
+    for number, columns_of in enumerate(_INDEXES):
+        connection.execute(f"CREATE INDEX index_{number} ON {columns_of}")
+    connection.execute("COMMIT")
+
+
+def _fingerprint(sources: Sources) -> str:
+    stamps = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in sources]
+    return hashlib.sha256(repr((_VERSION, stamps)).encode()).hexdigest()[:16]

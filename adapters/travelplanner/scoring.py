@@ -1,0 +1,436 @@
+"""TravelPlanner's official scorer: eight commonsense and five hard constraints."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Literal
+
+from certigraph.adapters.travelplanner.plans import (
+    MEALS,
+    Day,
+    Plan,
+    attractions,
+    booked_kind,
+    cities_of,
+    conflict_kind,
+    current_city,
+    entry,
+    item,
+    known_transport,
+    match_accommodation,
+    match_attraction,
+    match_restaurant,
+    meals,
+    missing_key,
+    read_plans,
+    total_cost,
+)
+from certigraph.adapters.travelplanner.queries import Query, RoomType
+from certigraph.adapters.travelplanner.sandbox import Accommodation, Sandbox
+from certigraph.state.records import Fault, Record
+
+# What a constraint check is, and the judgement it leads to.
+
+Check = Callable[[Query, Plan, Sandbox], Iterator[str]]
+"""Yields the violations found; none means the constraint holds. Plans come cut to the query's days."""
+
+
+class Judgement(Record):
+    """Whether a constraint holds; None if it was not requested or not evaluated."""
+
+    passed: bool | None = None
+    message: str = ""
+
+
+def judge(check: Check, query: Query, plan: Plan, sandbox: Sandbox) -> Judgement:
+    """Judges by the first violation."""
+    violation = next(check(query, plan, sandbox), None)
+    return Judgement(passed=violation is None, message=violation or "")
+
+
+# The constraint Complete Information, a row of smaller ones.
+
+KEYS = ("transportation", *MEALS, "attraction", "accommodation")
+NO_DAY = "You don't need to fill in the information for this or later days."
+
+
+def complete_information(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+    """Every day is there, with all that its kind of day needs, and at least half of all entries are filled."""
+    yield from _days(query, plan)
+    yield from _cities(query, plan)
+    for number, day in enumerate(plan, start=1):
+        yield from (f"day {number}: {what}" for what in _missing(day, is_last=number == query.days))
+    filled = sum(bool(value) and value != "-" for day in plan for value in day.values())
+    if filled < 0.5 * len(KEYS) * query.days:
+        yield f"{filled} entries are filled, less than half of {len(KEYS) * query.days}"
+
+
+def _days(query: Query, plan: Plan) -> Iterator[str]:
+    given = sum(bool(day) and day.get("current_city") != NO_DAY for day in plan)
+    if given != query.days:
+        yield f"{given} days instead of {query.days}"
+
+
+def _cities(query: Query, plan: Plan) -> Iterator[str]:
+    stops = [cities_of(day) for day in plan]
+    if stops and stops[0] and len(stops[0]) == 2 and stops[0][0] != query.org:
+        yield f"day 1 starts in {stops[0][0]}, not in {query.org}"
+    visited = {city for cities in stops for city in cities or ()} - {query.org}
+    if None in stops or len(visited) != query.visiting_city_number:
+        yield f"{len(visited)} cities visited instead of {query.visiting_city_number}"
+
+
+def _missing(day: Day, is_last: bool) -> Iterator[str]:
+    city = current_city(day)
+    yield from (f"no entry {key}" for key in KEYS if key not in day)
+    if ("from " in city or "to " in city) and _blank(day, "transportation"):
+        yield "no transportation"
+    if "from " not in city and " to " not in city and _blank(day, "attraction"):
+        yield "no attraction"
+    if not is_last and _blank(day, "accommodation"):
+        yield "no accommodation"
+    if "from " not in city and any(_blank(day, meal) for meal in MEALS):
+        yield "a meal is missing"
+
+
+def _blank(day: Day, key: str) -> bool:
+    # Unlike elsewhere a null is no blank here: officially only these two texts are.
+    return day.get(key) in ("", "-")
+
+
+# The constraint Reasonable City Route.
+
+
+def reasonable_city_route(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+    """A closed circle through known cities of the destination, each visited once and for more than a day."""
+    days = [cities_of(day) for day in plan]
+    stops = [city for cities in days for city in cities or ("",)]
+    if days[0] and len(days[0]) == 2 and days[0][0] != query.org:
+        yield f"day 1 starts in {stops[0]}, not in {query.org}"
+    if stops[0] != stops[-1]:
+        yield f"starts in {stops[0]}, ends in {stops[-1]}"
+    if len(stops) < 3:
+        yield f"visits nothing but {', '.join(stops)}"
+    yield from _broken_stays(stops)
+    yield from _wrong_places(stops, query, sandbox)
+
+
+def _broken_stays(stops: Sequence[str]) -> Iterator[str]:
+    start, seen, last = 0, set(), len(stops) - 1
+    for city, group in groupby(stops):
+        if city in seen and start not in (0, last):
+            yield f"{city} is visited twice"
+        length = len(list(group))
+        if length == 1 and 0 < start < last:
+            yield f"{city} is only passed through"
+        start += length
+        seen.add(city)
+
+
+def _wrong_places(stops: Sequence[str], query: Query, sandbox: Sandbox) -> Iterator[str]:
+    for index, city in enumerate(stops):
+        state = sandbox.state_of(city)
+        if state is None:
+            yield f"{city or 'a place that cannot be read'} is not a known city"
+        elif 0 < index < len(stops) - 1 and query.days > 3 and state != query.dest:
+            yield f"{city} is in {state}, not in {query.dest}"
+
+
+# The eight commonsense constraints, judged as the official scorer does, quirks included.
+
+CONFLICTS = ({"self-driving", "flight"}, {"taxi", "self-driving"})
+
+
+def diverse_restaurants(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+    """No meal is written twice in the same words."""
+    yield from _repeats(text for day in plan for text in meals(day))
+
+
+def diverse_attractions(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+    """No attraction is written twice in the same words."""
+    yield from _repeats(text for day in plan for text in attractions(day))
+
+
+def minimum_nights_stay(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+    """Every stay is as long as the place demands; a name that matches several places is not judged."""
+    yield from (
+        f"day {number}: no entry accommodation" for number, day in _numbered(plan) if "accommodation" not in day
+    )
+    for text, group in groupby(entry(day, "accommodation") for day in plan):
+        nights, rows = len(list(group)), match_accommodation(*item(text), sandbox)
+        if len(rows) == 1 and nights < rows[0].minimum_nights:
+            yield f"{text}: {nights} of at least {rows[0].minimum_nights:g} nights"
+
+
+def non_conflicting_transportation(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+    """The first day travels, and no self-driving is mixed with flights or taxis."""
+    if not entry(plan[0], "transportation"):
+        yield "day 1: no transportation"
+    kinds = {conflict_kind(entry(day, "transportation")) for day in plan}
+    yield from (f"both {' and '.join(sorted(pair))}" for pair in CONFLICTS if pair <= kinds)
+
+
+def within_current_city(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+    """Everything of a day is in its city. On a plain day officially the city's characters are compared, one by one."""
+    for number, day in _numbered(plan):
+        cities = cities_of(day)
+        if cities is None:
+            yield f"day {number}: {current_city(day)} cannot be read"
+            continue
+        places = cities if len(cities) == 2 else tuple(cities[0])
+        yield from (f"day {number}: {what} elsewhere than in {current_city(day)}" for what in _elsewhere(day, places))
+
+
+def within_sandbox(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+    """Everything in the plan exists in the database. Flights are looked up without their date."""
+    for number, day in _numbered(plan):
+        yield from (f"day {number}: {text} is unknown" for text in _unknown(day, sandbox))
+
+
+COMMONSENSE: Mapping[str, Check] = {
+    "Reasonable City Route": reasonable_city_route,
+    "Diverse Restaurants": diverse_restaurants,
+    "Diverse Attractions": diverse_attractions,
+    "Minimum Nights Stay": minimum_nights_stay,
+    "Non-conflicting Transportation": non_conflicting_transportation,
+    "Within Current City": within_current_city,
+    "Within Sandbox": within_sandbox,
+    "Complete Information": complete_information,
+}
+
+
+def _numbered(plan: Plan) -> Iterator[tuple[int, Day]]:
+    return enumerate(plan, start=1)
+
+
+def _repeats(texts: Iterator[str]) -> Iterator[str]:
+    seen = set()
+    for text in texts:
+        if text in seen:
+            yield f"{text} is repeated"
+        seen.add(text)
+
+
+def _elsewhere(day: Day, places: Sequence[str]) -> Iterator[str]:
+    transport, place = entry(day, "transportation"), entry(day, "accommodation")
+    if transport and not all(city in transport for city in places):
+        yield transport
+    yield from (text for text in [*meals(day), *attractions(day)] if not any(city in text for city in places))
+    if place and not (places and places[-1] in place):
+        yield place
+
+
+def _unknown(day: Day, sandbox: Sandbox) -> Iterator[str]:
+    transport, place = entry(day, "transportation"), entry(day, "accommodation")
+    if booked_kind(transport) and not known_transport(transport, current_city(day), sandbox):
+        yield transport
+    yield from (text for text in meals(day) if not match_restaurant(*item(text), sandbox))
+    yield from (text for text in attractions(day) if not match_attraction(*item(text), sandbox))
+    if place and not match_accommodation(*item(place), sandbox):
+        yield place
+
+
+# The five hard constraints: what the traveller asked for. They are judged only on complete plans from the sandbox.
+
+ALLOWED_ROOMS: Mapping[RoomType, tuple[str, ...]] = {
+    "shared room": ("Shared room",),
+    "private room": ("Private room",),
+    "entire room": ("Entire home/apt",),
+    "not shared room": ("Private room", "Entire home/apt"),
+}
+WORDS = {"no flight": "Flight", "no self-driving": "Self-driving"}
+
+
+def requested(query: Query) -> set[str]:
+    """The names of the constraints that the query sets; the budget always is one."""
+    wanted = query.local_constraint
+    optional = {
+        "Cuisine": wanted.cuisine,
+        "Room Rule": wanted.house_rule,
+        "Transportation": wanted.transportation,
+        "Room Type": wanted.room_type,
+    }
+    return {"Budget"} | {name for name, value in optional.items() if value}
+
+
+def cuisine(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+    """Every requested cuisine is served by a restaurant of the plan."""
+    served = [cuisines for day in plan for cuisines in _cuisines(day, query.org, sandbox)]
+    for wanted in query.local_constraint.cuisine or ():
+        if not any(wanted in cuisines for cuisines in served):
+            yield f"no restaurant serves {wanted}"
+
+
+def room_rule(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+    """No place booked forbids what the traveller needs."""
+    rule = query.local_constraint.house_rule
+    for place in _booked(plan, sandbox):
+        if rule and f"No {rule}" in place.house_rules:
+            yield f"{place.name}, {place.city}: {place.house_rules}; requested are {rule}"
+
+
+def room_type(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+    """Every place booked has the requested room type."""
+    wanted = query.local_constraint.room_type
+    for place in _booked(plan, sandbox):
+        if wanted and place.room_type not in ALLOWED_ROOMS[wanted]:
+            yield f"{place.name}, {place.city}: {place.room_type}; requested is {wanted}"
+
+
+def transportation(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+    """The refused kind is not used. Case counts, so a lower-case "self-driving" is not noticed, as officially."""
+    refused = query.local_constraint.transportation
+    for text in (entry(day, "transportation") for day in plan):
+        if refused and WORDS[refused] in text:
+            yield f"{text}: requested is {refused}"
+
+
+def budget(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+    """The plan costs no more than the budget."""
+    cost = total_cost(query.people_number, plan, sandbox)
+    if cost > query.budget:
+        yield f"costs {cost:g}; the budget is {query.budget}"
+
+
+HARD: Mapping[str, Check] = {
+    "Cuisine": cuisine,
+    "Room Rule": room_rule,
+    "Transportation": transportation,
+    "Room Type": room_type,
+    "Budget": budget,
+}
+
+
+def _cuisines(day: Day, org: str, sandbox: Sandbox) -> Iterator[str]:
+    for text in meals(day):
+        place = item(text)
+        if place.city == org:
+            return  # officially a meal at home ends the day, whatever is eaten later
+        yield from (row.cuisines for row in match_restaurant(*place, sandbox)[:1])
+
+
+def _booked(plan: Plan, sandbox: Sandbox) -> Iterator[Accommodation]:
+    for day in plan:
+        yield from match_accommodation(*item(entry(day, "accommodation")), sandbox)[:1]
+
+
+# TravelPlanner's official score of a plan, and of many. Only a plan's first `query.days` entries are looked at.
+
+NEEDED_FOR_HARD = ("Within Sandbox", "Complete Information")
+
+
+class PlanScore(Record):
+    """The judgement on every constraint, by its official name, and the plan's cost in dollars."""
+
+    idx: int
+    level: Literal["easy", "medium", "hard"]
+    delivered: bool
+    commonsense: dict[str, Judgement]
+    hard: dict[str, Judgement]
+    requested: int
+    """How many hard constraints the query sets, the budget included."""
+    cost: float | None = None
+    malformed: str = ""
+    """Why the official evaluation cannot judge the plan, which it ends on with an error: nothing is evaluated."""
+
+    @cached_property
+    def commonsense_held(self) -> int:
+        """How many of the eight hold."""
+        return _held(self.commonsense)
+
+    @cached_property
+    def hard_held(self) -> int:
+        """How many hard constraints hold."""
+        return _held(self.hard)
+
+    @cached_property
+    def commonsense_passed(self) -> bool:
+        """All eight hold."""
+        return all(judgement.passed for judgement in self.commonsense.values())
+
+    @cached_property
+    def hard_passed(self) -> bool:
+        """They were evaluated and none is violated."""
+        evaluated = [judgement.passed for judgement in self.hard.values() if judgement.passed is not None]
+        return bool(evaluated) and all(evaluated)
+
+    @property
+    def passed(self) -> bool:
+        """The final pass: both of the above."""
+        return self.commonsense_passed and self.hard_passed
+
+
+def score_plan(query: Query, plan: Plan | None, sandbox: Sandbox) -> PlanScore:
+    """Scores one plan; null or an empty list is not delivered and leaves everything unevaluated, as a malformed one."""
+    days = (plan or ())[: query.days]
+    if malformed := missing_key(days):
+        return PlanScore(
+            idx=query.idx,
+            level=query.level,
+            delivered=True,
+            commonsense=dict.fromkeys(COMMONSENSE, Judgement()),
+            hard=dict.fromkeys(HARD, Judgement()),
+            requested=len(requested(query)),
+            malformed=malformed,
+        )
+    commonsense = _commonsense(query, days, sandbox)
+    evaluable = all(commonsense[name].passed for name in NEEDED_FOR_HARD)
+    return PlanScore(
+        idx=query.idx,
+        level=query.level,
+        delivered=bool(days),
+        commonsense=commonsense,
+        hard=_hard(query, days, sandbox) if evaluable else dict.fromkeys(HARD, Judgement()),
+        requested=len(requested(query)),
+        cost=total_cost(query.people_number, days, sandbox) if days else None,
+    )
+
+
+def aggregate(scores: Sequence[PlanScore]) -> dict[str, float]:
+    """The benchmark's six rates as fractions of the scores given, and their number `n`.
+
+    A query without a plan must be among the scores: `score_plan(query, None, sandbox)`.
+
+    Raises:
+        ValueError: there are no scores.
+    """
+    if not scores:
+        raise ValueError("no scores to aggregate: pass one PlanScore a query")
+    n = len(scores)
+    return {
+        "n": n,
+        "delivery": sum(score.delivered for score in scores) / n,
+        "commonsense_micro": sum(score.commonsense_held for score in scores) / (len(COMMONSENSE) * n),
+        "commonsense_macro": sum(score.commonsense_passed for score in scores) / n,
+        "hard_micro": sum(score.hard_held for score in scores) / sum(score.requested for score in scores),
+        "hard_macro": sum(score.hard_passed for score in scores) / n,
+        "final_pass": sum(score.passed for score in scores) / n,
+    }
+
+
+def score_file(path: Path, queries: Sequence[Query], sandbox: Sandbox) -> list[PlanScore]:
+    """Scores a plan file (JSONL, `idx` and `plan`) against queries; a query without a plan is not delivered.
+
+    Raises:
+        Fault: the file cannot be read, or names a query that is not among those given.
+    """
+    plans = read_plans(path)
+    if strangers := sorted(set(plans) - {query.idx for query in queries}):
+        raise Fault("data", f"{path}: idx {strangers[:5]} are not among the {len(queries)} queries: name their --split")
+    return [score_plan(query, plans.get(query.idx), sandbox) for query in queries]
+
+
+def _commonsense(query: Query, plan: Plan, sandbox: Sandbox) -> dict[str, Judgement]:
+    if not plan:
+        return dict.fromkeys(COMMONSENSE, Judgement())
+    return {name: judge(check, query, plan, sandbox) for name, check in COMMONSENSE.items()}
+
+
+def _hard(query: Query, plan: Plan, sandbox: Sandbox) -> dict[str, Judgement]:
+    wanted = requested(query)
+    return {name: judge(check, query, plan, sandbox) if name in wanted else Judgement() for name, check in HARD.items()}
+
+
+def _held(judgements: dict[str, Judgement]) -> int:
+    return sum(judgement.passed is True for judgement in judgements.values())

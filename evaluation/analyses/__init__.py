@@ -1,0 +1,1 @@
+"""The papers' analyses: tables, figures and studies."""

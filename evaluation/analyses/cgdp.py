@@ -1,0 +1,370 @@
+"""CGDP's study: page, figures and command."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+import pandas as pd
+import typer
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, MaxNLocator
+from rich.console import Console
+from rich.table import Table
+
+from certigraph.adapters.files import whole_file
+from certigraph.adapters.protocols import Benchmark
+from certigraph.evaluation.analyses.cgdp_frames import Frames, frames_of, replayed_gates
+from certigraph.evaluation.analyses.cgdp_runs import (
+    ABLATIONS,
+    CORRECT,
+    GAPS,
+    GATE,
+    HARNESSES,
+    MEMORIES,
+    ON,
+    SHADOW,
+    ablated,
+    arms_of,
+    errors_in,
+    is_arm,
+    method_of,
+    seen_in,
+)
+from certigraph.evaluation.analyses.cgdp_tables import Tables, cell, readable, tables_of
+from certigraph.evaluation.compare import PIPED, Order, carry_out, show
+from certigraph.evaluation.comparison import AND, Method, Plan, cells_of, left, methods_from
+from certigraph.evaluation.comparison_report import COMPARISON_PAGE as COMPARISON
+from certigraph.evaluation.comparison_report import FIGURES, Findings, answering, inert
+from certigraph.evaluation.comparison_report import plain as plain_comparison
+from certigraph.evaluation.comparison_report import report as report_comparison
+from certigraph.evaluation.plots import CHART_STYLE, GREY, INKS, written
+from certigraph.runtime.html import PAGE, STYLE, Markup, counted, html_table, joined, tag
+from certigraph.runtime.registry import must_take_answers, parse_swap
+from certigraph.state.records import UnknownName
+
+# The study as one self-contained HTML page: its tables, how to read them, and the files that they are in.
+
+
+class Part(NamedTuple):
+    """A section: how to read it, the tables it shows, and the name of its figure if it has one."""
+
+    title: str
+    caption: str
+    tables: tuple[str, ...]
+    figure: str = ""
+
+
+PARTS = (
+    Part(
+        "Scores and tokens",
+        "Means a run with 95 % intervals over tasks, methods as harness/memory; score is the benchmark's own, 0 to "
+        "100. Natural runs: what a shadow gate asked is left out.",
+        ("scores",),
+    ),
+    Part(
+        "Runs that an error ended",
+        "They are in no other table, and the next call tries them again. Where arms differ in them, the others are "
+        "over easier tasks: what fails under an arm may be its hardest.",
+        ("errors",),
+    ),
+    Part(
+        "Differences",
+        "Left minus right, paired over tasks: bootstrap interval, paired t-test, Holm-Bonferroni over each family and "
+        "measure, and the least difference that so many tasks would show four times in five.",
+        ("differences",),
+    ),
+    Part(
+        "Quality against tokens",
+        "Filled: natural runs; hollow: with the gate. A line joins the conditions that no other one of the harness "
+        "beats, dashed with the gate.",
+        ("pareto",),
+        "quality",
+    ),
+    Part(
+        "Exhaustion gate",
+        "The blended counterfactual: the gate's own answer where it fired, else the natural one, both of the same run. "
+        "Savings are net: the final answer that the gate asks for is counted, and what the gate itself asks.",
+        ("gate", "gate_by_memory", "fire_rounds"),
+    ),
+    Part(
+        "Other settings of the gate: a replay without answers",
+        "When each setting would have fired on the recorded rounds. A replay knows no scores, and its savings leave "
+        "out the final answer, which would still have to be paid for.",
+        ("gate_replay",),
+    ),
+    Part(
+        "Prompts by round",
+        "Prompt tokens of the agent's own question, over the runs that came so far; memory's own calls are left out.",
+        ("prompts",),
+        "growth",
+    ),
+    Part(
+        "What belief states take",
+        "Reorganisation curates a belief that has grown beyond its trigger. Artefacts: runs in which an open question "
+        "of a structured belief says that nothing is known.",
+        ("reorganisation", "artefacts"),
+    ),
+    Part(
+        "By number of hops",
+        "Hops are the gold passages of a question; those of which the benchmark names none are left out. Families "
+        "of tests are those of one number of hops.",
+        ("hops", "differences_by_hops"),
+    ),
+    Part(
+        "Gaps",
+        f"Wrong: a score below {CORRECT:g} of 1. " + " ".join(f"{gap.name}, {gap.definition}." for gap in GAPS),
+        ("gaps",),
+    ),
+)
+
+
+LONG = 16
+"""Lines of a table beyond which it is folded."""
+
+
+def page_of(plan: Plan, tables: Tables, drawings: Mapping[str, Markup], done: int) -> str:
+    """The page's text. Nothing is loaded, no script runs, everything from outside is escaped."""
+    runs = sum(map(is_arm, plan.methods)) * len(plan.tasks) * plan.trials
+    model = plan.outline.model
+    lacking = f"; {counted(runs - done, 'run')} not finished" if done < runs else ""
+    told = f"{plan.benchmark}, {model}, {counted(done, 'run')}{lacking}{answering(model.split(AND))}"
+    title = joined(f"CGDP's study on {plan.benchmark}")
+    header = tag("header", tag("p", told, class_="overline"), tag("h1", title))
+    always = {"errors"} if done else set()
+    parts = [p for p in PARTS if always & {*p.tables} or any(not tables[name].empty for name in p.tables)]
+    sections = [_section(part, tables, drawings) for part in parts] or [tag("section", tag("p", "nothing to tell yet"))]
+    body = joined(header, *sections)
+    return Template(PAGE).substitute(title=title, style=STYLE + FIGURES, body=body)
+
+
+def _section(part: Part, tables: Tables, drawings: Mapping[str, Markup]) -> Markup:
+    drawing = [tag("div", drawings[part.figure], class_="drawing wide")] if part.figure else []
+    shown = (
+        joined(tag("p", f"{name}.csv", class_="quiet"), _table(readable(name, tables[name]))) for name in part.tables
+    )
+    return tag("section", tag("h2", part.title), *drawing, tag("p", part.caption, class_="key"), *shown)
+
+
+def _table(frame: pd.DataFrame) -> Markup:
+    if frame.empty:
+        return tag("p", "nothing to tell", class_="quiet")
+    heads = (str(name).replace("_", " ") for name in frame.columns)
+    shown = html_table(heads, (map(cell, line) for line in frame.itertuples(index=False, name=None)))
+    return tag("details", tag("summary", counted(len(frame), "line")), shown) if len(frame) > LONG else shown
+
+
+# The study's figures: quality against tokens, and how prompts grow, a panel a harness.
+
+COLOURS = dict(zip(MEMORIES, INKS, strict=False))
+COLUMNS, INCHES, HEIGHT = 4, 3.1, 3.0
+WIDTH = 5.0
+"""Inches that the key of the conditions takes."""
+
+
+def quality_by_tokens(tables: Tables) -> Figure:
+    """Mean score over mean tokens of each condition; hollow with the gate; the frontiers as lines."""
+    return _panels(tables["pareto"], _frontier, "tokens a run", "mean score")
+
+
+def growing_prompts(tables: Tables) -> Figure:
+    """Prompt tokens of the agent's question by round, a line a condition with its 95 % interval."""
+    return _panels(tables["prompts"], _growth, "round", "prompt tokens of the agent")
+
+
+STUDY_FIGURES: dict[str, Callable[[Tables], Figure]] = {"quality": quality_by_tokens, "growth": growing_prompts}
+
+
+def _panels(found: pd.DataFrame, draw: Callable[[Any, pd.DataFrame], None], across: str, up: str) -> Figure:
+    groups = list(found.groupby(["harness", "variant"], sort=False))
+    columns = max(1, min(len(groups), COLUMNS))
+    lines = max(1, -(-len(groups) // columns))
+    figure = Figure(figsize=(max(INCHES * columns, WIDTH), HEIGHT * lines + 0.5), layout="constrained")
+    panels = list(figure.subplots(lines, columns, sharey=True, squeeze=False).flat)
+    for panel, ((harness, variant), rows) in zip(panels, groups, strict=False):
+        draw(panel, rows)
+        panel.set_title(f"{harness} {variant}".strip(), fontsize=9, loc="left")
+        panel.set_xlabel(across)
+        panel.spines[["top", "right"]].set_visible(False)
+    for spare in panels[len(groups) :]:
+        spare.remove()
+    if groups:
+        panels[0].set_ylim(bottom=0)  # after all are drawn: the panels share it, and a limit ends its adapting
+        panels[0].set_ylabel(up)
+        handles = _key(panels[0], found["memory"])
+        figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), frameon=False)
+    return figure
+
+
+def _frontier(panel: Any, rows: pd.DataFrame) -> None:
+    for gate, best in rows[rows["frontier"]].sort_values("tokens").groupby("gate"):
+        panel.plot(best["tokens"], best["score"], "--" if gate == ON else "-", color=GREY, linewidth=1, zorder=1)
+    for row in rows.itertuples():
+        colour, hollow = COLOURS[str(row.memory)], row.gate == ON
+        face = "none" if hollow else colour
+        panel.scatter(row.tokens, row.score, s=36, facecolors=face, edgecolors=colour, zorder=2)
+    panel.set_xlim(left=0)
+    panel.xaxis.set_major_formatter(EngFormatter(sep=""))
+
+
+def _growth(panel: Any, rows: pd.DataFrame) -> None:
+    asked = rows[rows["value"] > 0]  # a first query that is the question itself asks no model
+    for (memory, _gate), line in asked.groupby(["memory", "gate"], sort=False):
+        colour, at = COLOURS[str(memory)], line["round"].astype(int).tolist()
+        panel.plot(at, line["value"].tolist(), color=colour, marker=".", linewidth=1.4)
+        panel.fill_between(at, line["low"].tolist(), line["high"].tolist(), color=colour, alpha=0.14, linewidth=0)
+    panel.yaxis.set_major_formatter(EngFormatter(sep=""))
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _key(panel: Any, memories: pd.Series) -> Sequence[Any]:
+    """A sign for each condition that was run, belonging to no data."""
+    shown = {memory: colour for memory, colour in COLOURS.items() if memory in set(memories)}
+    return [panel.plot([], [], "o", color=colour, label=memory)[0] for memory, colour in shown.items()]
+
+
+# Everything that is written of a study, at any time: frames and tables as CSV, figures, and a page.
+
+STUDY_PAGE = "study.html"
+
+
+class Study(NamedTuple):
+    """What a study has come to so far: a line a run, and every table by name."""
+
+    frames: Frames
+    tables: Tables
+
+
+def report(plan: Plan, folder: Path, benchmark: Benchmark) -> Study:
+    """Write the report of a study as far as it has come, and return what was found.
+
+    Writes `study.html`, `episodes.csv`, `rounds.csv`, `replays.csv`, a CSV for each table, and `quality` and `growth`
+    as PNG and SVG. Page and CSV files are put in their place when whole.
+    """
+    frames = frames_of(seen_in(plan, folder, benchmark), replayed_gates())
+    study = Study(frames, {**tables_of(frames), "errors": errors_in(plan, folder)})
+    for name, frame in {**frames._asdict(), **study.tables}.items():
+        with whole_file(folder / f"{name}.csv") as draft:
+            frame.map(inert).to_csv(draft, index=False)
+    with whole_file(folder / STUDY_PAGE) as draft:
+        page = page_of(plan, study.tables, _drawings(study.tables, folder), len(frames.episodes))
+        draft.write_text(page, encoding="utf-8")
+    return study
+
+
+def _drawings(tables: Tables, folder: Path) -> dict[str, Markup]:
+    with mpl.rc_context(CHART_STYLE):
+        return {name: written(draw(tables), folder / name) for name, draw in STUDY_FIGURES.items()}
+
+
+# The study's tables for a terminal, or as one JSON object.
+
+PRINTED = {
+    "differences": "left minus right, paired over tasks",
+    "gate": "the gate's answer where it fired, else the natural one",
+    "reorganisation": "curating the belief",
+    "errors": "runs that an error ended: left out above, tried again by the next call",
+    "artefacts": "open questions that say that nothing is known, share of runs",
+}
+"""Tables that are printed where they have lines, between scores and gaps; the page and the CSV files have all."""
+
+LEFT_OUT = {"tasks", "spread"}
+"""Columns that a terminal has no room for."""
+
+
+def plain(tables: Tables) -> dict[str, Any]:
+    """All tables by name, each a list of its lines, as JSON has it."""
+    return {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
+
+
+def print_study(tables: Tables) -> None:
+    """Print the tables that a terminal has room for."""
+    console = Console(highlight=False)
+    console = console if console.is_terminal else Console(highlight=False, width=PIPED)
+    for title, table in _tables(tables):
+        console.print(f"\n{title}", style="bold", markup=False)
+        console.print(table, markup=False)
+
+
+def _tables(tables: Tables) -> Iterator[tuple[str, Table]]:
+    yield "means a run, with 95 % intervals", _shown(readable("scores", tables["scores"]))
+    for name, title in PRINTED.items():
+        if not tables[name].empty:
+            yield title, _shown(readable(name, tables[name]).drop(columns=LEFT_OUT, errors="ignore"))
+    yield "gaps: runs that show them, of those that can tell", _shown(readable("gaps", tables["gaps"]))
+
+
+def _shown(frame: pd.DataFrame) -> Table:
+    table = Table(*(str(name).replace("_", " ") for name in frame.columns), box=None)
+    for line in frame.itertuples(index=False, name=None):
+        table.add_row(*map(cell, line))
+    return table
+
+
+# What `certigraph study cgdp` does between its options and its tables.
+
+COMMAND = "certigraph study cgdp"
+
+
+class Asked(NamedTuple):
+    """Which arms a study has; of harnesses and conditions all, or an ablation's own, where none is named."""
+
+    harnesses: Sequence[str] = ()
+    memories: Sequence[str] = ()
+    gates: Sequence[str] = (SHADOW,)
+    ablate: str = ""
+    beside: Sequence[str] = ()
+    """Other graphs to run on the same tasks, such as sdp; the comparison's page has them, the study's tables do not."""
+    gate: str = GATE
+    """The gate that a shadow watches or that stops runs, as `--swap` writes operators."""
+
+
+def methods_of(asked: Asked) -> tuple[Method, ...]:
+    """The study's arms as methods of one comparison.
+
+    Raises:
+        UnknownName: a harness, condition, gate, operator or ablation is unknown; the message lists the known ones.
+    """
+    ablation = ABLATIONS.get(asked.ablate)
+    if asked.ablate and not ablation:
+        raise UnknownName(f"unknown ablation {asked.ablate!r}; known: {', '.join(ABLATIONS)}")
+    harnesses, memories = (ablation.harnesses, ablation.memories) if ablation else ((), ())
+    arms = arms_of(asked.harnesses or harnesses or HARNESSES, asked.memories or memories or MEMORIES, asked.gates)
+    _, gate = parse_swap(f"gate={asked.gate}")
+    made = (method_of(arm, gate) for arm in (ablated(arms, ablation) if ablation else arms))
+    return (*made, *methods_from(asked.beside))
+
+
+def worked_off(given: Order, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
+    """Do what is left of a study unless only its report is wanted, and print it; exit status 1 while runs are left.
+
+    As JSON it is one object: the tables by name, and under `comparison` the one with the graphs beside, if any.
+
+    Raises:
+        UnknownName: the benchmark takes no answers.
+        Interrupted: by Ctrl-C; the message is the command that goes on.
+        Fault: as `compare` does.
+    """
+    must_take_answers("study cgdp", given.benchmark)
+    if not report_only:
+        carry_out(given._replace(command=COMMAND), folder, at_once=at_once, silent=as_json)
+    tables = report(given.plan, folder, given.benchmark).tables
+    beside = None if all(map(is_arm, given.plan.methods)) else report_comparison(given.plan, folder)
+    if as_json:
+        compared = {"comparison": plain_comparison(beside.comparison, beside.estimates)} if beside else {}
+        typer.echo(json.dumps({**plain(tables), **compared}, ensure_ascii=False))
+    else:
+        _print(tables, beside, folder)
+    return 1 if left(cells_of(given.plan, folder)) else 0
+
+
+def _print(tables: Tables, beside: Findings | None, folder: Path) -> None:
+    print_study(tables)
+    pages = [STUDY_PAGE]
+    if beside:
+        show(beside.comparison, beside.estimates, as_json=False)
+        pages.append(COMPARISON)
+    for page in pages:
+        Console(highlight=False, soft_wrap=True).print(f"report: {folder / page}", style="dim", markup=False)

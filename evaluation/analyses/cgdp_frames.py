@@ -1,0 +1,282 @@
+"""Frames of CGDP's study."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from certigraph.adapters.protocols import Operator
+from certigraph.evaluation.analyses.cgdp_runs import (
+    BELIEFS,
+    GAPS,
+    GATE_NODE,
+    MEMORY,
+    ON,
+    SHADOW,
+    STRUCTURED,
+    Seen,
+    nothing_known,
+    spending_of,
+    tokens_of,
+)
+from certigraph.nodes.gates import gate_grid
+from certigraph.nodes.slots import operator_from
+from certigraph.runtime.registry import OPERATORS
+from certigraph.runtime.run import blocking
+from certigraph.state.run import Round, Stagnation
+from certigraph.state.search import BY_GATE
+from certigraph.state.trajectory import Event
+
+# The gate's settings held against recorded rounds: when each would have fired, without the answers it would have got.
+#
+# A replay takes a run's rounds as they were and tells nothing about scores. Tokens that it counts as saved are those
+# of the rounds after the fire round and of the natural final answer; the gate's own final answer is not in them.
+
+
+class Replayed(NamedTuple):
+    """One setting on one run: the round after which it would have fired, from 1 (None: never), and tokens saved."""
+
+    setting: str
+    fired: int | None
+    saved: int
+
+
+def replayed_gates() -> dict[str, Operator]:
+    """The settings that are replayed, by label: our grid of sixteen (`certigraph.nodes.gates`)."""
+    return {label: operator_from(spec, OPERATORS) for label, spec in gate_grid().items()}
+
+
+def replays_of(seen: Seen, gates: Mapping[str, Operator]) -> list[Replayed]:
+    """Every setting on a run that no gate stopped."""
+    natural = tokens_of([event for event in seen.events if event.node != GATE_NODE])
+    opening = tokens_of([event for event in seen.events if event.node == "reset"])
+    rounds = [spent.tokens for spent in spending_of(seen.events)]
+    fired = blocking(_fire_rounds(gates, seen))
+    return [Replayed(name, at, 0 if at is None else natural - opening - sum(rounds[:at])) for name, at in fired.items()]
+
+
+async def _fire_rounds(gates: Mapping[str, Operator], seen: Seen) -> dict[str, int | None]:
+    return {name: await _fire_round(gate, seen) for name, gate in gates.items()}
+
+
+async def _fire_round(gate: Operator, seen: Seen) -> int | None:
+    stagnation, rounds = Stagnation(), seen.rounds
+    for number in range(1, len(rounds) + 1):
+        view = _view(seen, rounds[:number], stagnation)
+        stagnation = (await gate(view, None))["stagnation"]
+        if stagnation.stop:
+            return number
+    return None
+
+
+def _view(seen: Seen, rounds: Sequence[Round], stagnation: Stagnation) -> dict[str, Any]:
+    """What a gate without a model reads of its view."""
+    return {"task": seen.trajectory.header.task, "rounds": rounds, "stagnation": stagnation}
+
+
+# The blended counterfactual of the gate (CGDP, appendix G): its answer where it fired, else the natural one.
+#
+# One run with a shadow gate holds both: the run goes on to its natural end, and where the gate would have stopped it
+# the final answer was asked for once. The gated run costs what was spent until then, with that call.
+
+AUTHOR = "executor"
+"""The role that a final answer is asked of; a gate that asks a model asks another."""
+
+
+class Blend(NamedTuple):
+    """A run with and without its gate: scores 0 to 1, prompt and output tokens. Of a real gate both are its own.
+
+    `fired` is the round, from 1, after which the gate stopped the run or would have; None: never. `answer_tokens` are
+    those of the final answer that a shadow asked for: part of `blended_tokens`, none of `natural_tokens`.
+    """
+
+    fired: int | None
+    natural: float
+    blended: float
+    natural_tokens: int
+    blended_tokens: int
+    answer_tokens: int
+
+
+def blend_of(seen: Seen) -> Blend:
+    """Both ends of a run."""
+    if seen.arm.gate == SHADOW:
+        return _shadowed(seen)
+    tokens, gated = tokens_of(seen.events), seen.arm.gate == ON and seen.forced == BY_GATE
+    return Blend(len(seen.rounds) if gated else None, seen.score, seen.score, tokens, tokens, 0)
+
+
+def _shadowed(seen: Seen) -> Blend:
+    natural = tokens_of([event for event in seen.events if event.node != GATE_NODE])
+    place = next((at for at, event in enumerate(seen.events) if _fired(event) is not None), None)
+    if place is None:
+        return Blend(None, seen.score, seen.score, natural, tokens_of(seen.events), 0)
+    event = seen.events[place]
+    stagnation = seen.state["stagnation"]
+    spent, answer = tokens_of(seen.events[: place + 1]), _answer_tokens(event)
+    return Blend(_fired(event), seen.score, seen.judge(stagnation.answer or ""), natural, spent, answer)
+
+
+def _fired(event: Event) -> int | None:
+    """The round that a shadow noted."""
+    noted = (event.update or {}).get("stagnation")
+    at = noted.get("at") if event.node == GATE_NODE and isinstance(noted, dict) else None
+    return at if isinstance(at, int) else None
+
+
+def _answer_tokens(event: Event) -> int:
+    calls = [call for call in event.calls if call["role"] == AUTHOR]
+    return sum(int(str(call.get(part, 0))) for call in calls for part in ("input_tokens", "output_tokens"))
+
+
+# What a belief state takes and how it degrades: reorganisation (CGDP, H.4) and 'no evidence' artefacts (table 4).
+
+EXTRACTOR = "extractor"
+
+
+class Upkeep(NamedTuple):
+    """`reorganisations` of a run's belief, the calls and tokens they took, and whether an open question was none.
+
+    None where the memory condition has no such thing.
+    """
+
+    reorganisations: int | None
+    calls: int | None
+    tokens: int | None
+    artefact: bool | None
+
+
+def upkeep_of(seen: Seen) -> Upkeep:
+    """What the belief of one run took."""
+    if seen.arm.memory not in BELIEFS:
+        return Upkeep(None, None, None, None)
+    paid = [call for event in _reorganising(seen) for call in _second_calls(event)]
+    asked = [question for event in seen.events for question in _belief(event).get("questions", ())]
+    artefact = any(map(nothing_known, asked)) if seen.arm.memory == STRUCTURED else None
+    return Upkeep(seen.belief.reorganised, len(paid), sum(map(_tokens, paid)), artefact)
+
+
+def _reorganising(seen: Seen) -> Iterator[Event]:
+    """The updates in which the belief was curated."""
+    before = 0
+    for event in seen.events:
+        count = _belief(event).get("reorganised", before)
+        if count > before:
+            yield event
+        before = count
+
+
+def _second_calls(event: Event) -> Sequence[Mapping[str, Any]]:
+    """The extractor's calls after its extraction, refused tries of which are no reorganisation."""
+    calls = [call for call in event.calls if call["role"] == EXTRACTOR]
+    extracted = next((place for place, call in enumerate(calls) if not call.get("failure")), len(calls))
+    return calls[extracted + 1 :]
+
+
+def _belief(event: Event) -> Mapping[str, Any]:
+    found: Any = (event.update or {}).get("belief", {})
+    return found if event.node == MEMORY else {}
+
+
+def _tokens(call: Mapping[str, Any]) -> int:
+    return int(call.get("input_tokens", 0)) + int(call.get("output_tokens", 0))
+
+
+# The study's runs as pandas frames: what every table of it is computed from.
+
+Columns = Mapping[str, str]
+
+KEY: Columns = dict.fromkeys(("method", "harness", "memory", "gate", "variant", "benchmark", "task"), "str")
+RUN: Columns = {**KEY, "trial": "Int64", "run": "str"}
+EPISODES: Columns = {
+    **RUN,
+    "ending": "str",
+    "score": "float64",
+    **dict.fromkeys(("rounds", "calls", "tokens", "prompt_tokens", "fired"), "Int64"),
+    "blended_score": "float64",
+    **dict.fromkeys(("blended_tokens", "answer_tokens"), "Int64"),
+    **dict.fromkeys(("reorganisations", "reorganisation_calls", "reorganisation_tokens"), "Int64"),
+    "artefact": "boolean",
+    "hops": "Int64",
+    **dict.fromkeys((gap.name for gap in GAPS), "boolean"),
+}
+ROUNDS: Columns = {**RUN, **dict.fromkeys(("round", "agent", "memory_node", "tokens"), "Int64")}
+REPLAYS: Columns = {**RUN, "setting": "str", "fired": "Int64", "saved": "Int64", "tokens": "Int64"}
+
+
+class Frames(NamedTuple):
+    """Three frames of finished runs; each begins with the columns of RUN.
+
+    episodes: a line a run. `score` and `blended_score` from 0 to 100; `tokens`, `calls` and `prompt_tokens` are the
+        natural run's, without what a shadow gate asked; `fired` is the gate's round from 1, empty where it never did.
+        `rounds` are those of search. `reorganisations` and `artefact` are told of conditions that can have them.
+    rounds: prompt tokens of the agent and of the memory in each round, and all tokens of it but the gate's.
+    replays: the rounds at which other settings of the gate would have fired, of runs that no gate stopped.
+    """
+
+    episodes: pd.DataFrame
+    rounds: pd.DataFrame
+    replays: pd.DataFrame
+
+
+def frames_of(several: Iterable[Seen], gates: Mapping[str, Operator]) -> Frames:
+    """Read runs into frames, one at a time; `gates` are the settings to replay, by name."""
+    episodes: list[dict[str, Any]] = []
+    rounds: list[dict[str, Any]] = []
+    replays: list[dict[str, Any]] = []
+    for seen in several:
+        key = _key(seen)
+        episodes.append({**key, **_episode(seen)})
+        rounds += [{**key, **line} for line in _rounds(seen)]
+        if seen.arm.gate != ON:
+            tokens = episodes[-1]["tokens"]
+            replays += [{**key, **line._asdict(), "tokens": tokens} for line in replays_of(seen, gates)]
+    return Frames(_frame(episodes, EPISODES), _frame(rounds, ROUNDS), _frame(replays, REPLAYS))
+
+
+def _key(seen: Seen) -> dict[str, Any]:
+    header = seen.trajectory.header
+    arm = {"method": seen.arm.name, **seen.arm._asdict()}
+    return {
+        **arm,
+        "benchmark": header.task.benchmark,
+        "task": header.task.id,
+        "trial": seen.trial,
+        "run": header.run_id,
+    }
+
+
+def _episode(seen: Seen) -> dict[str, Any]:
+    blend, upkeep = blend_of(seen), upkeep_of(seen)
+    natural = [event for event in seen.events if event.node != GATE_NODE or seen.arm.gate == ON]
+    return {
+        "ending": seen.trajectory.ending,
+        "score": 100 * seen.score,
+        "rounds": len(seen.rounds),
+        "calls": sum(event.usage.calls for event in natural),
+        "tokens": tokens_of(natural),
+        "prompt_tokens": sum(event.usage.input_tokens for event in natural),
+        "fired": blend.fired,
+        "blended_score": 100 * blend.blended,
+        "blended_tokens": blend.blended_tokens,
+        "answer_tokens": blend.answer_tokens,
+        "reorganisations": upkeep.reorganisations,
+        "reorganisation_calls": upkeep.calls,
+        "reorganisation_tokens": upkeep.tokens,
+        "artefact": upkeep.artefact,
+        "hops": seen.truth.hops,
+        **{gap.name: gap.shows(seen) for gap in GAPS},
+    }
+
+
+def _rounds(seen: Seen) -> list[dict[str, Any]]:
+    """The agent's decision to answer counts as one more round."""
+    return [
+        {"round": spent.number, "agent": spent.agent, "memory_node": spent.memory, "tokens": spent.tokens}
+        for spent in spending_of(seen.events)
+    ]
+
+
+def _frame(rows: list[dict[str, Any]], columns: Columns) -> pd.DataFrame:
+    """Typed columns in a fixed order, also where there is no row."""
+    return pd.DataFrame(rows, columns=list(columns), dtype="object").astype(dict(columns))

@@ -1,0 +1,425 @@
+"""Training and transfer of supervised reward models."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from itertools import product
+from pathlib import Path
+from random import Random
+from statistics import fmean
+from typing import Any, NamedTuple, cast
+
+from rich.console import Console
+from rich.table import Table
+
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.matching import NAME, Encoder, needed_encoder
+from certigraph.adapters.rewardprediction.benchmark import RewardPrediction, epic_distance
+from certigraph.adapters.rewardprediction.dataset import Pair, Recording
+from certigraph.adapters.rewards import (
+    BASE,
+    Card,
+    Head,
+    Heads,
+    equipped_for_tuning,
+    flattened,
+    fold_of,
+    prefix_features,
+    save_heads,
+)
+from certigraph.state.records import Fault, Record, UnknownName
+from certigraph.state.rewards import Seen
+
+# What reward heads are trained on: prefixes of recorded trajectories, and which of two is worth more.
+
+PER_TASK = 70
+"""Ranked pairs drawn from one task: 35,000 from 500, as in the paper (appendix C.2.1)."""
+
+
+class Sample(NamedTuple):
+    """One task: its prefixes, positive recording first."""
+
+    task: str
+    domain: str
+    features: Any
+    """Of every prefix, shape (prefixes, width), in half precision."""
+    rewards: tuple[float, ...]
+    """The true, shaped reward of each."""
+
+
+def sample(pair: Pair, encoder: Encoder) -> Sample:
+    """All prefixes of a pair's two recordings."""
+    numpy = import_module("numpy")
+    told = [prefix_features(one.goal_description, steps_of(one), encoder) for one in pair.recordings]
+    rewards = tuple(row.reward.shaped for one in pair.recordings for row in one.trajectory)
+    return Sample(pair.id, pair.domain, numpy.concatenate(told).astype(numpy.float16), rewards)
+
+
+def steps_of(one: Recording) -> list[Seen]:
+    """A recording without its rewards, as predictors see it."""
+    return [Seen(action=row.action, observation=row.observation) for row in one.trajectory]
+
+
+def samples(pairs: Sequence[Pair], encoder: Encoder, told: Callable[[str], None] = lambda line: None) -> list[Sample]:
+    """The samples of all pairs; the encoder reads a hundred pairs at a time, which is faster than step by step."""
+    found: list[Sample] = []
+    for start in range(0, len(pairs), 100):
+        some = pairs[start : start + 100]
+        encoder.encode([text for pair in some for text in _texts(pair)])
+        found += [sample(pair, encoder) for pair in some]
+        told(f"{len(found)} of {len(pairs)} tasks encoded")
+    return found
+
+
+def ranked(one: Sample, seed: int) -> list[tuple[int, int]]:
+    """Places of two prefixes of a task, the one that is worth more first; PER_TASK of all such pairs, drawn at random.
+
+    Both may be of the same recording; a positive recording's steps win against a negative one's where they are worth
+    more, and where both are worth nothing neither does.
+    """
+    places = range(len(one.rewards))
+    orders = [(a, b) for a, b in product(places, places) if one.rewards[a] > one.rewards[b]]
+    return Random(f"{seed}:{one.task}").sample(orders, min(PER_TASK, len(orders)))
+
+
+def _texts(pair: Pair) -> list[str]:
+    rows = [row for one in pair.recordings for row in one.trajectory]
+    return [pair.positive.goal_description, *(text for row in rows for text in (row.action, row.observation))]
+
+
+# Training reward heads: pairwise ranking with reward centering (StateFactory, section 3.1.1; Eq. 13), on the CPU.
+
+FOLDS = 5
+HIDDEN = 64
+STEPS = 300
+"""Updates, however many pairs there are: a few passes over the paper's number, many over few."""
+
+BATCH = 128
+RATE, DECAY, DROPOUT = 1e-3, 3e-2, 0.3
+CENTERING = 0.01
+"""Weight of the squared sum of two scores: without it, ranking leaves the scores' offset free."""
+
+FEWEST = 2
+"""Tasks that a head is trained on."""
+
+
+def train_heads(
+    samples: Sequence[Sample], encoder: str, *, folds: int = FOLDS, seed: int = 0, told: Callable[[str], None] = print
+) -> Heads:
+    """One head a fold, each trained on the tasks of the other folds; with one fold a head that saw all.
+
+    Raises:
+        Fault: ("data") too few tasks, or none with two steps of different worth.
+    """
+    heads = []
+    for fold in range(folds):
+        seen = [one for one in samples if folds == 1 or fold_of(one.task, folds) != fold]
+        heads.append(train_head(seen, seed))
+        told(f"head {fold + 1} of {folds}: {len(seen)} tasks")
+    domains = tuple(sorted({one.domain for one in samples}))
+    card = Card(encoder=encoder, domains=domains, folds=folds, tasks=len(samples), seed=seed)
+    return Heads(card, tuple(heads))
+
+
+def train_head(samples: Sequence[Sample], seed: int) -> Head:
+    """A head that ranks prefixes of the same task."""
+    numpy, torch = import_module("numpy"), import_module("torch")
+    rows, better, worse = _stacked(samples, seed)
+    mean, spread = rows.mean(axis=0, dtype=numpy.float32), rows.std(axis=0, dtype=numpy.float32) + 1e-4
+    features = torch.from_numpy(((rows - mean) / spread).astype(numpy.float16))
+    with torch.random.fork_rng(devices=[]), _one_thread():
+        torch.manual_seed(seed)
+        network = _fitted(features, torch.tensor(better), torch.tensor(worse))
+    with torch.no_grad():
+        scores = network.eval()(features.float())[:, 0]
+    first, _, _, last = network
+    hidden, bias, out = [one.detach().numpy().copy() for one in (first.weight.T, first.bias, last.weight[0])]
+    scale = numpy.array([float(scores.mean() - last.bias[0].detach()), float(scores.std()) + 1e-6], dtype=numpy.float32)
+    return Head(mean, spread, hidden, bias, out, scale)
+
+
+def ranking_loss(better: Any, worse: Any) -> Any:
+    """-log sigmoid(s+ - s-), and CENTERING times (s+ + s-)^2, over a batch of pairs of scores."""
+    functional = import_module("torch.nn.functional")
+    return (CENTERING * (better + worse) ** 2 - functional.logsigmoid(better - worse)).mean()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Batches this small gain nothing by threads, and on a busy machine every update waits for them."""
+    torch = import_module("torch")
+    usual = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(usual)
+
+
+def _fitted(features: Any, better: Any, worse: Any) -> Any:
+    torch = import_module("torch")
+    nn = torch.nn
+    network = nn.Sequential(nn.Linear(features.shape[1], HIDDEN), nn.ReLU(), nn.Dropout(DROPOUT), nn.Linear(HIDDEN, 1))
+    optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=DECAY)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)
+    for _ in range(STEPS):
+        batch = torch.randint(len(better), (BATCH,))
+        scores = network(features[torch.cat([better[batch], worse[batch]])].float())[:, 0]
+        optimiser.zero_grad()
+        ranking_loss(*scores.split(BATCH)).backward()
+        optimiser.step()
+        schedule.step()
+    return network
+
+
+def _stacked(samples: Sequence[Sample], seed: int) -> tuple[Any, list[int], list[int]]:
+    """The prefixes of all tasks, and the places of those that win and of those that lose to them."""
+    starts, orders = [0], []
+    for one in samples:
+        orders += [(starts[-1] + a, starts[-1] + b) for a, b in ranked(one, seed)]
+        starts.append(starts[-1] + len(one.rewards))
+    if len(samples) < FEWEST or not orders:
+        told = f"{len(samples)} tasks with {len(orders)} pairs of steps of different worth train no reward head"
+        raise Fault("data", f"{told}: give more tasks, with negative trajectories too, or fewer folds: --folds 2")
+    stacked = import_module("numpy").concatenate([one.features for one in samples])
+    return stacked, [a for a, _ in orders], [b for _, b in orders]
+
+
+# The paper's supervised reward model, for those with a GPU: a language model with a scalar head, tuned by LoRA.
+#
+# StateFactory, appendix C.2 and Table 6: rank 16, alpha 32, all linear layers, AdamW, cosine schedule, 8,192 tokens,
+# BF16, gradient checkpointing. The learning rate is missing from the text: ours is the usual one of LoRA.
+
+
+class Recipe(NamedTuple):
+    """How it is tuned."""
+
+    rank: int = 16
+    alpha: int = 32
+    rate: float = 1e-4
+    epochs: int = 3
+    batch: int = 16
+    tokens: int = 8_192
+    seed: int = 0
+
+
+PAPER = Recipe()
+
+
+def train_lora(
+    pairs: Sequence[Pair],
+    out: Path,
+    *,
+    base: str = BASE,
+    recipe: Recipe = PAPER,
+    told: Callable[[str], None] = print,
+) -> Path:
+    """Tune adapters and head to rank prefixes of the same task, and write them with the tokenizer to the folder `out`.
+
+    One model sees all pairs, where heads have folds: what it says of these pairs is no measure of it.
+
+    Raises:
+        Fault: a library is missing, the pairs rank nothing, or the base model is not here.
+    """
+    equipped_for_tuning()
+    torch = import_module("torch")
+    model, tokenizer = _adapted(base, recipe)
+    orders = [order for pair in pairs for order in _ranked_texts(pair, recipe.seed)]
+    if not orders:
+        raise Fault("data", "no two steps of these pairs are of different worth; give positive trajectories")
+    optimiser = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=recipe.rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, recipe.epochs * -(-len(orders) // recipe.batch))
+    for epoch in range(recipe.epochs):
+        Random(f"{recipe.seed}:{epoch}").shuffle(orders)
+        for start in range(0, len(orders), recipe.batch):
+            batch = orders[start : start + recipe.batch]
+            scores = _scores(model, tokenizer, [text for side in zip(*batch, strict=True) for text in side])
+            loss = ranking_loss(*scores.split(len(batch)))
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+        told(f"epoch {epoch + 1} of {recipe.epochs}: loss {loss.item():.3f}")
+    model.save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    return out
+
+
+def _ranked_texts(pair: Pair, seed: int) -> list[tuple[str, str]]:
+    rewards = tuple(row.reward.shaped for one in pair.recordings for row in one.trajectory)
+    texts = [
+        flattened(one.goal_description, steps[: n + 1])
+        for one, steps in zip(pair.recordings, map(steps_of, pair.recordings), strict=True)
+        for n in range(len(steps))
+    ]
+    sample = Sample(pair.id, pair.domain, None, rewards)
+    return [(texts[better], texts[worse]) for better, worse in ranked(sample, seed)]
+
+
+def _adapted(base: str, recipe: Recipe) -> tuple[Any, Any]:
+    torch, transformers, peft = map(import_module, ("torch", "transformers", "peft"))
+    gpu = torch.cuda.is_available()
+    torch.manual_seed(recipe.seed)
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            base, truncation_side="left", padding_side="right", local_files_only=True
+        )
+        model = transformers.AutoModelForSequenceClassification.from_pretrained(
+            base, num_labels=1, local_files_only=True, dtype=torch.bfloat16 if gpu else torch.float32
+        )
+    except OSError as error:
+        raise Fault("model", f"no base model {base} is here ({error!r:.120}): hf download {base}") from error
+    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
+    tokenizer.model_max_length = recipe.tokens
+    model.config.pad_token_id = tokenizer.pad_token_id
+    config = peft.LoraConfig(r=recipe.rank, lora_alpha=recipe.alpha, target_modules="all-linear", task_type="SEQ_CLS")
+    model.gradient_checkpointing_enable()
+    model.enable_input_require_grads()
+    return peft.get_peft_model(model, config).to("cuda" if gpu else "cpu").train(), tokenizer
+
+
+def _scores(model: Any, tokenizer: Any, texts: list[str]) -> Any:
+    """One score a text; of a text that is too long its end is read."""
+    given = tokenizer(texts, truncation=True, padding=True, return_tensors="pt")
+    return model(**given.to(model.device)).logits[:, 0].float()
+
+
+# How far supervised rewards carry: EPIC distance by domain trained on and domain rated (StateFactory, Table 1).
+
+ALL = "all"
+
+
+class Transfer(Record):
+    """Mean pooled EPIC distance, by what a head was trained on and what it rated; no head rated a task it saw."""
+
+    domains: tuple[str, ...]
+    trained: tuple[str, ...]
+    """The domains, and `all` of them together where there are several."""
+    distances: tuple[tuple[float, ...], ...]
+    """A row for each of `trained`, a column for each of `domains`."""
+
+    def overall(self, trained: str) -> float:
+        """The mean over the domains rated."""
+        return fmean(self.distances[self.trained.index(trained)])
+
+
+def transfer(
+    samples: Sequence[Sample],
+    encoder: str,
+    *,
+    folds: int = FOLDS,
+    seed: int = 0,
+    told: Callable[[str], None] = lambda line: None,
+) -> Transfer:
+    """Train on each domain alone and on all together, and rate every domain by each.
+
+    Raises:
+        Fault: ("data") a domain has too few tasks to train on.
+    """
+    domains = tuple(sorted({one.domain for one in samples}))
+    trained = (*domains, ALL) if len(domains) > 1 else domains
+    rows = []
+    for name in trained:
+        told(f"training on {name}")
+        seen = [one for one in samples if name in (ALL, one.domain)]
+        heads = train_heads(seen, encoder, folds=folds, seed=seed, told=lambda line: None)
+        rows.append(tuple(distance([one for one in samples if one.domain == rated], heads) for rated in domains))
+    return Transfer(domains=domains, trained=trained, distances=tuple(rows))
+
+
+def distance(samples: Sequence[Sample], heads: Heads) -> float:
+    """Mean over tasks of the EPIC distance pooled over a task's recordings."""
+    return fmean(epic_distance(_rated(one, heads), one.rewards) for one in samples)
+
+
+def _rated(one: Sample, heads: Heads) -> list[float]:
+    return [float(reward) for reward in heads.of(one.task).rewards(one.features.astype("float32"))]
+
+
+# `certigraph rewards train`, `tune` and `transfer`: supervised reward models from RewardPrediction's recordings.
+
+Told = Callable[[str], None]
+
+
+def train_command(
+    data: str | None,
+    out: Path,
+    *,
+    domains: Sequence[str] = (),
+    encoder: str = NAME,
+    folds: int = FOLDS,
+    limit: int | None = None,
+    seed: int = 0,
+    told: Told = print,
+) -> Card:
+    """Train one head a fold on the pairs of some domains and write them to `out`.
+
+    Args:
+        data: the folder of the pairs; None: CERTIGRAPH_DATA, else the generated ones.
+        out: the file, an npz.
+        domains: those to train on; none: all.
+        encoder: whose sentence vectors are the features.
+        folds: tasks are rated by the head of their fold, which did not see them; 1: one head that saw all.
+        limit: pairs of each domain, at most.
+        seed: of the draws.
+        told: called with each line of progress.
+
+    Raises:
+        UnknownName: no such domain.
+        Fault: too few pairs, no such encoder, no data.
+    """
+    source = needed_encoder(encoder)
+    found = samples(chosen(data, domains, limit), source, told)
+    heads = train_heads(found, encoder, folds=folds, seed=seed, told=told)
+    save_heads(out, heads)
+    return heads.card
+
+
+def transfer_command(
+    data: str | None,
+    *,
+    domains: Sequence[str] = (),
+    encoder: str = NAME,
+    folds: int = FOLDS,
+    limit: int | None = None,
+    seed: int = 0,
+    told: Told = print,
+) -> Transfer:
+    """Train on each domain and on all, and rate each domain by each. Arguments and errors as above."""
+    found = samples(chosen(data, domains, limit), needed_encoder(encoder), told)
+    return transfer(found, encoder, folds=folds, seed=seed, told=told)
+
+
+def tune_command(
+    data: str | None,
+    out: Path,
+    *,
+    base: str = BASE,
+    domains: Sequence[str] = (),
+    limit: int | None = None,
+    seed: int = 0,
+    told: Told = print,
+) -> Path:
+    """Tune a language model on the pairs of some domains by the paper's recipe, and write it to the folder `out`.
+
+    Args and errors as above, and:
+        base: the model, by its name on the Hugging Face hub or its folder; never downloaded unasked.
+    """
+    return train_lora(chosen(data, domains, limit), out, base=base, recipe=PAPER._replace(seed=seed), told=told)
+
+
+def chosen(data: str | None, domains: Sequence[str], limit: int | None) -> list[Pair]:
+    """The pairs of some domains, the first `limit` of each. Raises UnknownName for a domain that is not there."""
+    pairs = list(cast(RewardPrediction, load_benchmark("rewardprediction", data)).pairs.values())
+    known = sorted({pair.domain for pair in pairs})
+    if unknown := [domain for domain in domains if domain not in known]:
+        raise UnknownName(f"no domain {unknown[0]!r}; there are {', '.join(known)}")
+    return [pair for domain in domains or known for pair in [p for p in pairs if p.domain == domain][:limit]]
+
+
+def print_transfer(done: Transfer) -> None:
+    """The matrix: a row for what was trained on, a column for what was rated, and the mean over columns."""
+    table = Table("trained on", *done.domains, "overall", title="mean EPIC distance, pooled per task", box=None)
+    for name, row in zip(done.trained, done.distances, strict=True):
+        table.add_row(name, *(f"{distance:.3f}" for distance in row), f"{done.overall(name):.3f}")
+    Console(highlight=False).print(table)

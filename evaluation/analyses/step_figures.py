@@ -1,0 +1,331 @@
+"""The STEP paper's figures, and the command figures."""
+
+from collections.abc import Iterable, Sequence
+from math import nan
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from certigraph.adapters.processes import equipped
+from certigraph.evaluation.analyses.step import (
+    GROUPS,
+    SERIES,
+    Accident,
+    Change,
+    Curve,
+    Episodes,
+    Pair,
+    Row,
+    accident_of,
+    best_rows,
+    changes,
+    curve_lines,
+    curves,
+    gold_scores,
+    learning,
+    pairs,
+    row_lines,
+    tasks_of,
+    titles,
+    write_csv,
+)
+from certigraph.evaluation.frames import Trace, read_traces
+from certigraph.evaluation.plots import BLANK, FAINT, INK, PALETTE, SOFT, colours, grid, picture
+from certigraph.state.records import Fault, Record
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+
+
+# The best traces beside each other (STEP, figure 5): the picture, one heat map a method.
+
+MOST_COLUMNS = 3
+TITLE = 32
+"""Letters that fit above a panel; a longer name takes more lines."""
+
+COLOURS = "viridis"
+"""Even in brightness, so that it reads in grey and for the colour-blind: dark is low, yellow is high."""
+
+
+def draw_best(rows: Sequence[Row], tasks: Sequence[str], path: Path) -> None:
+    """A row a task, a column a step; blank where the episode is over or the task was not run."""
+    names = {method: fill(name, TITLE) for method, name in titles(dict.fromkeys(row.method for row in rows)).items()}
+    columns = min(MOST_COLUMNS, len(names))
+    lines = -(-len(names) // columns)
+    longest = max(len(row.scores) for row in rows)
+    margin = 0.055 * max(map(len, tasks)) + 0.9
+    heading = 0.2 + 0.15 * max(name.count("\n") + 1 for name in names.values())
+    with picture(path, margin + 2.5 * columns, lines * (max(0.9, 0.17 * len(tasks)) + heading) + 0.45) as figure:
+        panels = grid(figure, len(names), columns)
+        for method, panel in zip(names, panels, strict=True):
+            scores = {row.task: row.scores for row in rows if row.method == method}
+            image = _map(panel, [_filled(scores.get(task, ()), longest) for task in tasks])
+            _part_groups(panel, tasks)
+            panel.set_title(names[method])
+            panel.set_yticks(range(len(tasks)), tasks, fontsize=7)
+        figure.supxlabel("environment step", fontsize=8)
+        figure.colorbar(image, ax=panels, label="score so far", shrink=0.9, aspect=30, pad=0.01)
+
+
+def _map(panel: "Axes", scores: Sequence[Sequence[float]]) -> "AxesImage":
+    from matplotlib import colormaps
+
+    extent = (0.5, len(scores[0]) + 0.5, len(scores) - 0.5, -0.5)
+    shades = colormaps[COLOURS].with_extremes(bad=BLANK)
+    image = panel.imshow(scores, aspect="auto", interpolation="none", cmap=shades, vmin=0, vmax=100, extent=extent)
+    panel.tick_params(axis="y", length=0)
+    panel.spines[:].set_visible(False)
+    return image
+
+
+def _part_groups(panel: "Axes", tasks: Sequence[str]) -> None:
+    groups = [GROUPS.get(task) for task in tasks]
+    for line in range(1, len(tasks)):
+        wide = 3.0 if groups[line] != groups[line - 1] else 0.7
+        panel.axhline(line - 0.5, color="white", linewidth=wide)
+
+
+def _filled(scores: Sequence[float], length: int) -> list[float]:
+    return [*scores, *[nan] * (length - len(scores))]
+
+
+# What STEP loses without its Planner (table 2): the picture, task by task.
+
+WITH, WITHOUT = PALETTE[0], PALETTE[1]
+GROUP_NAMES = {"S": "mean of short tasks", "L": "mean of long tasks", "All": "mean of all tasks"}
+
+
+class _Span(NamedTuple):
+    """A line of the picture: a task, or the mean of a group."""
+
+    name: str
+    model: str
+    score: float
+    without: float
+    mean: bool = False
+
+
+def draw_planner(paired: Sequence[Pair], changed: Sequence[Change], path: Path) -> None:
+    """A line a task from its score with the Planner to the one without; below them the means of the groups."""
+    spans = [_Span(p.task, p.model, p.score, p.score_without) for p in paired]
+    spans += [
+        _Span(f"{GROUP_NAMES[c.group]} ({c.tasks})", c.model, c.score, c.score_without, mean=True) for c in changed
+    ]
+    several = len({span.model for span in spans}) > 1
+    with picture(path, 5.6, 0.19 * len(spans) + 0.85) as figure:
+        panel = figure.subplots()
+        _frame(panel, [f"{span.name}, {span.model}" if several else span.name for span in spans])
+        panel.axhline(len(paired) - 0.5, color=SOFT, linewidth=0.6)
+        for place, span in enumerate(spans):
+            _draw(panel, place, span)
+        figure.legend(loc="outside upper right", ncols=2, fontsize=7.5, handletextpad=0.2)
+
+
+def _frame(panel: "Axes", names: Sequence[str]) -> None:
+    panel.set_yticks(range(len(names)), names, fontsize=7)
+    panel.set(xlim=(-3, 103), ylim=(len(names) - 0.4, -0.6), xlabel="mean score of the best episode")
+    panel.text(1.09, 1.0, "change", transform=panel.transAxes, ha="right", va="bottom", fontsize=7, color=SOFT)
+    panel.tick_params(axis="y", length=0)
+    panel.grid(axis="x", color=FAINT, linewidth=0.4)
+    panel.set_axisbelow(True)
+
+
+def _draw(panel: "Axes", place: int, span: _Span) -> None:
+    size, marker = (34, "D") if span.mean else (24, "o")
+    ends, heights = (span.score, span.without), (place, place)
+    panel.plot(ends, heights, color=INK if span.mean else SOFT, linewidth=1.6 if span.mean else 0.9, zorder=1)
+    labels = ("STEP", "STEP (planner=none)") if place == 0 else ("", "")
+    panel.scatter(span.score, place, s=size, color=WITH, marker=marker, linewidths=0, zorder=2, label=labels[0])
+    # A ring, so that equal scores stay visible as two.
+    panel.scatter(
+        span.without,
+        place,
+        s=size,
+        marker=marker,
+        facecolors="none" if span.score == span.without else "white",
+        edgecolors=WITHOUT,
+        linewidths=1.2,
+        zorder=3,
+        label=labels[1],
+    )
+    change = f"{span.without - span.score:+.1f}" if span.without != span.score else "0.0"
+    panel.annotate(change, (1.09, place), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=7)
+
+
+# Reward by step with its spread (STEP, figure 4): the pictures, one panel a task.
+
+REWARD_COLUMNS = 4
+DASHES: dict[Episodes, Any] = {
+    "all": "solid",
+    "first": (0, (1.2, 1.2)),
+    "last": "solid",
+}
+MEANING: dict[Episodes, str] = {"all": "all episodes, mean ± SD", "first": "first episode", "last": "last episode"}
+
+
+def draw_rewards(curves: Sequence[Curve], path: Path) -> None:
+    """The mean over the episodes, in its standard deviation where it is over all of them."""
+    tasks = list(dict.fromkeys(curve.task for curve in curves))
+    columns = min(REWARD_COLUMNS, len(tasks))
+    names = titles(dict.fromkeys(curve.method for curve in curves))
+    colour = colours(list(names.values()))
+    kinds = list(dict.fromkeys(curve.episodes for curve in curves))
+    width = max(3.6, 2.0 * columns + 0.3)
+    across, down = _legend_shape([*colour, *(MEANING[kind] for kind in kinds)], width)
+    with picture(path, width, 1.5 * -(-len(tasks) // columns) + 0.5 + 0.16 * down) as figure:
+        for task, panel in zip(tasks, grid(figure, len(tasks), columns), strict=True):
+            shown = [curve for curve in curves if curve.task == task]
+            _reward_frame(panel, task, max(len(curve.mean) for curve in shown) - 1)
+            for curve in shown:
+                _line(panel, curve, colour[names[curve.method]])
+        figure.supxlabel("environment step", fontsize=8)
+        figure.supylabel("score so far", fontsize=8)
+        _legend(figure, colour, kinds, across)
+
+
+def _reward_frame(panel: "Axes", task: str, last: int) -> None:
+    panel.set_title(task, fontsize=6.5)
+    panel.set(xlim=(0, last), ylim=(0, 103), yticks=(0, 25, 50, 75, 100))
+    panel.locator_params(axis="x", integer=True, nbins=5)
+    panel.grid(axis="y", color=FAINT, linewidth=0.4)
+    panel.set_axisbelow(True)
+
+
+def _line(panel: "Axes", curve: Curve, colour: str) -> None:
+    steps = range(len(curve.mean))
+    panel.plot(steps, curve.mean, color=colour, linestyle=DASHES[curve.episodes], linewidth=1.3)
+    if curve.episodes == "all":
+        spread = list(zip(curve.mean, curve.sd, strict=True))
+        low, high = [max(0.0, mean - sd) for mean, sd in spread], [min(100.0, mean + sd) for mean, sd in spread]
+        panel.fill_between(steps, low, high, color=colour, alpha=0.13, linewidth=0)
+
+
+def _legend_shape(names: Sequence[str], width: float) -> tuple[int, int]:
+    """Columns and rows that fit into `width` inches with the longest name in every column."""
+    columns = max(1, min(len(names), int(width / (0.5 + 0.065 * max(map(len, names))))))
+    return columns, -(-len(names) // columns)
+
+
+def _legend(figure: "Figure", colour: dict[str, str], kinds: Sequence[Episodes], columns: int) -> None:
+    from matplotlib.lines import Line2D
+
+    methods = [Line2D([], [], color=shade, linewidth=1.3, label=name) for name, shade in colour.items()]
+    lines = [Line2D([], [], color=SOFT, linewidth=1.3, linestyle=DASHES[k], label=MEANING[k]) for k in kinds]
+    handles = [*methods, *lines]
+    figure.legend(handles=handles, loc="outside upper left", ncols=columns, fontsize=7.5)
+
+
+# All figures of several runs at once: pictures, and the numbers behind them as CSV.
+
+
+class Drawn(Record):
+    """What was written, from how many episodes, the accidental wins among them, and the runs that were left out."""
+
+    files: tuple[Path, ...]
+    episodes: int
+    accidents: tuple[Accident, ...]
+    left_out: tuple[Path, ...]
+    changes: tuple[Change, ...]
+
+
+def draw_figures(
+    folders: Iterable[Path], out: Path, *, data: str | None = None, with_accidental: bool = False
+) -> Drawn:
+    """Write rewards and best, learning where runs have several episodes, planner where STEP ran with and without it.
+
+    Each is a .png, a .svg and a .csv; the scores of the single tasks are in planner_tasks.csv.
+
+    Args:
+        folders: searched for runs at any depth.
+        out: made where it is missing.
+        data: data folder with ScienceWorld's gold paths, to tell accidental wins; else CERTIGRAPH_DATA.
+        with_accidental: keep the episodes that were won by accident; accidental.csv lists them in any case.
+
+    Raises:
+        Fault: no episode is there to draw, or matplotlib is missing.
+    """
+    equipped("figures", "matplotlib")
+    traces, left_out = read_traces(folders)
+    golds = gold_scores(data)
+    found = [(trace, accident_of(trace, golds)) for trace in traces]
+    accidents = tuple(accident for _, accident in found if accident)
+    kept = [trace for trace, accident in found if with_accidental or not accident]
+    if not kept:
+        raise Fault("data", f"all {len(traces)} episodes were won by accident: add --with-accidental to keep them")
+    out.mkdir(parents=True, exist_ok=True)
+    write_csv(out / "accidental.csv", list(Accident.model_fields), [accident.model_dump() for accident in accidents])
+    paired = pairs(kept)
+    files = [
+        *_rewards(curves(kept), out / "rewards"),
+        *_rewards(learning(kept), out / "learning"),
+        *_best(kept, out),
+        *_planner(paired, out),
+        out / "accidental.csv",
+    ]
+    return Drawn(
+        files=tuple(files),
+        episodes=len(traces),
+        accidents=accidents,
+        left_out=tuple(left_out),
+        changes=tuple(changes(paired)),
+    )
+
+
+def _rewards(drawn: Sequence[Curve], path: Path) -> list[Path]:
+    if not drawn:
+        return []
+    draw_rewards(drawn, path)
+    write_csv(path.with_suffix(".csv"), [*SERIES, "episodes", "n", "step", "mean", "sd"], list(curve_lines(drawn)))
+    return _three(path)
+
+
+def _best(traces: Sequence[Trace], out: Path) -> list[Path]:
+    drawn = best_rows(traces)
+    draw_best(drawn, tasks_of(traces), out / "best")
+    write_csv(out / "best.csv", [*SERIES, "runs", "step", "score"], list(row_lines(drawn)))
+    return _three(out / "best")
+
+
+def _planner(paired: Sequence[Pair], out: Path) -> list[Path]:
+    if not paired:
+        return []
+    changed = changes(paired)
+    draw_planner(paired, changed, out / "planner")
+    write_csv(out / "planner.csv", list(Change.model_fields), [change.model_dump() for change in changed])
+    write_csv(out / "planner_tasks.csv", list(Pair.model_fields), [pair.model_dump() for pair in paired])
+    return [*_three(out / "planner"), out / "planner_tasks.csv"]
+
+
+def _three(path: Path) -> list[Path]:
+    return [path.with_suffix(suffix) for suffix in (".png", ".svg", ".csv")]
+
+
+# What the command `figures` says.
+
+
+def print_drawn(drawn: Drawn, *, kept: bool) -> None:
+    """The table of the Planner's worth, accidental wins, runs left out, and the files."""
+    console = Console(highlight=False, soft_wrap=True)
+    if drawn.changes:
+        console.print(_table(drawn.changes))
+    treated = "kept" if kept else "left out; --with-accidental keeps them"
+    console.print(f"{drawn.episodes} episodes, {len(drawn.accidents)} of them won by accident ({treated})")
+    for folder in drawn.left_out:
+        console.print(f"left out, unfinished or ended by an error: {folder}", style="dim", markup=False)
+    for file in drawn.files:
+        console.print(str(file), markup=False)
+
+
+def _table(changes: tuple[Change, ...]) -> Table:
+    table = Table("tasks", "n", "score", "planner=none", "change", "solved %", "planner=none", "change", box=None)
+    several = len({change.model for change in changes}) > 1
+    for c in changes:
+        figures = (c.score, c.score_without, c.score_change, c.success, c.success_without, c.success_change)
+        shown = (f"{value:+.1f}" if place in (2, 5) else f"{value:.1f}" for place, value in enumerate(figures))
+        table.add_row(f"{c.group}, {c.model}" if several else c.group, str(c.tasks), *shown)
+    return table

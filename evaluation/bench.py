@@ -1,0 +1,445 @@
+"""The command bench: own overhead, episodes a minute, store, rewards and Ray."""
+
+import json
+import random
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import permutations
+from pathlib import Path
+from statistics import median, quantiles
+from tempfile import TemporaryDirectory
+from time import perf_counter, process_time
+from typing import Literal, NamedTuple
+
+import typer
+from rich.console import Console, Group
+from rich.table import Table
+
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.matching import needed_encoder
+from certigraph.adapters.rewards import routed
+from certigraph.adapters.travelplanner import options
+from certigraph.adapters.travelplanner.generated import DATES, generate_store
+from certigraph.adapters.travelplanner.options import Leg
+from certigraph.adapters.travelplanner.sandbox import Store, load_store
+from certigraph.evaluation.bench_loops import PER_RUNG, Lap, Loop, Setting, lap, saved_lap
+from certigraph.evaluation.evaluate import evaluate
+from certigraph.evaluation.soak import endpoint, slow_endpoint
+from certigraph.evaluation.workers import LOCAL
+from certigraph.graphs import statefactory
+from certigraph.state.records import GOAL, Fault, Record, Task
+from certigraph.state.rewards import Entity, FactoredState, recorded
+
+# Time per superstep: SDP's graph, the bare loop and the plain one, in laps that take turns.
+
+SETTINGS = (
+    Setting("sdp", "ainvoke"),
+    Setting("bare", "ainvoke"),
+    Setting("sdp", "invoke"),
+    Setting("bare", "invoke"),
+    Setting("sdp", "ainvoke", saver=True),
+    Setting("bare", "ainvoke", saver=True),
+    Setting("python", "for"),
+)
+
+
+class Speed(Record):
+    """Wall-clock milliseconds per superstep of one loop, called in one way."""
+
+    loop: Loop
+    call: Literal["ainvoke", "invoke", "for"]
+    saver: bool
+    """Whether AsyncSqliteSaver kept checkpoints in a file, durability "async"."""
+    supersteps: int
+    best: float
+    median: float
+    own: float
+    """The median without what the world took; there are no model calls."""
+    ratio: float | None = None
+    """SDP to the bare loop called alike: the median over the laps."""
+
+
+def measured(rungs: int, repetitions: int) -> list[Speed]:
+    """Each setting's speed on a ladder of that many rungs. Raises Fault when a loop did not reach its top."""
+    for setting in SETTINGS:
+        lap(setting, 1)  # the first call of anything pays for imports and caches
+    rounds = [{setting: lap(setting, rungs) for setting in SETTINGS} for _ in range(repetitions)]
+    return [_speed(setting, rounds) for setting in SETTINGS]
+
+
+def _speed(setting: Setting, rounds: Sequence[Mapping[Setting, Lap]]) -> Speed:
+    laps = [laps[setting] for laps in rounds]
+    return Speed(
+        **setting._asdict(),
+        supersteps=laps[0].supersteps,
+        best=min(lap.each for lap in laps),
+        median=median(lap.each for lap in laps),
+        own=median(lap.own for lap in laps),
+        ratio=_to_bare(setting, rounds) if setting.loop == "sdp" else None,
+    )
+
+
+def _to_bare(setting: Setting, rounds: Sequence[Mapping[Setting, Lap]]) -> float:
+    bare = setting._replace(loop="bare")
+    return median(laps[setting].each / laps[bare].each for laps in rounds)
+
+
+# How many episodes a minute a whole evaluation does, inspect_ai included, with a script in place of a model.
+
+AT_ONCE = (1, 16)
+BLOCKS = range(3, 7)
+
+
+class Throughput(Record):
+    """One evaluation of SDP on generated BlocksWorld tasks: seconds of wall-clock and of processor time in all."""
+
+    at_once: int
+    episodes: int
+    seconds: float
+    cpu: float
+
+    @property
+    def each(self) -> float:
+        """Milliseconds of wall-clock per episode."""
+        return 1_000 * self.seconds / self.episodes
+
+    @property
+    def cpu_each(self) -> float:
+        """Milliseconds of processor time per episode."""
+        return 1_000 * self.cpu / self.episodes
+
+
+def throughputs(episodes: int) -> list[Throughput]:
+    """Evaluate that many tasks, one at a time and sixteen at once.
+
+    Raises:
+        Fault: a run did not reach its goal, or inspect_ai is missing.
+    """
+    _evaluated(1, 1)  # loads inspect_ai and fills caches
+    return [_evaluated(episodes, at_once) for at_once in AT_ONCE]
+
+
+def _evaluated(episodes: int, at_once: int) -> Throughput:
+    ids = [f"{BLOCKS[number % len(BLOCKS)]}-{number}" for number in range(episodes)]
+    with TemporaryDirectory() as out:
+        began, cpu = perf_counter(), process_time()
+        done = evaluate("sdp", "blocksworld", ids=ids, out=out, max_samples=at_once, quiet=True)
+        seconds, cpu = perf_counter() - began, process_time() - cpu
+    if done.endings != {GOAL: episodes}:
+        raise Fault("operator", f"of {episodes} runs not all reached the goal: {done.endings}; see `certigraph run`")
+    return Throughput(at_once=at_once, episodes=episodes, seconds=seconds, cpu=cpu)
+
+
+# How fast TravelPlanner's database opens and answers: one option query is all the candidates of one predicate.
+
+OPENINGS, LEGS, PEOPLE, NIGHTS = 50, 300, 2, 3
+
+
+class Size(NamedTuple):
+    """How large a store is to be."""
+
+    cities: int
+    flights: int
+
+
+USUAL, BIG = Size(24, 16_560), Size(300, 3_800_000)
+
+
+class Latency(Record):
+    """Milliseconds of one operation on a store of `flights` flights."""
+
+    operation: str
+    flights: int
+    samples: int
+    p50: float
+    p95: float
+
+
+def store_latencies(size: Size) -> list[Latency]:
+    """Build a store of that size, open it again and again, and ask it for options, no city twice."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "store.sqlite"
+        generate_store(path, cities=size.cities, flights=size.flights)
+        openings = [_milliseconds(lambda: load_store(path).close()) for _ in range(OPENINGS)]
+        with closing(load_store(path)) as store:
+            queries = [_milliseconds(query) for query in _queries(store)]
+    return [_latency("open", size, openings), _latency("option query", size, queries)]
+
+
+def _queries(store: Store) -> Iterator[Callable[[], object]]:
+    dice, cities = random.Random(0), store.cities()
+    for origin, destination in dice.sample(list(permutations(cities, 2)), LEGS):
+        yield partial(options.transports, Leg(1, origin, destination, dice.choice(DATES)), PEOPLE, store)
+    for city in cities:
+        yield partial(options.stays, city, PEOPLE, NIGHTS, store)
+        yield partial(options.restaurants, city, PEOPLE, store)
+        yield partial(options.sights, city, store)
+
+
+def _milliseconds(call: Callable[[], object]) -> float:
+    began = perf_counter()
+    call()
+    return 1_000 * (perf_counter() - began)
+
+
+def _latency(operation: str, size: Size, samples: list[float]) -> Latency:
+    cuts = quantiles(samples, n=100, method="inclusive")
+    return Latency(operation=operation, flights=size.flights, samples=len(samples), p50=cuts[49], p95=cuts[94])
+
+
+# `certigraph bench`: what certigraph's own machinery costs, beside a bare LangGraph loop and a plain Python loop.
+#
+# All loops climb the same ladder, without a model. Their laps take turns, so that a slower machine slows all alike.
+
+
+class Payload(Record):
+    """What one run of SDP leaves in its checkpoint file, in bytes: checkpoints, metadata and writes; the file."""
+
+    supersteps: int
+    payload: int
+    file: int
+
+    @property
+    def per_superstep(self) -> float:
+        """Bytes of payload per superstep: equal at all lengths when growth is linear."""
+        return self.payload / self.supersteps
+
+
+class Bench(Record):
+    """Everything that one run of the benchmark measured."""
+
+    speeds: tuple[Speed, ...]
+    payloads: tuple[Payload, ...]
+    latencies: tuple[Latency, ...]
+    throughputs: tuple[Throughput, ...] = ()
+
+
+def bench(supersteps: int = 1_000, *, repetitions: int = 5, big: bool = False, episodes: int = 0) -> Bench:
+    """Measure speed, checkpoint size, the TravelPlanner store and whole evaluations.
+
+    Args:
+        supersteps: of each loop, rounded down to whole rungs of four.
+        repetitions: laps of each loop.
+        big: also a store of 300 cities and 3.8 million flights, which takes a while to build.
+        episodes: of an evaluation under inspect_ai, once one at a time and once sixteen at once; 0: none.
+
+    Raises:
+        Fault: a loop did not reach the top of the ladder.
+    """
+    rungs = max(supersteps // PER_RUNG, 1)
+    return Bench(
+        speeds=tuple(measured(rungs, repetitions)),
+        payloads=tuple(payload(max(rungs // part, 1)) for part in (4, 2, 1)),
+        latencies=tuple(found for size in ([USUAL, BIG] if big else [USUAL]) for found in store_latencies(size)),
+        throughputs=tuple(throughputs(episodes)) if episodes else (),
+    )
+
+
+def payload(rungs: int) -> Payload:
+    """Run SDP once with checkpoints and weigh them."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "checkpoints.sqlite"
+        supersteps = saved_lap("sdp", rungs, path).supersteps
+        with closing(sqlite3.connect(path)) as connection:
+            stored = sum(connection.execute(query).fetchone()[0] for query in _STORED)
+        return Payload(supersteps=supersteps, payload=stored, file=path.stat().st_size)
+
+
+def print_bench(done: Bench, *, as_json: bool) -> None:
+    """One JSON object, or tables."""
+    if as_json:
+        typer.echo(json.dumps(done.as_json()))
+    else:
+        Console().print(table(done))
+
+
+def table(done: Bench) -> Group:
+    """What was measured, for people."""
+    speeds = Table("loop", "call", "checkpoints", "supersteps", "best ms", "median ms", "own ms", "x bare", box=None)
+    for s in done.speeds:
+        times = [f"{ms:.2g}" if s.loop == "python" else f"{ms:.2f}" for ms in (s.best, s.median, s.own)]
+        ratio = f"{s.ratio:.2f}" if s.ratio else ""
+        speeds.add_row(s.loop, s.call, "sqlite" if s.saver else "none", f"{s.supersteps:,}", *times, ratio)
+    payloads = Table("checkpoints of", "kB", "bytes each", "file kB", box=None)
+    for p in done.payloads:
+        kilobytes = (p.payload / 1_000, p.file / 1_000)
+        payloads.add_row(f"{p.supersteps:,}", f"{kilobytes[0]:,.0f}", f"{p.per_superstep:,.0f}", f"{kilobytes[1]:,.0f}")
+    stores = Table("TravelPlanner store", "flights", "p50 ms", "p95 ms", box=None)
+    for x in done.latencies:
+        stores.add_row(x.operation, f"{x.flights:,}", f"{x.p50:.3f}", f"{x.p95:.3f}")
+    return Group("Milliseconds per superstep", speeds, "", payloads, "", stores, *_episodes(done))
+
+
+def _episodes(done: Bench) -> Iterator[Table | str]:
+    if not done.throughputs:
+        return
+    table = Table("episodes", "at once", "seconds", "ms each", "CPU ms each", box=None)
+    for x in done.throughputs:
+        table.add_row(f"{x.episodes:,}", str(x.at_once), f"{x.seconds:.1f}", f"{x.each:.1f}", f"{x.cpu_each:.1f}")
+    yield from ("", table)
+
+
+_STORED = (
+    "SELECT sum(length(checkpoint) + length(metadata)) FROM checkpoints",
+    "SELECT sum(length(value)) FROM writes",
+)
+
+
+# `certigraph bench --rewards`: what routing a step costs, and how many trajectories StateFactory rates a second.
+
+OBJECTS, ATTRIBUTES, WANTED = 20, 5, 5
+"""The step that is routed: objects of the world, attributes of each, goal objects."""
+
+LAPS = 200
+
+
+class RewardSpeed(Record):
+    """Milliseconds of routing one step with all vectors at hand; trajectories a second, first and second time."""
+
+    routing_p50: float
+    routing_p95: float
+    routing_cold: float
+    """Every text new to the encoder, whose weights are loaded."""
+    trajectories: int
+    steps: int
+    cold: float
+    warm: float
+
+
+def bench_rewards(tasks: int) -> RewardSpeed:
+    """Measure routing, and StateFactory's graph over the first pairs of `rewardprediction`, in this one process.
+
+    Raises:
+        Fault: no encoder is installed.
+    """
+    encode = needed_encoder().encode
+    encode(["the weights are loaded before the clock runs"])
+    goal, state = _states(WANTED, "wanted"), _states(OBJECTS, "object")
+    first = _milliseconds(lambda: routed(goal, state, encode))
+    laps = sorted(_milliseconds(lambda: routed(goal, state, encode)) for _ in range(LAPS))
+    chosen = list(load_benchmark("rewardprediction").tasks())[:tasks]
+    counts = [[step.recording for step in recorded(task)] for task in chosen]
+    trajectories = sum(len(set(count)) for count in counts)
+    cold, warm = (trajectories / _seconds(chosen) for _ in range(2))
+    return RewardSpeed(
+        routing_p50=median(laps),
+        routing_p95=laps[int(0.95 * LAPS)],
+        routing_cold=first,
+        trajectories=trajectories,
+        steps=sum(map(len, counts)),
+        cold=cold,
+        warm=warm,
+    )
+
+
+def print_rewards(done: RewardSpeed, *, as_json: bool) -> None:
+    """One JSON object, or a table."""
+    if as_json:
+        typer.echo(json.dumps(done.as_json()))
+        return
+    table = Table("what", "warm", "cold", box=None)
+    told = f"routing, {OBJECTS} objects x {ATTRIBUTES} attributes against {WANTED}: ms"
+    table.add_row(told, f"{done.routing_p50:.2f} (p95 {done.routing_p95:.2f})", f"{done.routing_cold:.0f}")
+    many = f"trajectories/s, {done.trajectories:,} of {done.steps:,} steps, one process"
+    table.add_row(many, f"{done.warm:.0f}", f"{done.cold:.1f}")
+    Console().print(table)
+
+
+def _states(count: int, name: str) -> FactoredState:
+    return FactoredState(entities=tuple(_entity(f"{name} {n}", n) for n in range(count)))
+
+
+def _entity(identity: str, number: int) -> Entity:
+    values = {f"quality {k}": f"value {number * k} of {identity}" for k in range(ATTRIBUTES)}
+    return Entity(identity=identity, attributes=values)
+
+
+def _seconds(tasks: list[Task]) -> float:
+    graph, began = statefactory.build(), perf_counter()
+    for task in tasks:
+        graph.invoke({"task": task})
+    return perf_counter() - began
+
+
+# How many episodes a minute one worker on a Ray cluster of this machine does, beside two, and beside no Ray at all.
+
+DELAY = 0.2
+"""Seconds that the endpoint takes for a reply."""
+
+WORKERS = (0, 1, 2)
+"""Worker processes; 0: the evaluation's own process alone."""
+
+WARMING = 16
+"""Runs that end before the clock starts: workers come up, and caches fill."""
+
+RAY_BLOCKS = 4
+
+Work = Literal["waiting", "scripted"]
+"""Episodes that wait for a model's replies, or that take a processor's time."""
+
+MODELS: dict[Work, str] = {"waiting": "openai:loopback", "scripted": "scripted:expert"}
+
+RAY_AT_ONCE: dict[Work, int] = {"waiting": 4, "scripted": 2}
+"""Runs at once on a worker, and in the process without Ray."""
+
+
+class Spread(Record):
+    """One evaluation of SDP on generated BlocksWorld tasks, in seconds of wall-clock after the first runs."""
+
+    work: Work
+    workers: int
+    episodes: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Episodes a minute."""
+        return 60 * self.episodes / self.seconds
+
+
+def bench_ray(episodes: int, *, laps: int = 3) -> list[Spread]:
+    """Evaluate that many tasks in every way, several times in turn, so that a change of the machine's speed meets all.
+
+    Raises:
+        Fault: Ray is missing, or a run did not reach its goal.
+    """
+    with slow_endpoint(DELAY) as url, endpoint(url):
+        return [_evaluate_on_ray(work, count, episodes) for _ in range(laps) for work in MODELS for count in WORKERS]
+
+
+def print_ray(done: Sequence[Spread], *, as_json: bool) -> None:
+    """One JSON object, or a table."""
+    if as_json:
+        typer.echo(
+            json.dumps({"laps": [lap.as_json() for lap in done], "ratios": {w: ratios(done, w) for w in MODELS}})
+        )
+        return
+    table = Table("episodes", "without Ray", "1 worker", "2 workers", "2 over 1, lap by lap", box=None)
+    for work in MODELS:
+        rates = (f"{median(_rates(done, work, count)):,.0f}" for count in WORKERS)
+        table.add_row(work, *rates, ", ".join(f"{ratio:.2f}" for ratio in ratios(done, work)))
+    Console().print("Episodes a minute, median of the laps", table)
+
+
+def ratios(done: Sequence[Spread], work: Work) -> list[float]:
+    """Two workers' rate over one worker's, lap by lap."""
+    return [two / one for one, two in zip(_rates(done, work, 1), _rates(done, work, 2), strict=True)]
+
+
+def _rates(done: Sequence[Spread], work: Work, workers: int) -> list[float]:
+    return [lap.rate for lap in done if (lap.work, lap.workers) == (work, workers)]
+
+
+def _evaluate_on_ray(work: Work, workers: int, episodes: int) -> Spread:
+    ids = [f"{RAY_BLOCKS}-{number}" for number in range(WARMING + episodes)]
+    ray, at_once = LOCAL if workers else None, RAY_AT_ONCE[work] * max(workers, 1)
+    with TemporaryDirectory() as out:
+        done = evaluate(
+            model=MODELS[work], ids=ids, out=out, ray=ray, workers=workers or None, max_samples=at_once, quiet=True
+        )
+        ended = sorted(path.stat().st_mtime for path in Path(out).glob("*/trajectory.jsonl"))
+    if done.endings != {GOAL: len(ids)}:
+        raise Fault("operator", f"of {len(ids)} runs not all reached the goal: {done.endings}; see `certigraph run`")
+    return Spread(work=work, workers=workers, episodes=episodes, seconds=ended[-1] - ended[WARMING - 1])

@@ -1,1 +1,0 @@
-"""`certigraph bench`: our own machinery beside a bare LangGraph loop and a plain Python loop."""

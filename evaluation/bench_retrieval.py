@@ -1,0 +1,398 @@
+"""Speed of retrieval engines."""
+
+import importlib
+import json
+import multiprocessing
+import resource
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.util import find_spec
+from itertools import count, product
+from multiprocessing.connection import Connection
+from pathlib import Path
+from statistics import quantiles
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import typer
+from rich.console import Console, Group
+from rich.table import Table
+
+from certigraph.adapters.retrieval.bm25 import STOPWORDS, Pool, Retriever, terms
+from certigraph.adapters.retrieval.index import build_index, open_corpus
+from certigraph.state.records import Fault, Record
+from certigraph.state.search import Passage
+
+# Generated abstracts to measure retrieval on: as many as one likes, the same for the same seed, in blocks.
+#
+# Words follow a Zipf-Mandelbrot law, p(r) ~ 1 / (r + 2.7)^1.05, with our stopwords as the most frequent ones; lengths
+# are log-normal about 100 words; titles have two words. The tail is heavier than that of real text.
+
+BLOCK = 10_000
+TITLE_WORDS = 200_000
+MOST_WORDS, WORDS_EACH = 2_000_000, 25
+QUERY_WORDS = 8
+LADEN_WITH = ("what", "is", "the", "of", "and", "in", "which", "was")
+
+
+class Query(NamedTuple):
+    """Words of one abstract and its title, without stopwords and with eight, and the abstract that they are from."""
+
+    bare: str
+    laden: str
+    id: str
+
+
+class Abstracts:
+    """`size` generated passages."""
+
+    def __init__(self, size: int, seed: int = 0) -> None:
+        self.size, self._seed = size, seed
+        self._numpy: Any = importlib.import_module("numpy")
+        self._words = _vocabulary(min(MOST_WORDS, WORDS_EACH * size + 1_000))
+        self._ranks = self._ranks_by_chance()
+
+    def __iter__(self) -> Iterator[Passage]:
+        """All passages in order."""
+        for block in range(-(-self.size // BLOCK)):
+            yield from self.block(block)
+
+    def block(self, number: int) -> Iterator[Passage]:
+        """The passages of one block of ten thousand; it can be made without those before it."""
+        dice = self._numpy.random.default_rng([self._seed, number])
+        first, most = number * BLOCK, min(BLOCK, self.size - number * BLOCK)
+        ends = dice.lognormal(4.53, 0.4, most).clip(20, 400).astype(int).cumsum()
+        ranks = self._ranks[dice.integers(0, len(self._ranks), ends[-1])].tolist()
+        titles = dice.integers(len(STOPWORDS), min(TITLE_WORDS, len(self._words)), (most, 2)).tolist()
+        word = self._words.__getitem__
+        for place, (begin, end) in enumerate(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)):
+            title = " ".join(map(word, titles[place])).title()
+            yield Passage(id=str(first + place), title=title, text=" ".join(map(word, ranks[begin:end])))
+
+    def queries(self, number: int) -> list[Query]:
+        """About that many queries, of passages spread over the corpus."""
+        blocks = -(-self.size // BLOCK)
+        chosen = range(0, blocks, max(1, blocks // 20))
+        each = -(-number // len(chosen))
+        made = [query for block in chosen for query in _queries(list(self.block(block)), each)]
+        return made[:number]
+
+    def _ranks_by_chance(self) -> Any:
+        """A table that turns a uniform draw into a word's rank, eight entries a word: one look-up each."""
+        numpy = self._numpy
+        chances = (numpy.arange(1, len(self._words) + 1) + 2.7) ** -1.05
+        bounds = numpy.cumsum(chances / chances.sum())
+        draws = (numpy.arange(8 * len(self._words)) + 0.5) / (8 * len(self._words))
+        return numpy.searchsorted(bounds, draws).clip(max=len(self._words) - 1).astype(numpy.uint32)
+
+
+def _queries(passages: list[Passage], number: int) -> Iterator[Query]:
+    for passage in passages[:: max(1, len(passages) // number)][:number]:
+        content = list(dict.fromkeys(word for word in passage.text.split() if word not in STOPWORDS))[:QUERY_WORDS]
+        half = len(content) // 2
+        bare = [*content[:half], passage.title, *content[half:]]
+        laden = [word for pair in zip(LADEN_WITH, bare, strict=False) for word in pair] + bare[len(LADEN_WITH) :]
+        yield Query(" ".join(bare), " ".join(laden), passage.id)
+
+
+def _vocabulary(size: int) -> list[str]:
+    """Stopwords, then words of two syllables, of three, and so on."""
+    syllables = ["".join(pair) for pair in product("bdfgklmnprstvz", "aeiou")]
+    made = sorted(STOPWORDS)
+    for length in count(2):
+        for parts in product(syllables, repeat=length):
+            word = "".join(parts)
+            if word not in STOPWORDS:
+                made.append(word)
+            if len(made) == size:
+                return made
+    raise AssertionError
+
+
+# The engines that are measured beside each other: how each builds, opens and answers.
+
+Search = Callable[[str, int], list[str]]
+"""A query and k to ids, the best first."""
+
+
+class Engine(NamedTuple):
+    """`build` writes a folder that `open` reads; without one the engine is built from the passages as it opens."""
+
+    package: str
+    open: Callable[[Path, Iterable[Passage]], Search]
+    build: Callable[[Iterable[Passage], Path], object] | None = None
+    shares: str = ""
+    """The engine whose folder this one reads."""
+    queries: int = 200
+    """At most: rank-bm25 takes half a second for one."""
+    peer: bool = False
+    """Measured to compare with, where it is installed and the corpus is not too large for it."""
+
+
+def _plain(folder: Path, passages: Iterable[Passage]) -> Search:
+    return _ids(open_corpus(folder, boost_titles=False))
+
+
+def _two_stage(folder: Path, passages: Iterable[Passage]) -> Search:
+    return _ids(open_corpus(folder))
+
+
+def _pool(folder: Path, passages: Iterable[Passage]) -> Search:
+    return _ids(Pool(list(passages), boost_titles=False))
+
+
+def _ids(retriever: Retriever) -> Search:
+    return lambda query, k: [hit.passage.id for hit in retriever.search(query, k)]
+
+
+def _build_bm25s(passages: Iterable[Passage], folder: Path) -> None:
+    engine = importlib.import_module("bm25s").BM25(method="lucene", backend="numpy")
+    engine.index([terms(f"{passage.title} {passage.text}") for passage in passages], show_progress=False)
+    engine.save(str(folder))
+
+
+def _open_bm25s(folder: Path, passages: Iterable[Passage]) -> Search:
+    engine: Any = importlib.import_module("bm25s").BM25.load(str(folder), mmap=True)
+
+    def search(query: str, k: int) -> list[str]:
+        found, _ = engine.retrieve([terms(query)], k=k, show_progress=False)
+        return list(map(str, found[0].tolist()))
+
+    return search
+
+
+ENGINES = {
+    "tantivy": Engine("tantivy", _plain, build_index),
+    "tantivy, two-stage": Engine("tantivy", _two_stage, shares="tantivy"),
+    "bm25s": Engine("bm25s", _open_bm25s, _build_bm25s, peer=True),
+    "rank-bm25": Engine("rank_bm25", _pool, queries=5, peer=True),
+}
+"""Ours are certigraph's corpus and, over rank-bm25, its pool; all by the same analysis of the same passages."""
+
+
+# What one process does when an engine is measured: build an index, or open one and answer queries.
+
+K = 10
+
+
+class Built(Record):
+    """Seconds in all, those of them that generating took, and megabytes: at most in memory, and on disk."""
+
+    seconds: float
+    generating: float
+    peak: float
+    disk: float
+
+
+class Searched(Record):
+    """Milliseconds to open and to answer (median, 95th percentile); the part of queries whose passage was in ten."""
+
+    opening: float
+    bare: tuple[float, float]
+    laden: tuple[float, float]
+    found: float
+
+
+class Memory(Record):
+    """Megabytes of a process that no other shares, and the same with its part of what is shared (the kernel's PSS)."""
+
+    private: float
+    proportional: float
+
+
+def build(name: str, size: int, folder: Path) -> tuple[Built, None]:
+    """Build an engine's index of so many generated passages; nothing of it stays in memory."""
+    passages, began = _Timed(Abstracts(size)), perf_counter()
+    write = ENGINES[name].build
+    if write:
+        write(passages, folder)
+    seconds = perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
+    disk = sum(file.stat().st_size for file in folder.rglob("*")) / 1e6
+    return Built(seconds=seconds, generating=passages.seconds, peak=peak, disk=disk), None
+
+
+def search(name: str, size: int, folder: Path, queries: Sequence[Query]) -> tuple[Searched, Search]:
+    """Open an index and answer queries; what was opened comes back too, so that it stays in memory."""
+    engine = ENGINES[name]
+    passages = () if engine.build or engine.shares else list(Abstracts(size))
+    began = perf_counter()
+    answer = engine.open(folder, passages)
+    opening = 1_000 * (perf_counter() - began)
+    found = sum(query.id in answer(query.bare, K) for query in queries) / len(queries)
+    bare, laden = (_latencies(answer, [query[column] for query in queries]) for column in (0, 1))
+    return Searched(opening=opening, bare=bare, laden=laden, found=found), answer
+
+
+def memory() -> Memory:
+    """What this process holds now."""
+    lines = Path("/proc/self/smaps_rollup").read_text(encoding="ascii").splitlines()[1:]
+    megabytes = {line.split(":")[0]: int(line.split()[1]) / 1_024 for line in lines}
+    private = megabytes["Private_Clean"] + megabytes["Private_Dirty"]
+    return Memory(private=private, proportional=megabytes["Pss"])
+
+
+def _latencies(answer: Search, queries: Sequence[str]) -> tuple[float, float]:
+    taken = []
+    for query in queries:
+        began = perf_counter()
+        answer(query, K)
+        taken.append(1_000 * (perf_counter() - began))
+    cuts = quantiles(taken, n=100, method="inclusive")
+    return cuts[49], cuts[94]
+
+
+class _Timed:
+    """Passages, and the seconds that making them took."""
+
+    def __init__(self, passages: Iterable[Passage]) -> None:
+        self._passages, self.seconds = passages, 0.0
+
+    def __iter__(self) -> Iterator[Passage]:
+        source = iter(self._passages)
+        while True:
+            began = perf_counter()
+            passage = next(source, None)
+            self.seconds += perf_counter() - began
+            if passage is None:
+                return
+            yield passage
+
+
+# Jobs in fresh processes, so that no engine pays for what another one loaded.
+
+
+def in_processes(number: int, job: Callable[..., tuple[Any, object]], *arguments: Any) -> list[tuple[Any, Memory]]:
+    """What a job returns in each of several processes at once, and the memory each holds when all have done it.
+
+    Raises:
+        Fault: a process died.
+    """
+    context = multiprocessing.get_context("spawn")
+    pairs = [context.Pipe() for _ in range(number)]
+    children = [context.Process(target=_work, args=(theirs, job, arguments)) for _, theirs in pairs]
+    for child, (_, theirs) in zip(children, pairs, strict=True):
+        child.start()
+        theirs.close()  # ours to close too, or a death would go unnoticed
+    try:
+        results = [ours.recv() for ours, _ in pairs]
+        held = [_asked(ours) for ours, _ in pairs]
+        return list(zip(results, held, strict=True))
+    except EOFError as error:
+        raise Fault("operator", f"a process of {job.__name__}{arguments[:2]} died; what it said is above") from error
+    finally:
+        for (ours, _), child in zip(pairs, children, strict=True):
+            ours.close()
+            child.join()
+
+
+def _asked(ours: Connection) -> Memory:
+    ours.send("memory")
+    held: Memory = ours.recv()
+    return held
+
+
+def _work(theirs: Connection, job: Callable[..., tuple[Any, object]], arguments: tuple[Any, ...]) -> None:
+    result, kept = job(*arguments)
+    theirs.send(result)
+    theirs.recv()
+    theirs.send(memory())
+    theirs.poll(None)  # until all have answered: what `kept` maps is shared as long as both live
+    del kept
+
+
+# `certigraph bench --retrieval N`: what searching N generated abstracts takes, beside rank-bm25 and bm25s.
+
+WORKERS = 2
+"""Processes that search the same files at once, so that the pages they share do not count as their own."""
+
+
+class Measured(Record):
+    """One engine. Of its two workers the slower and the larger count."""
+
+    engine: str
+    built: Built | None
+    searched: Searched
+    memory: Memory
+
+
+class RetrievalBench(Record):
+    """All engines on the same passages and queries, and why some were left out."""
+
+    passages: int
+    queries: int
+    rows: tuple[Measured, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def bench_retrieval(
+    passages: int = 84_000,
+    *,
+    queries: int = 200,
+    big: bool = False,
+    said: Callable[[str], None] = lambda line: None,
+) -> RetrievalBench:
+    """Measure every engine on generated abstracts of about 100 words, each in processes of its own.
+
+    Args:
+        passages: how many.
+        queries: of ten words from one abstract, and the same among eight stopwords. rank-bm25 gets five.
+        big: only the engine on disk: rank-bm25 and bm25s take tens of gigabytes at five million.
+        said: called with a line before each engine.
+
+    Raises:
+        Fault: tantivy is missing, or a process died.
+    """
+    asked = Abstracts(passages).queries(queries)
+    chosen, left_out = _chosen(big=big)
+    with TemporaryDirectory() as folder:
+        rows = tuple(_measured(name, passages, asked, Path(folder), said) for name in chosen)
+    return RetrievalBench(passages=passages, queries=len(asked), rows=rows, left_out=tuple(left_out))
+
+
+def _chosen(*, big: bool) -> tuple[list[str], list[str]]:
+    missing = {name for name, engine in ENGINES.items() if engine.peer and find_spec(engine.package) is None}
+    left_out = [f"{name} is not installed: pip install {ENGINES[name].package}" for name in sorted(missing)]
+    large = {name for name, engine in ENGINES.items() if engine.peer and big} - missing
+    left_out += [f"{name} was not measured: it is not for corpora this large" for name in sorted(large)]
+    return [name for name in ENGINES if name not in missing | large], left_out
+
+
+def _measured(name: str, size: int, asked: list[Query], folder: Path, said: Callable[[str], None]) -> Measured:
+    engine = ENGINES[name]
+    at = folder / (engine.shares or name)
+    said(f"{name}: {size:,} passages")
+    built: Built | None = in_processes(1, build, name, size, at)[0][0] if engine.build else None
+    workers = WORKERS if built or engine.shares else 1
+    found = in_processes(workers, search, name, size, at, asked[: engine.queries])
+    searched = max((figures for figures, _ in found), key=lambda figures: figures.bare)
+    held = max((memory for _, memory in found), key=lambda memory: memory.private)
+    return Measured(engine=name, built=built, searched=searched, memory=held)
+
+
+def print_retrieval(done: RetrievalBench, *, as_json: bool) -> None:
+    """One JSON object, or tables."""
+    if as_json:
+        typer.echo(json.dumps(done.as_json()))
+    else:
+        Console(width=150).print(table(done))
+
+
+def table(done: RetrievalBench) -> Group:
+    """What was measured, for people. rank-bm25 has no form on disk: it is built each time that it is opened."""
+    heads = ("engine", "build s", "generating", "peak MB", "disk MB", "open ms", "p50 ms", "p95 ms")
+    shown = Table(*heads, "p50 laden", "p95 laden", "found", "private MB", "PSS MB", box=None)
+    for row in done.rows:
+        shown.add_row(row.engine, *_cells(row))
+    told = f"{done.passages:,} abstracts, {done.queries} queries of ten words, bare and laden with eight stopwords"
+    return Group(told, shown, *done.left_out)
+
+
+def _cells(row: Measured) -> Iterator[str]:
+    built, searched = row.built, row.searched
+    sizes = (built.seconds, built.generating, built.peak, built.disk) if built else ()
+    yield from [f"{value:,.1f}" for value in sizes] or [""] * 4
+    yield f"{searched.opening:,.1f}"
+    yield from (f"{value:,.2f}" for value in (*searched.bare, *searched.laden))
+    yield f"{searched.found:.2f}"
+    yield from (f"{value:,.0f}" for value in (row.memory.private, row.memory.proportional))

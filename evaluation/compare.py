@@ -1,0 +1,402 @@
+"""The commands compare and ablate."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.models.chat_models import describe_models, is_scripted, ready
+from certigraph.adapters.protocols import Benchmark, Context
+from certigraph.evaluation.comparison import (
+    AND,
+    COMMAND,
+    WHOLE,
+    Cell,
+    Method,
+    Outline,
+    Part,
+    Plan,
+    Told,
+    cells_of,
+    compare,
+    finished,
+    left,
+    plan_of,
+    read_plan,
+    rows_of,
+    settle,
+)
+from certigraph.evaluation.comparison_report import COMPARISON_PAGE, Findings, plain, report, tables, told
+from certigraph.evaluation.comparison_summary import Comparison, Estimate, comparison_of, variants
+from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
+from certigraph.runtime.history import Row, row_of
+from certigraph.runtime.html import clock, counted, shortened
+from certigraph.runtime.registry import check_encoders, load_local, must_be_priced
+from certigraph.state.records import INTERRUPTED, Fault, Task
+from certigraph.state.trajectory import Trajectory
+
+# How long the rest of a comparison will take, from what its finished runs took.
+
+
+def seconds_per_call(rows: Sequence[Row]) -> float | None:
+    """Wall-clock per model call over all runs; None while no call has been made."""
+    calls = sum(row.calls for row in rows)
+    return sum(row.seconds for row in rows) / calls if calls else None
+
+
+def seconds_left(rows: Sequence[Row], waiting: Iterable[str], budget: int, pace: float | None) -> float | None:
+    """Seconds for the runs of the `waiting` methods, at so many seconds a call; None while nothing is measured.
+
+    A run takes as many calls as its method's runs made so far, else as other methods' did, else the budget.
+    """
+    if pace is None:
+        return None
+    return pace * sum(n * _calls(rows, method, budget) for method, n in Counter(waiting).items())
+
+
+def spoken(seconds: float | None) -> str:
+    """Seconds as one says them: "about 1 h 40 min left"."""
+    if seconds is None:
+        return "time left unknown"
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return "less than a minute left"
+    hours, minutes = divmod(minutes, 60)
+    return f"about {hours} h {minutes:02} min left" if hours else f"about {minutes} min left"
+
+
+def _calls(rows: Sequence[Row], method: str, budget: int) -> float:
+    made = [row.calls for row in rows if row.method == method] or [row.calls for row in rows]
+    return sum(made) / len(made) if made else budget
+
+
+# What a comparison says while it goes on: how much there is to do, each run's outcome, and the time that is left.
+
+MESSAGE = 200
+"""Characters of a failed run's message; its trajectory has the rest."""
+
+
+SOON = 0.5
+"""Seconds; longer runs are all told."""
+
+OFTEN = 10.0
+"""Seconds after which some run is told anyway."""
+
+
+@contextmanager
+def watching(
+    plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], *, at_once: int = 1, silent: bool = False
+) -> Iterator[Told]:
+    """A listener for the cells that are waiting, given the rows of those that are done."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=silent)
+    console.print(opening(plan, waiting, rows, at_once), markup=False)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=silent or not console.is_terminal) as progress:
+        yield _Watch(plan, waiting, rows, progress)
+
+
+def opening(plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], at_once: int = 1) -> str:
+    """Which models answer, and how many runs and calls there are, in one line."""
+    cells = len(plan.methods) * len(plan.tasks) * plan.trials
+    size = f"{counted(len(plan.methods), 'method')} x {counted(len(plan.tasks), 'task')}"
+    size += f" x {plan.trials} trials" if plan.trials > 1 else ""
+    told = f"{counted(cells, 'run')} ({size}): {cells - len(waiting)} done"
+    if not is_scripted(plan.model):
+        most = f"at most {counted(plan.budget.calls, 'call')} each"
+        told = f"{told}, {most}, at most {counted(len(waiting) * plan.budget.calls, 'call')} to go"
+    told = f"{describe_models(plan.model, plan.roles)}; {told}"
+    pace = seconds_per_call(rows)
+    return told + (f", {_left(plan, waiting, rows, pace and pace / at_once)}" if rows and waiting else "")
+
+
+class _Watch:
+    def __init__(self, plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], progress: Progress) -> None:
+        self.plan, self.waiting, self.rows, self.progress = plan, list(waiting), list(rows), progress
+        self.bar = progress.add_task(_called(waiting[0]) if waiting else "", total=len(waiting))
+        self.began = self.told = time.monotonic()
+        self.calls = 0
+
+    def __call__(self, cell: Cell, trajectory: Trajectory) -> None:
+        self.waiting.remove(cell)
+        row = row_of(cell.method.name, cell.task, trajectory, cell.trial)
+        self.calls += row.calls
+        if finished(trajectory):
+            self.rows.append(row)
+        if self._worth_telling(row, trajectory):
+            self.told = time.monotonic()
+            self.progress.console.print(f"{outcome(row, trajectory)} · {self._left()}", markup=False)
+        self.progress.update(self.bar, advance=1, description=_called(self.waiting[0]) if self.waiting else "")
+
+    def _worth_telling(self, row: Row, trajectory: Trajectory) -> bool:
+        """Long runs, failed ones, the last one; of the others, of which there may be thousands, one now and then."""
+        late = time.monotonic() - self.told > OFTEN
+        return row.seconds >= SOON or late or not finished(trajectory) or not self.waiting
+
+    def _left(self) -> str:
+        pace = (time.monotonic() - self.began) / self.calls if self.calls else None
+        return _left(self.plan, self.waiting, self.rows, pace)
+
+
+def outcome(row: Row, trajectory: Trajectory) -> str:
+    """A run in one line; with its message where it is to be tried again."""
+    tokens = f"{row.prompt_tokens:,} + {row.output_tokens:,} tokens"
+    figures = f"score {row.score:.4g}, {counted(row.calls, 'call')}, {tokens}, {clock(row.seconds)}"
+    number = f" trial {row.trial}" if row.trial else ""
+    told = f"{row.method} {row.task}{number}: {row.ending}, {figures}"
+    if finished(trajectory):
+        return told
+    message = trajectory.footer.message if trajectory.footer else "it waits for an answer"
+    return f"{told}; tried again next time: {shortened(' '.join(message.split()), MESSAGE)}"
+
+
+def _left(plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], pace: float | None) -> str:
+    if not waiting:
+        return "none left"
+    seconds = seconds_left(rows, [cell.method.name for cell in waiting], plan.budget.calls, pace)
+    return f"{len(waiting)} to go, {spoken(seconds)}" + (f" at {clock(pace)} a call" if pace is not None else "")
+
+
+def _called(cell: Cell) -> str:
+    return f"{cell.method.name} {cell.task}" + (f" trial {cell.trial}" if cell.trial else "")
+
+
+# Evaluations that were made one by one, compared afterwards: inspect's logs of `certigraph eval`.
+
+SHOWN = 5
+"""Tasks that are named of those that two evaluations do not share."""
+
+
+def compare_logs(paths: Sequence[Path]) -> Comparison:
+    """The table of several evaluations of one benchmark on the same tasks, the first one the reference.
+
+    Raises:
+        Fault: a file is no log or given twice, or the evaluations are of different benchmarks or tasks.
+    """
+    _refuse_twice(paths)
+    found = [read_evaluation(path) for path in paths]
+    names = _names(found)
+    rows = [row for name, one in zip(names, found, strict=True) for row in _rows(name, one)]
+    first = found[0]
+    for path, other in zip(paths[1:], found[1:], strict=True):
+        _refuse_others(paths[0], first, path, other)
+    models = AND.join(dict.fromkeys(one.model for one in found))
+    tasks = tuple(dict.fromkeys(row.id for row in first.rows))
+    return comparison_of(Outline(first.benchmark, models, names, tasks, first.trials), rows)
+
+
+def _names(found: Sequence[Evaluation]) -> tuple[str, ...]:
+    """Graphs with their swaps, and with what else differs: model, configuration, budget. Numbered where that fails."""
+    others = [(one.model, one.benchmark, " ".join(one.budget) or "usual budget") for one in found]
+    differ = [len(set(known)) > 1 for known in zip(*others, strict=True)]
+    more = [[part for part, told in zip(parts, differ, strict=True) if told] for parts in others]
+    told = [", ".join([_method(one), *rest]) for one, rest in zip(found, more, strict=True)]
+    return tuple(name if told.count(name) == 1 else f"{name} no. {n}" for n, name in enumerate(told, 1))
+
+
+def _method(one: Evaluation) -> str:
+    return " ".join([one.graph, *(f"{slot}={operator}" for slot, operator in one.swaps.items())])
+
+
+def _rows(name: str, one: Evaluation) -> list[Row]:
+    """The runs that have an ending."""
+    return [
+        Row(
+            method=name,
+            task=row.id,
+            trial=row.trial,
+            ending=row.ending,
+            score=100 * row.value,
+            solved=row.value >= 1,
+            run=row.run,
+            calls=row.footer.usage.calls,
+            prompt_tokens=row.footer.usage.input_tokens,
+            cached_tokens=row.footer.usage.cached_tokens,
+            output_tokens=row.footer.usage.output_tokens,
+            steps=row.steps,
+            seconds=row.seconds,
+            roles={},
+        )
+        for row in one.rows
+        if row.ending != INTERRUPTED
+    ]
+
+
+def _refuse_twice(paths: Sequence[Path]) -> None:
+    places = [path.resolve() for path in paths]
+    if twice := [path for path, place in zip(paths, places, strict=True) if places.count(place) > 1]:
+        raise Fault("data", f"{twice[0]} is given twice: every log is compared once, give another one")
+
+
+def _refuse_others(path: Path, first: Evaluation, other_path: Path, other: Evaluation) -> None:
+    if first.benchmark.partition(":")[0] != other.benchmark.partition(":")[0]:
+        told = f"{path} is about {first.benchmark}, {other_path} about {other.benchmark}"
+        raise Fault("data", f"{told}: compare evaluations of one benchmark")
+    one, two = {(r.id, r.trial) for r in first.rows}, {(r.id, r.trial) for r in other.rows}
+    if one == two:
+        return
+    parts = [(path, sorted(one - two)), (other_path, sorted(two - one))]
+    told = "; ".join(f"only in {where}: {_listed(tasks)}" for where, tasks in parts if tasks)
+    fix = "evaluate both with the same --split, --limit, --task and --trials"
+    raise Fault("data", f"these were run on different tasks and cannot be compared ({told}): {fix}")
+
+
+def _listed(tasks: Sequence[tuple[str, int]]) -> str:
+    names = [f"{task} trial {trial}" if trial else task for task, trial in tasks]
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+# What `certigraph compare` does between its options and its table.
+
+PIPED = 200
+"""Columns of a table that goes to a file."""
+
+
+class Order(NamedTuple):
+    """A comparison with what it takes to carry it out."""
+
+    plan: Plan
+    context: Context
+    benchmark: Benchmark
+    command: str = COMMAND
+    """What goes on with its folder, for messages."""
+
+
+class Choice(NamedTuple):
+    """Which tasks of a benchmark, how often each: ids, or a split and how many of it (0: all).
+
+    They are the first ones, or spread over difficulty and length where `stratify` says so.
+    """
+
+    ids: Sequence[str] = ()
+    split: str = ""
+    limit: int = 0
+    trials: int = 1
+    stratify: bool = False
+
+
+def order(methods: Sequence[Method], benchmark: str, choice: Choice, context: Context) -> Order:
+    """The comparison that a command line asks for.
+
+    Raises:
+        UnknownName: a benchmark, split or task is unknown.
+        Fault: a run's dollars are limited and a model has no known price.
+    """
+    must_be_priced((context.model, *context.roles.values()), context.budget)
+    live = load_benchmark(benchmark, context.data)
+    for method in methods:
+        check_encoders(method.operators)
+    for task in choice.ids:
+        live.task(task)
+    chosen = choice.ids or [task.id for task in _of_split(live, choice)]
+    return Order(plan_of(benchmark, methods, chosen[: choice.limit or None], context, choice.trials), context, live)
+
+
+def _of_split(live: Benchmark, choice: Choice) -> Sequence[Task]:
+    tasks = live.tasks(choice.split)
+    if not (choice.stratify and choice.limit):
+        return tasks
+    from certigraph.evaluation.inspect_tasks import stratified
+
+    return stratified(tasks, choice.limit)
+
+
+def order_in(folder: Path) -> Order:
+    """The comparison that a folder was begun with.
+
+    Raises:
+        Fault: there is none, or it was begun on another machine.
+    """
+    plan, context = read_plan(folder), load_local(folder)
+    for name in {context.model, *context.roles.values()}:
+        ready(name)
+    return Order(plan, context, load_benchmark(plan.benchmark, context.data))
+
+
+def print_logs(paths: Sequence[Path], *, as_json: bool) -> None:
+    """Compare finished evaluations by their logs. Raises Fault as `compare_logs` does."""
+    show(compare_logs(paths), as_json=as_json)
+
+
+def worked_off(given: Order, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
+    """Do what is left of a comparison unless only its report is wanted, and print it; the exit status."""
+    if not report_only:
+        carry_out(given, folder, at_once=at_once, silent=as_json)
+    return print_comparison(given, folder, as_json=as_json)
+
+
+def carry_out(given: Order, folder: Path, *, at_once: int = 1, silent: bool = False, part: Part = WHOLE) -> None:
+    """Do what is left of a comparison, telling how it goes. Raises as `compare` does."""
+    plan, context, benchmark, command = given
+    settle(plan, folder, command)
+    cells = cells_of(plan, folder)
+    waiting = left(cells)
+    rows = rows_of(plan, folder) if 0 < len(waiting) < len(cells) else []
+    with watching(plan, waiting, rows, at_once=at_once, silent=silent) as listener:
+        compare(plan, context, benchmark, folder, told=listener, at_once=at_once, command=command, part=part)
+
+
+def print_comparison(given: Order, folder: Path, *, as_json: bool) -> int:
+    """Write the report and print its table; the exit status: 1 while runs are left."""
+    findings = report(given.plan, folder)
+    show(findings.comparison, findings.estimates, as_json=as_json)
+    if not as_json:
+        Console(highlight=False, soft_wrap=True).print(f"report: {folder / COMPARISON_PAGE}", style="dim", markup=False)
+    return 1 if findings.comparison.left else 0
+
+
+def show(comparison: Comparison, estimates: Sequence[Estimate] = (), *, as_json: bool) -> None:
+    """Print the tables, or one JSON object."""
+    if as_json:
+        typer.echo(json.dumps(plain(comparison, estimates), ensure_ascii=False))
+        return
+    console = Console(highlight=False)
+    console = console if console.is_terminal else Console(highlight=False, width=PIPED)
+    console.print(told(comparison), *tables(comparison, estimates), sep="\n\n", markup=False)
+    for warning in comparison.warnings:
+        console.print(f"\nwarning: {warning}", markup=False, soft_wrap=True)
+
+
+# An ablation from Python: `certigraph ablate` without its command line.
+
+ALL = Choice()
+"""Every task of the benchmark's default split, once."""
+
+
+def ablate(
+    graph: str = "sdp",
+    benchmark: str = "blocksworld",
+    swaps: Sequence[str] = (),
+    choice: Choice = ALL,
+    *,
+    context: Context | None = None,
+    out: Path | str = "ablation",
+    at_once: int = 1,
+) -> Findings:
+    """Run a graph and one variant for each swap on the same tasks, trials and budget, and write the report.
+
+    Args:
+        graph: a graph's name.
+        benchmark: a benchmark's name; a configuration may follow: `travelplanner:paper`.
+        swaps: `SLOT=OPERATOR`, several of one variant joined by `+`; for sdp the paper's three by default.
+        choice: which tasks, and how often each: `Choice(limit=30, trials=5)`.
+        context: model, budget, limits; a simulated agent by default.
+        out: the ablation's folder; one begun there goes on.
+        at_once: runs under way at a time.
+
+    Raises:
+        UnknownName: a name is unknown; the message lists the known ones.
+        Fault: the folder holds another comparison.
+    """
+    given = context or Context(model="simulated")
+    given = given.model_copy(update={"limits": given.limits or load_benchmark(benchmark, given.data).limits})
+    plan, whole, live, _ = order(variants(graph, swaps), benchmark, choice, given)
+    compare(plan, whole, live, Path(out), told=lambda cell, trajectory: None, at_once=at_once)
+    return report(plan, Path(out))

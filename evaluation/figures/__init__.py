@@ -1,1 +1,0 @@
-"""Figures and tables of several runs, drawn from their trajectories."""

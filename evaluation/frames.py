@@ -1,0 +1,544 @@
+"""Trajectories as pandas frames and score curves."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import nan
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+from pydantic import Field
+
+from certigraph.adapters.scienceworld.splits import FAMILIES
+from certigraph.graphs.assembly import operators_of
+from certigraph.nodes.slots import Spec
+from certigraph.runtime.files import legible, trajectory_files
+from certigraph.runtime.history import Cost, Fold, Plain, folded_graphs, is_return, kind_of, steps_of
+from certigraph.runtime.registry import GRAPHS, graph_module
+from certigraph.runtime.result import is_own
+from certigraph.state.records import FAULTS, GOAL, Fault, Record, Task
+from certigraph.state.trajectory import (
+    Event,
+    Header,
+    Trajectory,
+    first_line,
+    parse_line,
+    read_trajectory,
+    state_type,
+    total,
+)
+
+# How long a task is, known before any run: what scores are set against (SDP, section 4.1).
+
+GROUPS = {"short": 1.0, "medium": 2.0, "long": 3.0}
+"""SwiftSage's groups of ScienceWorld's tasks, by the mean length of their gold paths."""
+
+
+class Horizon(NamedTuple):
+    """A length to order tasks by, and what to call it."""
+
+    length: float
+    name: str
+
+
+UNKNOWN = Horizon(nan, "unknown")
+
+
+def horizon_of(task: Task, planned: int | None) -> Horizon:
+    """The length of a task by its constants; else the number of predicates planned, where there is a plan."""
+    measure = MEASURES.get(task.benchmark.partition(":")[0], _unknown)
+    try:
+        found = measure(task)
+    except (KeyError, TypeError, ValueError):  # constants of a user's own making
+        found = UNKNOWN
+    return Horizon(planned, f"{planned} planned") if found is UNKNOWN and planned else found
+
+
+def _days(task: Task) -> Horizon:
+    days = float(str(task.constants["days"]))
+    return Horizon(days, f"{days:g} days")
+
+
+def _blocks(task: Task) -> Horizon:
+    blocks = task.constants["blocks"]
+    count = len(blocks) if isinstance(blocks, (list, tuple)) else int(str(blocks))
+    return Horizon(count, f"{count} blocks")
+
+
+def _gold(task: Task) -> Horizon:
+    group = FAMILIES[str(task.constants["task"])].group
+    return Horizon(GROUPS[group], f"{group} gold path")
+
+
+def _unknown(task: Task) -> Horizon:
+    return UNKNOWN
+
+
+MEASURES: dict[str, Callable[[Task], Horizon]] = {"travelplanner": _days, "blocksworld": _blocks, "scienceworld": _gold}
+
+
+# A recorded run as rows: one of the run, and one of each attempt, predicate and node.
+
+EVIDENCE_FOUND = "evidence_found"
+"""The part of a question's score that says whether the evidence was found at all."""
+
+Row = dict[str, Any]
+
+
+class Recorded(NamedTuple):
+    """A run on record: which method it is of, which task it was on, and which repetition of it, counted from 0."""
+
+    method: str
+    task: str
+    trial: int
+    trajectory: Trajectory
+
+
+class Rows(NamedTuple):
+    """The rows that one run adds to each of the frames, by column."""
+
+    run: Row
+    attempts: list[Row]
+    predicates: list[Row]
+    nodes: list[Row]
+
+
+def rows_of(recorded: Recorded) -> Rows:
+    """Everything that one run adds to the frames. Raises Fault where its trajectory is of no such run."""
+    with legible(recorded.trajectory.header.run_id):
+        return _rows(recorded)
+
+
+def _rows(recorded: Recorded) -> Rows:
+    header, folds = recorded.trajectory.header, folded_graphs(recorded.trajectory.events)
+    predicated = "certificates" in state_type(header.graph).__annotations__ or any(f.plan for f in folds)
+    key = {
+        "method": recorded.method,
+        "benchmark": header.task.benchmark,
+        "task": recorded.task,
+        "trial": recorded.trial,
+        "run": header.run_id,
+    }
+    predicates = list(_all_predicates(folds, recorded.trajectory.ending)) if predicated else []
+    own = _progress(folds, predicates) if predicated else {}
+    return Rows(
+        run={**key, **_run(recorded.trajectory, own.get("planned")), "steps": sum(f.steps for f in folds), **own},
+        attempts=[{**key, **row} for folded in folds for row in _attempts(folded)],
+        predicates=[{**key, **row} for row in predicates],
+        nodes=[{**key, **row} for row in _nodes(recorded.trajectory)],
+    )
+
+
+def _run(trajectory: Trajectory, planned: int | None) -> Row:
+    header, usage, horizon = trajectory.header, trajectory.usage, horizon_of(trajectory.header.task, planned)
+    scores = trajectory.footer.scores if trajectory.footer else None
+    value = scores.value if scores else 0.0
+    found = scores.parts.get(EVIDENCE_FOUND) if scores else None
+    return {
+        "graph": header.graph,
+        "model": str(header.context.get("model", "")),
+        "ending": trajectory.ending,
+        "score": value,
+        "solved": value >= 1,
+        "evidence_found": nan if found is None else found,
+        "horizon": horizon.length,
+        "horizon_name": horizon.name,
+        "calls": usage.calls,
+        "tokens": usage.input_tokens + usage.output_tokens,
+        "seconds": usage.seconds,
+    }
+
+
+def _progress(folds: Sequence[Fold], predicates: list[Row]) -> Row:
+    """What a run with predicates has besides."""
+    states = Counter(row["status"] for row in predicates)
+    certificates = [certificate for folded in folds for certificate in folded.certificates if not certificate.forced]
+    moves = [certificate for certificate in certificates if not certificate.returns]
+    exhaustion = next((folded.exhaustion for folded in folds if folded.exhaustion), None)
+    return {
+        "certified": states["certified"],
+        "forced": states["forced"],
+        "planned": states["certified"] + states["forced"] + states["open"],
+        "replans": sum(folded.replans for folded in folds),
+        "attempts": sum(len(folded.tries) for folded in folds),
+        "certificates": len(certificates),
+        "cascades": sum(len(certificate.targets) > 1 for certificate in moves),
+        "returns": len(certificates) - len(moves),
+        "first_exhaustion": exhaustion.head if exhaustion else None,
+        "planned_then": exhaustion.planned if exhaustion else None,
+    }
+
+
+def _attempts(folded: Fold) -> Iterator[Row]:
+    for place, attempt in enumerate(folded.tries):
+        yield {
+            "position": attempt.position,
+            "kind": kind_of(attempt.target),
+            "number": attempt.number,
+            "depth": attempt.depth,
+            "certified": place in folded.decided,
+            "step": attempt.step,
+        }
+
+
+def _all_predicates(folds: Sequence[Fold], ending: str) -> Iterator[Row]:
+    """Those of every sub-task; a run stops at one target, the open one of the sub-task that was begun last."""
+    last = next((folded for folded in reversed(folds) if folded.head < len(folded.plan)), None)
+    for folded in folds:
+        yield from _predicates(folded, ending if folded is last else GOAL)
+
+
+def _predicates(folded: Fold, ending: str) -> Iterator[Row]:
+    standing = folded.standing()
+    for place, certificate in enumerate(folded.certificates):
+        depth, position = len(certificate.targets), certificate.record["position"]
+        status = certificate.status(stands=place in standing)
+        share = [amount / depth for amount in certificate.cost]
+        for nth, target in enumerate(certificate.targets):
+            spent = dict(zip(Cost._fields, share, strict=True))
+            rejected = certificate.rejected if nth == 0 else 0
+            state = "undone" if (place, nth) in folded.invalidated else status
+            known = {"status": state, "leads": nth == 0, "depth": depth, "rejected": rejected, **spent}
+            yield {**_predicate(target, position + nth, len(folded.plan)), **known}
+    for position, target in enumerate(folded.plan[folded.head :], folded.head):
+        stopped = position == folded.head and ending != GOAL
+        rejected = sum(t.target == target for t in folded.open_tries()) if position == folded.head else 0
+        status = "return" if is_return(target) else "open"
+        known = {"status": status, "leads": False, "rejected": rejected, "stopped": stopped}
+        yield {**_predicate(target, position, len(folded.plan)), **known}
+
+
+def _predicate(target: Plain, position: int, length: int) -> Row:
+    place = position / max(length, 1)
+    return {"position": position, "place": place, "kind": kind_of(target), "text": target["text"], "stopped": False}
+
+
+def _nodes(trajectory: Trajectory) -> Iterator[Row]:
+    """What each node spent, superseded work included: it was paid."""
+    events = [*trajectory.events, *trajectory.superseded]
+    for node in dict.fromkeys(event.node for event in events):
+        usages = [event.usage for event in events if event.node == node]
+        yield {**total(usages, node).model_dump(), "executions": len(usages)}
+
+
+# Recorded runs as pandas frames: what every analysis of this folder is computed from.
+
+__all__ = ["Frames", "Recorded", "frames_of"]
+
+Columns = Mapping[str, str]
+
+KEY: Columns = {"method": "str", "benchmark": "str", "task": "str", "trial": "Int64", "run": "str"}
+"""Which run a row belongs to. Intervals cluster by `benchmark` and `task`: runs of one task are not independent."""
+
+RUNS: Columns = {
+    **KEY,
+    **dict.fromkeys(("graph", "model", "ending"), "str"),
+    "score": "float64",
+    "solved": "bool",
+    **dict.fromkeys(("certified", "forced", "planned", "replans", "steps", "attempts"), "Int64"),
+    **dict.fromkeys(("certificates", "cascades", "returns", "first_exhaustion", "planned_then"), "Int64"),
+    "evidence_found": "float64",
+    "horizon": "float64",
+    "horizon_name": "str",
+    **dict.fromkeys(("calls", "tokens"), "Int64"),
+    "seconds": "float64",
+}
+ATTEMPTS: Columns = {
+    **KEY,
+    "position": "Int64",
+    "kind": "str",
+    **dict.fromkeys(("number", "depth"), "Int64"),
+    "certified": "bool",
+    "step": "Int64",
+}
+PREDICATES: Columns = {
+    **KEY,
+    "position": "Int64",
+    "place": "float64",
+    **dict.fromkeys(("kind", "text", "status"), "str"),
+    "leads": "bool",
+    **dict.fromkeys(("depth", "rejected"), "Int64"),
+    "stopped": "bool",
+    **dict.fromkeys(("steps", "calls", "tokens"), "float64"),
+}
+NODES: Columns = {
+    **KEY,
+    "node": "str",
+    **dict.fromkeys(("executions", "calls", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
+    **dict.fromkeys(("usd", "seconds"), "float64"),
+}
+
+
+class Frames(NamedTuple):
+    """Four frames; each begins with the columns of KEY.
+
+    Of graphs without predicates `attempts` and `predicates` have no rows, and `runs` has nothing under their columns.
+
+    runs: `score` from 0 to 1, `solved` at 1; `ending` is `interrupted` where none is on record. `certified` predicates
+        hold at the end, `forced` ones a policy let pass uncertified, `planned` are both and the ones left open (returns
+        to earlier states, and what they undid, are neither). `certificates` are transitions, `cascades` those with more
+        than one predicate, `returns` those that restored a state. `first_exhaustion` is the cursor when all tries at a
+        target were used up for the first time, `planned_then` the plan's length at that moment. `steps` are the
+        world's, `seconds` wall-clock inside nodes, `tokens` those of prompts and answers. `horizon` is the task's
+        length, called `horizon_name`.
+    attempts: `number` counts the tries at one target from 1, `depth` is the verdict's, `step` the world step.
+    predicates: `status` is `certified`, `undone` (certified, then returned from), `forced` (let pass by a policy),
+        `dropped` (let pass, then returned from), `return` (to an earlier state) or `open`; `place` the position as a
+        part of the plan, 0 to 1. Of certified ones `depth` is that of the whole transition, `leads` marks its first
+        predicate, `rejected` counts the tries at it that failed, and `steps`, `calls` and `tokens` were spent since the
+        certificate or pass before, shared out evenly in a cascade.
+        `stopped` marks the target that the run had when it ended without its goal.
+    nodes: what each node of a run spent, superseded work included; `executions` counts how often it ran.
+    """
+
+    runs: pd.DataFrame
+    attempts: pd.DataFrame
+    predicates: pd.DataFrame
+    nodes: pd.DataFrame
+
+
+def without_faults(frames: Frames) -> Frames:
+    """The rows of the runs in which neither the world nor its data failed: what rates are over."""
+    faulty = set(frames.runs.loc[frames.runs["ending"].isin(FAULTS), "run"])
+    return Frames(*(frame[~frame["run"].isin(faulty)] for frame in frames)) if faulty else frames
+
+
+def frames_of(recorded: Iterable[Recorded]) -> Frames:
+    """Read runs into frames, one at a time: no trajectory is held longer than it takes to read it."""
+    runs: list[Row] = []
+    attempts: list[Row] = []
+    predicates: list[Row] = []
+    nodes: list[Row] = []
+    for rows in map(rows_of, recorded):
+        runs.append(rows.run)
+        attempts += rows.attempts
+        predicates += rows.predicates
+        nodes += rows.nodes
+    return Frames(_frame(runs, RUNS), _frame(attempts, ATTEMPTS), _frame(predicates, PREDICATES), _frame(nodes, NODES))
+
+
+def _frame(rows: list[Row], columns: Columns) -> pd.DataFrame:
+    """Typed columns in a fixed order, also where no row fills them."""
+    series: dict[str, Any] = {name: pd.Series([row.get(name) for row in rows], dtype="object") for name in columns}
+    blank = {name: False for name, kind in columns.items() if kind == "bool"}
+    return (
+        pd.DataFrame(series).fillna(blank).astype(dict(columns)) if rows else pd.DataFrame(series).astype(dict(columns))
+    )
+
+
+# Episodes as score curves, read from the trajectories of finished runs.
+
+FULL = 100.0
+"""The score of a solved task."""
+
+
+class Method(Record):
+    """What is compared: a graph, the operators swapped into it, and the model behind it."""
+
+    graph: str
+    swaps: tuple[str, ...] = ()
+    model: str = ""
+
+    def __str__(self) -> str:
+        """As the command line would say it: `step planner=none`."""
+        return " ".join([self.graph, *self.swaps])
+
+
+class Trace(Record):
+    """One episode. `scores[i]` is the score so far, 0 to 100, after `actions[i]`: the last positive one that was seen.
+
+    So a fatal -100 keeps what came before it (STEP, section 4.1). `episode` counts from 1 within its run, `last` marks
+    the run's last one. `task` leaves out ScienceWorld's split and variation, whose variations are samples of a task.
+    """
+
+    run: str
+    method: Method
+    task: str
+    task_id: str
+    episode: int = Field(ge=1)
+    last: bool
+    actions: tuple[str, ...]
+    scores: tuple[float, ...]
+
+    def at(self, step: int) -> float:
+        """The score after that many actions, kept once the episode is over."""
+        return self.scores[min(step, len(self.scores)) - 1] if step and self.scores else 0.0
+
+    @property
+    def final(self) -> float:
+        """The score of the episode."""
+        return self.at(len(self.scores))
+
+    @property
+    def solved(self) -> bool:
+        """Whether the episode reached the goal."""
+        return self.final >= FULL
+
+
+def read_traces(folders: Iterable[Path]) -> tuple[list[Trace], list[Path]]:
+    """The episodes of all finished runs below the folders, and the runs left out: unfinished, or ended by an error.
+
+    Raises:
+        Fault: a folder is missing, or no run below them is finished.
+    """
+    traces: list[Trace] = []
+    left_out: list[Path] = []
+    folders = list(folders)
+    for path in dict.fromkeys(found for folder in folders for found in trajectory_files(folder)):
+        trajectory = read_trajectory(path)
+        if trajectory.footer is None or trajectory.footer.ending.startswith("error:"):
+            left_out.append(path.parent)
+        else:
+            traces += traces_of(trajectory)
+    if not traces:
+        named = " ".join(map(str, folders))
+        raise Fault("data", f"no episode of a finished run below {named}: give folders that `certigraph run` wrote")
+    return traces, left_out
+
+
+def traces_of(trajectory: Trajectory) -> list[Trace]:
+    """The episodes of one run; those in which nothing was done are none. Raises Fault as `method_of` does."""
+    with legible(trajectory.header.run_id):
+        return _traces(trajectory)
+
+
+def _traces(trajectory: Trajectory) -> list[Trace]:
+    header = trajectory.header
+    episodes = [steps for steps in _episodes(trajectory.events) if steps]
+    return [
+        Trace(
+            run=header.run_id,
+            method=method_of(header),
+            task=_task(header.task),
+            task_id=header.task.id,
+            episode=number,
+            last=number == len(episodes),
+            actions=tuple(step["history"][-1]["action"]["text"] for step in steps),
+            scores=tuple(_so_far(step["observation"] for step in steps)),
+        )
+        for number, steps in enumerate(episodes, 1)
+    ]
+
+
+def method_of(header: Header) -> Method:
+    """The method of a run: what its graph's operators differ in from the usual ones is swapped.
+
+    Raises:
+        Fault: ("data") the header names what is no operator.
+    """
+    usual = operators_of(graph_module(header.graph).graph) if header.graph in GRAPHS else {}
+    with legible(header.run_id):
+        swapped = {s: Spec.model_validate(spec) for s, spec in header.operators.items() if spec != usual.get(s)}
+    return Method(graph=header.graph, swaps=tuple(f"{s}={spec}" for s, spec in swapped.items()), model=_model(header))
+
+
+def _episodes(events: Iterable[Event]) -> Iterator[list[dict[str, Any]]]:
+    """The updates of `act`, episode by episode: a log begun anew begins one, a sub-task's is none."""
+    steps: list[dict[str, Any]] = []
+    for event in events:
+        if "history" in event.replaced and not event.scope:
+            yield steps
+            steps = []
+        elif event.update and steps_of(event) and "observation" in event.update:
+            steps.append(event.update)
+    yield steps
+
+
+def _so_far(observations: Iterable[dict[str, Any]]) -> Iterator[float]:
+    """The world's own score where it tells one, else its rewards, in percent, added up."""
+    kept = earned = 0.0
+    for observation in observations:
+        earned = min(FULL, earned + FULL * observation.get("reward", 0.0))
+        score = float(observation.get("data", {}).get("score", earned))
+        kept = score if score > 0 else kept
+        yield kept
+
+
+def _task(task: Task) -> str:
+    if task.benchmark.partition(":")[0] == "scienceworld":
+        return task.id.rpartition("/")[-1].partition(":")[0]
+    return f"{task.benchmark} {task.id}"
+
+
+def _model(header: Header) -> str:
+    roles: Any = header.context.get("roles") or {}
+    return " ".join([str(header.context.get("model", "")), *(f"{role}={name}" for role, name in roles.items())])
+
+
+# Runs found below folders, one after the other, under names that tell their methods apart.
+
+
+class Found(NamedTuple):
+    """Trajectory files with their headers, and those whose run stopped before its header was written."""
+
+    runs: Sequence[tuple[Path, Header]]
+    unbegun: tuple[Path, ...]
+
+
+def find_runs(folders: Iterable[Path]) -> Found:
+    """The runs below folders, at any depth; only their first lines are read.
+
+    Raises:
+        Fault: a folder is missing, no run is below them, or a run is of another schema.
+    """
+    folders = list(folders)
+    paths = list(dict.fromkeys(path for folder in folders for path in trajectory_files(folder)))
+    headers = {path: _header(path) for path in paths}
+    begun = [(path, header) for path, header in headers.items() if header]
+    if not begun:
+        named = " ".join(map(str, folders))
+        fix = "make some with `certigraph run` or `certigraph compare`, and give the folder that they wrote"
+        raise Fault("data", f"no run below {named}: {fix}")
+    return Found(begun, tuple(path for path, header in headers.items() if header is None))
+
+
+def scored(found: Found) -> Found:
+    """Without questions of one's own, which nobody scores. Raises Fault where nothing else is there."""
+    runs = [(path, header) for path, header in found.runs if not is_own(header)]
+    if not runs:
+        message = "nobody scores questions of your own, so that there is nothing to analyse"
+        raise Fault("data", f"{message}: look at one by certigraph report {found.runs[0][0].parent}")
+    return found._replace(runs=runs)
+
+
+def recorded_runs(found: Found) -> Iterator[Recorded]:
+    """The runs one at a time. A method is its graph with what is swapped, and what else differs: model, benchmark.
+
+    Raises:
+        Fault: a line other than the last of a trajectory cannot be read.
+    """
+    names = _names([header for _, header in found.runs])
+    for path, header in found.runs:
+        yield Recorded(names[_parts(header)], header.task.id, _trial(header), read_trajectory(path))
+
+
+def _header(path: Path) -> Header | None:
+    first = first_line(path)
+    if not first.endswith(b"\n"):
+        return None
+    try:
+        line = parse_line(first)
+    except Fault as error:
+        raise Fault(error.boundary, f"{path}: {error}") from None
+    except ValueError:
+        line = None
+    if not isinstance(line, Header):
+        raise Fault("data", f"{path}:1: no header of a trajectory: {first[:80]!r}; restore the file or leave it out")
+    return line
+
+
+def _parts(header: Header) -> tuple[str, str, str]:
+    method = method_of(header)
+    return str(method), method.model, header.task.benchmark
+
+
+def _names(headers: Sequence[Header]) -> dict[tuple[str, str, str], str]:
+    """The method always, model and benchmark where several are there."""
+    known = list(dict.fromkeys(map(_parts, headers)))
+    differ = [place == 0 or len({parts[place] for parts in known}) > 1 for place in range(3)]
+    return {parts: ", ".join(part for part, told in zip(parts, differ, strict=True) if told) for parts in known}
+
+
+def _trial(header: Header) -> int:
+    trial = header.context.get("trial", 0)
+    return trial if isinstance(trial, int) else 0

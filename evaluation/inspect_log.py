@@ -1,0 +1,344 @@
+"""Runs as a log of inspect_ai."""
+
+import hashlib
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from inspect_ai.event import InfoEvent
+from inspect_ai.log import (
+    EvalConfig,
+    EvalDataset,
+    EvalError,
+    EvalLog,
+    EvalMetric,
+    EvalPlan,
+    EvalPlanStep,
+    EvalResults,
+    EvalSample,
+    EvalSampleLimit,
+    EvalScore,
+    EvalSpec,
+    EvalStats,
+    EvalStatus,
+)
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageTool,
+    ChatMessageUser,
+    ModelOutput,
+    ModelUsage,
+)
+from inspect_ai.scorer import Score
+from inspect_ai.tool import ToolCall
+
+from certigraph.evaluation.rounds import (
+    Part,
+    Parts,
+    Round,
+    asked,
+    circumstances,
+    cleaned,
+    method_name,
+    parts_of,
+    rounds,
+    silent,
+    solved_in,
+    started,
+    told,
+    tool_arguments,
+    tool_name,
+    without_folders,
+)
+from certigraph.runtime.files import legible
+from certigraph.runtime.registry import model_name, swaps_of
+from certigraph.runtime.result import ROW, Row, unfinished_footer
+from certigraph.state.records import INTERRUPTED, Fault
+from certigraph.state.run import certified_state
+from certigraph.state.trajectory import Event, Footer, Header, Trajectory
+
+# What a run of ours said and did, as inspect_ai's messages and events.
+
+SHOWN = (
+    "plan",
+    "outline",
+    "subtask",
+    "dag",
+    "outcomes",
+    "progress",
+    "action",
+    "approval",
+    "observation",
+    "verdict",
+    "certificates",
+    "trials",
+    "lessons",
+)
+"""Channels of an update that its event holds."""
+
+
+def messages_of(run: Trajectory) -> Iterator[ChatMessage]:
+    """The run as a conversation: the task, what the agent planned and did, what the world answered.
+
+    Sub-tasks that were worked on at the same time follow each other, each before its outcome.
+    """
+    name = run.header.run_id
+    yield ChatMessageUser(id=f"{name}-task", content=asked(run.header.task))
+    parts = parts_of(run.events)
+    yield from _conversation(Part("", "", parts.own), name, parts)
+
+
+def _conversation(graph: Part, name: str, parts: Parts) -> Iterator[ChatMessage]:
+    inner = {part.subtask: part for part in parts.within(graph.scope)}
+    for number, part in enumerate(rounds(graph.events), 1):
+        for subtask in solved_in(part):
+            if found := inner.pop(subtask, None):
+                yield from _conversation(found, f"{name}-{subtask}", parts)
+        yield from _messages(part, f"{name}-{number}")
+    for unfinished in inner.values():
+        yield from _conversation(unfinished, f"{name}-{unfinished.subtask}", parts)
+
+
+def _messages(part: Round, name: str) -> Iterator[ChatMessage]:
+    if part.resets and part.observation:
+        goal = part.update.get("task", {}).get("goal") if part.events[0].scope else None
+        yield ChatMessageUser(id=name, content="\n".join(filter(None, [goal, part.observation.text])))
+    elif not silent(part):
+        yield from _said(part, name)
+
+
+def _said(part: Round, name: str) -> Iterator[ChatMessage]:
+    action, answer = part.action, part.observation
+    if action is None:
+        yield ChatMessageAssistant(id=name, content=told(part))
+        return
+    call = ToolCall(id=f"call-{name}", function=tool_name(action), arguments=dict(tool_arguments(action)))
+    yield ChatMessageAssistant(id=name, content=part.thought, tool_calls=[call])
+    if answer:
+        yield ChatMessageTool(id=f"{name}-a", content=answer.text, tool_call_id=call.id, function=call.function)
+
+
+def events_of(run: Trajectory, began: datetime) -> Iterator[InfoEvent]:
+    """An event for every node execution, with the verdict, certificate or plan that it gave.
+
+    Their clock runs inside nodes alone, for a trajectory does not say when a resumed run went on.
+    """
+    worked = 0.0
+    for number, event in enumerate(run.events, 1):
+        worked += event.usage.seconds
+        update = event.update or {}
+        shown = {key: update[key] for key in SHOWN if update.get(key)}
+        yield InfoEvent(
+            uuid=f"{run.header.run_id}-{number}",
+            timestamp=began + timedelta(seconds=worked),
+            working_start=worked,
+            source=f"certigraph.{event.node}",
+            data={
+                **shown,
+                **({"subtask": event.subtask} if event.scope else {}),
+                "superstep": event.superstep,
+                "usage": event.usage.as_json(),
+                "failed": event.update is None,
+            },
+        )
+
+
+# One run as a sample of inspect_ai: its conversation, its verdicts as events, its score, cost and ending.
+
+LIMITS: dict[str, Any] = {"tokens": "token", "usd": "cost", "seconds": "working"}
+"""Our limits by inspect's names; it has none for model calls and world steps."""
+
+
+def sample_of(run: Trajectory, epoch: int) -> EvalSample:
+    """The sample of a cleaned run; `epoch` tells the repetitions of a task apart."""
+    header, footer, usage = run.header, run.footer, run.usage
+    began = started(header)
+    return EvalSample(
+        id=header.task.id,
+        epoch=epoch,
+        uuid=header.run_id,
+        input=asked(header.task),
+        target=header.task.condition,
+        messages=list(messages_of(run)),
+        output=ModelOutput.from_content(model_name(str(header.context.get("model", "none"))), run.ending),
+        scores={ROW: _score(run)} if footer and footer.scores else {},
+        metadata={"ending": run.ending, "trial": header.context.get("trial", 0), **circumstances(header)},
+        events=list(events_of(run, began)),
+        model_usage=usage_by("model", [*run.events, *run.superseded]),
+        role_usage=usage_by("role", [*run.events, *run.superseded]),
+        started_at=began.isoformat(),
+        completed_at=(began + timedelta(seconds=usage.seconds)).isoformat() if footer else None,
+        working_time=usage.seconds,
+        error=_error(footer),
+        limit=_limit(footer),
+    )
+
+
+def usage_by(field: str, events: Iterable[Event]) -> dict[str, ModelUsage]:
+    """Tokens and dollars by the model or the role of the calls."""
+    sums: defaultdict[str, ModelUsage] = defaultdict(ModelUsage)
+    for call in (call for event in events for call in event.calls):
+        sums[model_name(str(call[field]))] += _usage(call)
+    return dict(sums)
+
+
+def _usage(call: dict[str, Any]) -> ModelUsage:
+    read, cached, written = (call.get(f"{kind}_tokens", 0) for kind in ("input", "cached", "output"))
+    # inspect counts cached tokens beside the input, not within it
+    return ModelUsage(
+        input_tokens=read - cached,
+        input_tokens_cache_read=cached,
+        output_tokens=written,
+        total_tokens=read + written,
+        total_cost=call.get("usd"),
+    )
+
+
+def _score(run: Trajectory) -> Score:
+    """As the scorer of `certigraph eval` writes it."""
+    state = run.state()
+    row = Row(
+        id=run.header.task.id,
+        run=run.header.run_id,
+        certified=len(certified_state(state.get("certificates", []), state.get("invalidations", [])).predicates),
+        planned=len(state.get("plan", [])),
+        footer=run.footer or unfinished_footer(),
+    )
+    if not row.scored:
+        return Score.unscored(reason=row.ending, explanation=row.ending, metadata=row.model_dump(mode="json"))
+    return Score(value=row.value, explanation=row.ending, metadata=row.model_dump(mode="json"))
+
+
+def _error(footer: Footer | None) -> EvalError | None:
+    if footer is None or not footer.ending.startswith("error:"):
+        return None
+    return EvalError(message=f"{footer.ending}: {footer.message}", traceback="", traceback_ansi="")
+
+
+def _limit(footer: Footer | None) -> EvalSampleLimit | None:
+    if footer is None or not footer.ending.startswith("limit:"):
+        return None
+    amount = re.search(r" of (\S+) ", footer.message)  # as LimitReached words it: a resume may have raised the limit
+    kind = LIMITS.get(footer.ending.removeprefix("limit:"), "custom")
+    return EvalSampleLimit(type=kind, limit=float(amount[1]) if amount else 0.0, reason=footer.message)
+
+
+# Runs as a log of inspect_ai, for `inspect view`, its data frames and its scanners.
+
+
+class Kind(NamedTuple):
+    """What the runs of one log have in common: inspect's task, solver and model."""
+
+    benchmark: str
+    graph: str
+    operators: str
+    model: str
+
+
+def kind_of(header: Header) -> Kind:
+    """The log that a run belongs into."""
+    told = circumstances(header)
+    operators = repr(sorted((slot, repr(spec)) for slot, spec in told["operators"].items()))
+    return Kind(header.task.benchmark, header.graph, operators, model_name(str(header.context.get("model", "none"))))
+
+
+def to_inspect(trajectories: Sequence[Trajectory]) -> EvalLog:
+    """The log of runs of one benchmark, graph, choice of operators and model; one sample a run.
+
+    `task_args` has the graph and each operator that is not the graph's own. What a node did is an InfoEvent
+    `certigraph.<node>` with its verdict, certificate or plan. Repetitions of a task are epochs, in the order of their
+    trials. The log's status is `cancelled` while a run has no ending, `error` where one ended in an error. Write it
+    with inspect's own `write_eval_log`.
+
+    Raises:
+        Fault: there is no run, or they belong into several logs.
+    """
+    runs = sorted((cleaned(run) for run in trajectories), key=_order)
+    kinds = {kind_of(run.header) for run in runs}
+    if len(kinds) != 1:
+        told = f"{len(runs)} runs of {len(kinds)} kinds do not make one inspect log"
+        raise Fault("data", f"{told}: group them by kind_of(run.header), or have export(...) write a log for each")
+    samples = list(_samples(runs))
+    return EvalLog(
+        status=_status(runs),
+        eval=_spec(runs, samples),
+        plan=EvalPlan(steps=[EvalPlanStep(solver=runs[0].header.graph, params=circumstances(runs[0].header))]),
+        results=_results(samples),
+        stats=_stats(runs),
+        samples=samples,
+    )
+
+
+def _order(run: Trajectory) -> tuple[str, int, str]:
+    trial = run.header.context.get("trial", 0)
+    return run.header.task.id, trial if isinstance(trial, int) else 0, run.header.run_id
+
+
+def _samples(runs: Iterable[Trajectory]) -> Iterable[EvalSample]:
+    epochs = Counter[str]()
+    for run in runs:
+        epochs[run.header.task.id] += 1
+        with legible(run.header.run_id):
+            sample = sample_of(run, epochs[run.header.task.id])
+        yield sample
+
+
+def _status(runs: Sequence[Trajectory]) -> EvalStatus:
+    endings = [run.ending for run in runs]
+    if INTERRUPTED in endings:
+        return "cancelled"
+    return "error" if any(ending.startswith("error:") for ending in endings) else "success"
+
+
+def _spec(runs: Sequence[Trajectory], samples: Sequence[EvalSample]) -> EvalSpec:
+    kind = kind_of(runs[0].header)
+    name = hashlib.sha256("\n".join(run.header.run_id for run in runs).encode()).hexdigest()[:22]
+    ids = list(dict.fromkeys(str(sample.id) for sample in samples))
+    return EvalSpec(
+        eval_id=name,
+        run_id=name,
+        task_id=name,
+        created=min(started(run.header) for run in runs).isoformat(),
+        task=f"certigraph/{kind.benchmark}",
+        task_args=_arguments(runs[0].header),
+        solver=method_name(runs[0].header),
+        dataset=EvalDataset(name=kind.benchmark, samples=len(ids), sample_ids=list(ids)),
+        model=kind.model,
+        config=EvalConfig(epochs=max(sample.epoch for sample in samples)),
+        metadata={"runs": [run.header.run_id for run in runs]},
+    )
+
+
+def _arguments(header: Header) -> dict[str, str]:
+    swaps = swaps_of(header.graph, header.operators)
+    return {"graph": header.graph, **{slot: without_folders(str(spec)) for slot, spec in swaps.items()}}
+
+
+def _results(samples: Sequence[EvalSample]) -> EvalResults:
+    scores = [score.as_float() for sample in samples for score in (sample.scores or {}).values()]
+    values = [score for score in scores if not math.isnan(score)]
+    mean = EvalMetric(name="mean", value=sum(values) / len(values) if values else 0.0)
+    scored = EvalScore(
+        name=ROW,
+        scorer=ROW,
+        scored_samples=len(values),
+        unscored_samples=len(scores) - len(values),
+        metrics={"mean": mean},
+    )
+    finished = sum(sample.completed_at is not None for sample in samples)
+    return EvalResults(total_samples=len(samples), completed_samples=finished, scores=[scored] if values else [])
+
+
+def _stats(runs: Sequence[Trajectory]) -> EvalStats:
+    events = [event for run in runs for event in (*run.events, *run.superseded)]
+    times = sorted(started(run.header) for run in runs)
+    return EvalStats(
+        started_at=times[0].isoformat(),
+        completed_at=times[-1].isoformat(),
+        model_usage=usage_by("model", events),
+        role_usage=usage_by("role", events),
+    )

@@ -1,1 +1,0 @@
-"""Benchmarks as inspect_ai tasks."""

@@ -1,1 +1,0 @@
-"""Rubric judges: what a model makes of recorded answers beside their references."""

@@ -1,0 +1,133 @@
+"""Measures of evaluations: goal precision, faults and the names of statistical methods."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from certigraph.runtime.result import is_solved
+from certigraph.state.records import FAULTS, GOAL, Record
+from certigraph.state.trajectory import Footer
+
+# Names of the statistical methods, which JSON output and printed tables carry beside the figures.
+
+TASK_BOOTSTRAP = "95 %, percentile bootstrap over tasks, 1,000 resamples"
+PAIRED_BOOTSTRAP = "95 %, BCa bootstrap over tasks of the paired difference, 10,000 resamples"
+T_OVER_TASKS = "95 %, t with a cluster-robust standard error over tasks; Wilson where all scores are equal"
+PAIRED_T = "two-sided paired t-test over tasks, not adjusted; the sign test where all differences are equal"
+HOLM = "the same p after Holm (1979)"
+DETECTABLE = "least mean difference of a two-sided paired t-test, 5 %, power 0.8"
+
+EVALUATION = {"intervals": f"{TASK_BOOTSTRAP}; Wilson for shares of fewer than 6 tasks or without spread"}
+"""Of `eval --json`."""
+
+SCORES = {"intervals": TASK_BOOTSTRAP}
+"""Of `score --json`."""
+
+COMPARISON = {
+    "methods.low, methods.high": T_OVER_TASKS,
+    "differences.low, differences.high": PAIRED_BOOTSTRAP,
+    "differences.p": PAIRED_T,
+    "differences.p_adjusted": f"{HOLM}, over all differences of the comparison",
+    "differences.detectable": DETECTABLE,
+    "replayed.optimism": f"interval: {PAIRED_BOOTSTRAP}; p: {PAIRED_T}",
+}
+"""Of `compare --json`, `ablate --json` and `table.json`, by field."""
+
+RECALL = {
+    "low, high": "95 %, t over questions",
+    "difference_low, difference_high": "95 %, BCa bootstrap over questions of the paired difference, 10,000 resamples",
+    "p": "two-sided paired t-test over questions, not adjusted",
+    "p_holm": f"{HOLM}, over all differences of the split",
+}
+"""Of `study retrieval --json`, by field."""
+
+
+# Goal precision: the share of runs ending `goal` that the benchmark's scorer confirms.
+
+NONE = "-"
+"""Shown where no run ended `goal` with a score."""
+
+
+class Outcome(NamedTuple):
+    """How one run of a task ended, and whether its scorer says that the task is solved; None without a score."""
+
+    task: str
+    ending: str
+    solved: bool | None
+
+
+class GoalPrecision(Record):
+    """Of `n` runs that ended `goal` and were scored, `confirmed` solved their task.
+
+    `value` and the bounds `low` and `high` of its 95 % interval lie in 0 to 1 (Wilson's interval, runs of one task
+    taken together). They are None where n is 0.
+    """
+
+    n: int = 0
+    confirmed: int = 0
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    def __str__(self) -> str:
+        """`42/63, 67 % (54 to 77)`, or `-`."""
+        if self.value is None or self.low is None or self.high is None:
+            return NONE
+        percent = f"{100 * self.value:.0f} % ({100 * self.low:.0f} to {100 * self.high:.0f})"
+        return f"{self.confirmed}/{self.n}, {percent}"
+
+
+def goal_precision(outcomes: Iterable[Outcome]) -> GoalPrecision:
+    """The goal precision of several runs. Runs without a score are not counted."""
+    goals = [(task, solved) for task, ending, solved in outcomes if ending == GOAL and solved is not None]
+    if not goals:
+        return GoalPrecision()
+    from certigraph.evaluation.statistics import share_of  # needs the extra `eval`, a run does not
+
+    found = share_of([solved for _, solved in goals], [task for task, _ in goals])
+    confirmed = sum(solved for _, solved in goals)
+    return GoalPrecision(n=found.n, confirmed=confirmed, value=found.value, low=found.low, high=found.high)
+
+
+def outcome_of(task: str, footer: Footer) -> Outcome:
+    """The outcome that a footer records."""
+    return Outcome(task, footer.ending, is_solved(footer.scores))
+
+
+# Runs that an error ended: how many of each method no figure counts, and when that may bias a comparison.
+
+MOST_SHARE = 0.05
+"""Share of a method's runs that may end in a fault before figures over the others are doubtful."""
+
+
+def share_text(faults: int, runs: int) -> str:
+    """Faults of so many runs as tables show them: `2/10`."""
+    return f"{faults}/{runs}"
+
+
+def fault_warnings(endings: Mapping[str, Sequence[str]], command: str) -> Iterator[str]:
+    """What must be known of figures beside runs that ended in an error; nothing where none did.
+
+    Args:
+        endings: how every run of each method ended.
+        command: what runs them again.
+    """
+    faults = {method: sum(ending in FAULTS for ending in ended) for method, ended in endings.items()}
+    if any(faults.values()):
+        counts = ", ".join(f"{method} {share_text(faults[method], len(ended))}" for method, ended in endings.items())
+        yield f"faults of the world or its data ended runs that no figure counts: {counts}{_doubt(faults, endings)}"
+    for method, ended in endings.items():
+        errors = Counter(ending for ending in ended if ending.startswith("error:") and ending not in FAULTS)
+        for ending, count in errors.items():
+            told = f"{method}: {count} of {len(ended)} runs ended {ending} and count as failures"
+            yield f"{told}; after a passing outage, run them again: {command}"
+
+
+def _doubt(faults: Mapping[str, int], endings: Mapping[str, Sequence[str]]) -> str:
+    shares = {method: faults[method] / len(ended) for method, ended in endings.items() if ended}
+    if len(set(shares.values())) > 1:
+        most = max(shares, key=lambda method: shares[method])
+        return f". The shares differ: what fails under {most} may be its hardest tasks, and the rest flatter it"
+    if max(shares.values()) > MOST_SHARE:
+        return f". That is more than {MOST_SHARE:.0%}: the others may be the easier tasks"
+    return ""

@@ -1,1 +1,0 @@
-"""Checkpoints and lessons on a Postgres server: workers on several machines go on with each other's runs."""

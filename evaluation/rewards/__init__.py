@@ -1,1 +1,0 @@
-"""RewardPrediction: building its pairs, and measuring how well rewards are predicted on them."""

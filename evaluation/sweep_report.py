@@ -1,0 +1,439 @@
+"""Page and command of a sweep."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import matplotlib as mpl
+import typer
+from matplotlib.figure import Figure
+from rich.console import Console
+
+from certigraph.adapters.models.chat_models import is_scripted
+from certigraph.evaluation.compare import PIPED
+from certigraph.evaluation.comparison import Method, Workers, left, read_plan
+from certigraph.evaluation.comparison_report import FIGURES, budget_told
+from certigraph.evaluation.comparison_summary import Summary
+from certigraph.evaluation.plots import CHART_STYLE, GREY, INKS, written
+from certigraph.evaluation.sweep import (
+    EFFECTS,
+    NONE,
+    Arm,
+    Found,
+    Prepared,
+    SweepFindings,
+    amounts,
+    begun_in,
+    carried_out,
+    dollars,
+    effect_cells,
+    endings_of,
+    findings_of,
+    held,
+    must_be_unchanged,
+    plain,
+    prepared,
+    tables,
+    told,
+    write_files,
+)
+from certigraph.runtime.html import PAGE, STYLE, Markup, clipped, compact, counted, figure, html_table, joined, tag
+from certigraph.runtime.registry import swaps_of
+from certigraph.state.records import Fault
+
+# Draws a sweep: a panel a benchmark, a dot a method with its interval, the methods of one graph together.
+
+COLUMNS = 4
+WIDTH, ROW, AROUND = 12.0, 0.25, 0.95
+"""Inches: the figure, a method, and what a panel takes besides its methods."""
+
+APART = 0.6
+"""Methods' heights between two graphs."""
+
+LONGEST = 44
+"""Characters of a label; the table has the whole name."""
+
+
+class Place(NamedTuple):
+    """A method's line in every panel, its graph's colour, and whether it is the graph as it is."""
+
+    name: str
+    graph: str
+    label: str
+    y: float
+    ink: str
+    own: bool
+
+
+def draw_scores(findings: SweepFindings, methods: Sequence[Method]) -> Markup:
+    """Write `scores.png` and `scores.svg`, and return the drawing to put into a page."""
+    with mpl.rc_context(CHART_STYLE):
+        return written(_figure(findings.found, places(methods)), findings.out / "scores")
+
+
+def places(methods: Sequence[Method]) -> list[Place]:
+    """The methods from top to bottom, in their order, a gap between graphs."""
+    graphs = list(dict.fromkeys(method.graph for method in methods))
+    found = []
+    for row, method in enumerate(methods):
+        number = graphs.index(method.graph)
+        own = not swaps_of(method.graph, method.operators)
+        label = clipped(method.name if own else method.name.removeprefix(f"{method.graph} "), LONGEST)
+        found.append(Place(method.name, method.graph, label, row + APART * number, INKS[number % len(INKS)], own))
+    return found
+
+
+def _figure(found: Sequence[Found], lines: Sequence[Place]) -> Figure:
+    columns = min(len(found), COLUMNS)
+    rows = -(-len(found) // columns)
+    height = rows * (ROW * (lines[-1].y + 1) + AROUND)
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    panels = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
+    for panel, one in zip(panels, found, strict=False):
+        _panel(panel, one, lines)
+    for spare in panels[len(found) :]:
+        spare.remove()
+    return figure
+
+
+def _panel(panel: Any, found: Found, lines: Sequence[Place]) -> None:
+    by_name = {summary.method: summary for summary in found.comparison.methods}
+    for line in lines:
+        _dot(panel, by_name[line.name], line)
+        _reference(panel, by_name[line.name], line, lines)
+    n = found.comparison.n
+    panel.set_title(f"{found.title}, n={n}", loc="left", fontsize=9.5, color=GREY)
+    panel.set_xlim(-3, 103)
+    panel.set_ylim(lines[-1].y + 0.7, -0.7)
+    panel.set_yticks([line.y for line in lines], [line.label for line in lines])
+    panel.set_xlabel("score, 95 % interval")
+    panel.tick_params(axis="y", length=0)
+    panel.spines[["top", "right", "left"]].set_visible(False)
+    panel.grid(axis="x", color=GREY, alpha=0.18, linewidth=0.6)
+    panel.set_axisbelow(True)
+
+
+def _reference(panel: Any, summary: Summary, line: Place, lines: Sequence[Place]) -> None:
+    """From a graph as it is down to its variants, so that they are seen beside it."""
+    last = max(other.y for other in lines if other.graph == line.graph)
+    if line.own and summary.n and last > line.y:
+        panel.plot([summary.score] * 2, [line.y, last], color=line.ink, linewidth=0.9, linestyle=":", zorder=2)
+
+
+def _dot(panel: Any, summary: Summary, line: Place) -> None:
+    """Filled for the graph as it is, hollow for a variant; nothing where no task is finished."""
+    if not summary.n:
+        return
+    if summary.low is not None and summary.high is not None:
+        panel.plot([summary.low, summary.high], [line.y] * 2, color=line.ink, alpha=0.45, linewidth=4)
+    face = line.ink if line.own else "white"
+    panel.plot(summary.score, line.y, "o", markersize=6.5, markerfacecolor=face, markeredgecolor=line.ink, zorder=3)
+
+
+# The parts of a sweep's page: the tinted table, the bars of endings, links to the benchmarks' own pages.
+
+LOOKS = """
+.sweep th, .sweep td { padding: 7px 12px; text-align: right; white-space: nowrap; border-top: 1px solid var(--line); }
+.sweep thead th { border-top: none; vertical-align: bottom; }
+.sweep thead th:has(a) { text-align: center; }
+.sweep thead a { color: var(--blue); font-size: 13.5px; font-weight: 600; text-decoration: none; }
+.sweep thead a:hover { text-decoration: underline; }
+.sweep small { display: block; color: var(--soft); font-size: 11.5px; font-weight: 400; }
+.sweep tbody th { text-align: left; padding-left: 0; color: var(--ink); font-weight: 600; }
+.sweep .variant th { padding-left: 16px; font-weight: 400; border-top-style: dotted; white-space: normal;
+  overflow-wrap: anywhere; min-width: 13em; }
+.sweep .variant td { border-top-style: dotted; }
+.sweep .score { font-size: 15px; font-weight: 550; text-align: center; min-width: 8.5em;
+  background: color-mix(in srgb, var(--good) calc(var(--share) * .42), transparent); }
+.sweep .none { color: var(--faint); font-weight: 400; background: none; }
+.endings { display: flex; width: 116px; height: 9px; border-radius: 5px; overflow: hidden; background: var(--line); }
+.endings i { flex: var(--runs); background: var(--faint); }
+.endings .good, .key .good { background: var(--good); } .endings .warn, .key .warn { background: var(--warn); }
+.endings .bad, .key .bad { background: var(--bad); } .endings .idle, .key .idle { background: var(--faint); }
+.key .dot { align-self: center; margin-right: -9px; }
+.sweep th:has(+ th + th + th + th:last-child), .sweep td:has(.endings) { text-align: left; padding-left: 22px; }
+.effects td:nth-child(2), .effects th:nth-child(2) { text-align: left; }
+.notice.quiet { border-color: var(--line); color: var(--soft); font-size: 13px; }
+"""
+
+KINDS = (("goal", "good"), ("limit:", "warn"), ("gave_up", "bad"), ("error:", "bad"))
+"""How endings are tinted, by how they begin; others are idle."""
+
+
+def tinted(findings: SweepFindings, methods: Sequence[Method]) -> Markup:
+    """The table: a score is the darker the higher it is."""
+    benchmarks = (tag("th", tag("a", one.title, href=_link(one)), tag("small", _size(one))) for one in findings.found)
+    over = (tag("th", name) for name in ("endings", "faults", "calls", "tokens", "usd"))
+    head = tag("thead", tag("tr", tag("th", ""), *benchmarks, *over))
+    body = tag("tbody", *(_line(findings, method) for method in methods))
+    return tag("div", tag("table", head, body, class_="sweep"), class_="wide")
+
+
+def notices(findings: SweepFindings) -> Markup:
+    """Why runs are left, and which combinations there are none of."""
+    stopped = [tag("p", reason, class_="notice") for reason in findings.stopped]
+    if findings.left and not stopped:
+        stopped = [tag("p", f"Partial: {counted(findings.left, 'run')} left.", class_="notice")]
+    warnings = (f"{one.title}: {warning}" for one in findings.found for warning in one.comparison.warnings)
+    stopped += [tag("p", warning, class_="notice") for warning in warnings]
+    left_out = [tag("p", "; ".join(findings.left_out), class_="notice quiet")] if findings.left_out else []
+    return joined(*stopped, *left_out)
+
+
+def endings_key(findings: SweepFindings) -> Markup:
+    """What the colours of the bars stand for."""
+    seen = endings_of([summary for found in findings.found for summary in found.comparison.methods])
+    return joined(*(joined(tag("i", class_=f"dot {_kind(ending)}"), tag("span", ending)) for ending in seen))
+
+
+def _line(findings: SweepFindings, method: Method) -> Markup:
+    summaries = findings.of(method.name)
+    own = not swaps_of(method.graph, method.operators)
+    name = method.name if own else method.name.removeprefix(f"{method.graph} ")
+    _, *costs = amounts(summaries)
+    cells = (*map(_score, summaries), tag("td", _bar(summaries)), *(tag("td", cost) for cost in costs))
+    return tag("tr", tag("th", name, title=method.name), *cells, **({} if own else {"class_": "variant"}))
+
+
+def _score(summary: Summary) -> Markup:
+    if not summary.n:
+        return tag("td", NONE, class_="score none")
+    within = f"{summary.low:.1f} to {summary.high:.1f}" if summary.low is not None else "no interval"
+    return tag(
+        "td", f"{summary.score:.1f}", tag("small", within), class_="score", style=f"--share: {summary.score:.0f}%"
+    )
+
+
+def _bar(summaries: Sequence[Summary]) -> Markup:
+    found = endings_of(summaries)
+    told = ", ".join(f"{ending} {count}" for ending, count in found.items())
+    return tag("div", *_pieces(found), class_="endings", title=told)
+
+
+def _pieces(found: dict[str, int]) -> Iterator[Markup]:
+    ranks = {kind: rank for rank, kind in enumerate(("good", "idle", "warn", "bad"))}
+    for ending in sorted(found, key=lambda ending: ranks[_kind(ending)]):
+        yield tag("i", class_=_kind(ending), style=f"--runs: {found[ending]}")
+
+
+def _kind(ending: str) -> str:
+    return next((kind for begins, kind in KINDS if ending.startswith(begins)), "idle")
+
+
+def _size(found: Found) -> str:
+    n, planned, trials = found.comparison.n, found.comparison.planned, found.comparison.trials
+    tasks = f"{n} of {counted(planned, 'task')}" if n < planned else counted(n, "task")
+    return tasks + (f" x {trials} trials" if trials > 1 else "")
+
+
+def _link(found: Found) -> str:
+    return quote(found.page)
+
+
+# A sweep as one self-contained HTML page: a tinted table, a picture, what exchanged operators change, and links.
+
+FILE = "sweep.html"
+
+NOTE = (
+    "Scores are 0 to 100 over the tasks that every method has finished, with 95 % intervals, trials of a task taken "
+    "together. Endings, calls, tokens and US dollars are over the same runs of all benchmarks."
+)
+EFFECTS_NOTE = (
+    "Each variant beside its graph as it is, paired over tasks, trials of a task averaged first; p (Holm) is corrected "
+    "for all differences of this table."
+)
+PICTURE_NOTE = "A filled dot is a graph as it is, a hollow one a variant of it."
+
+
+def write_page(given: Prepared, findings: SweepFindings) -> None:
+    """Write the page. Nothing is loaded, no script runs, everything from outside is escaped."""
+    methods = given.arms[0].order.plan.methods
+    title = joined(_title(given))
+    body = _body(given, findings, methods, title)
+    text = Template(PAGE).substitute(title=title, style=STYLE + FIGURES + LOOKS, body=body)
+    (given.out / FILE).write_text(text, encoding="utf-8")
+
+
+def _title(given: Prepared) -> str:
+    sweep = given.sweep
+    graphs, variants = " · ".join(sweep.graphs), counted(len(sweep.operators), "variant")
+    return f"{graphs}, in {variants}, on {' · '.join(arm.title for arm in given.arms)}"
+
+
+def _body(given: Prepared, findings: SweepFindings, methods: Sequence[Method], title: Markup) -> Markup:
+    scores = joined(tinted(findings, methods), tag("p", endings_key(findings), class_="key"), _note(NOTE))
+    drawing = tag("div", draw_scores(findings, methods), class_="drawing wide")
+    changes = html_table(EFFECTS, map(effect_cells, findings.effects), looks="comparison worded effects")
+    return joined(
+        tag("header", tag("p", told(findings), class_="overline"), tag("h1", title), notices(findings)),
+        _figures(findings),
+        _section("Scores", scores),
+        _section("At a glance", joined(drawing, _note(PICTURE_NOTE))),
+        *([_section("What exchanged operators change", joined(changes, _note(EFFECTS_NOTE)))] * bool(findings.effects)),
+        _section("What was run", _facts(given)),
+    )
+
+
+def _figures(findings: SweepFindings) -> Markup:
+    runs, spent = sum(found.runs for found in findings.found), findings.spent
+    return tag(
+        "dl",
+        figure("runs", f"{runs - findings.left:,}", f"of {runs:,}"),
+        figure("model calls", f"{spent.calls:,}", "of all runs"),
+        figure("tokens", compact(spent.tokens), "input and output"),
+        figure("model cost", f"${dollars(spent.usd)}", "US dollars"),
+        class_="figures",
+    )
+
+
+def _facts(given: Prepared) -> Markup:
+    plan = read_plan(given.arms[0].folder)
+    most = given.sweep.most.as_json().items()
+    facts = {
+        "model": ", ".join([plan.model, *(f"{role}: {model}" for role, model in plan.roles.items())]),
+        "budget a run": budget_told(plan),
+        "all runs together": ", ".join(f"{value:,.12g} {kind}" for kind, value in most) or "no limit",
+        "faults": plan.faults or "none",
+        "begun": plan.created.replace("T", " "),
+        "machine": plan.machine,
+        "versions": ", ".join(f"{name} {number}" for name, number in plan.versions.items()),
+    }
+    return tag("p", *(tag("span", tag("b", name), f" {text}") for name, text in facts.items()), class_="facts")
+
+
+def _note(text: str) -> Markup:
+    return tag("p", text, class_="key")
+
+
+def _section(title: str, inside: Markup) -> Markup:
+    return tag("section", tag("h2", title), inside)
+
+
+# A sweep from Python: `certigraph sweep` without its command line.
+
+
+def sweep(
+    file: Path | str, out: Path | str | None = None, *, workers: Workers | None = None, silent: bool = True
+) -> SweepFindings:
+    """Carry out what a YAML file asks for, graphs x operators x benchmarks, and write the report.
+
+    Started again it goes on where it stopped, whatever stopped it; what has ended is not run again.
+
+    Args:
+        file: see `evaluation/sweep_file.py` for what it may say.
+        out: the sweep's folder; the file's name without its ending where none is given.
+        workers: processes of a Ray cluster that carry the runs out; None: this process does.
+        silent: show no progress on stderr.
+
+    Returns:
+        What was found; `findings.left` runs have no ending, and `findings.stopped` says why.
+
+    Raises:
+        UnknownName: a name in the file is unknown; the message lists the known ones.
+        Fault: the file is unusable, the folder was begun with another one, or another process is at work in it.
+        Interrupted: by Ctrl-C; the message has the command that goes on.
+    """
+    given = prepared(Path(file), Path(out) if out is not None else None, workers)
+    return reported(given, carried_out(given, silent=silent))
+
+
+def reported(given: Prepared, stopped: Sequence[str] = ()) -> SweepFindings:
+    """Write the report of a sweep as far as it has come, and return what was found.
+
+    Writes `sweep.html`, `sweep.json`, `sweep.csv`, `effects.csv`, `rows.csv`, `scores.png` and `scores.svg`, and in
+    each benchmark's folder the report of its comparison.
+    """
+
+    findings = findings_of(given, stopped)
+    write_files(findings)
+    write_page(given, findings)
+    return findings
+
+
+# What `certigraph sweep` does between its options and its table.
+
+
+def worked_off(
+    file: Path, out: Path | None, workers: Workers | None = None, *, report_only: bool, as_json: bool
+) -> int:
+    """Do what is left of a sweep unless only its report is wanted, and print it; exit status 1 while runs are left."""
+    given = prepared(file, out, workers)
+    if report_only and not begun_in(given.out):
+        raise Fault("data", f"{given.out} holds no sweep: begin it with {given.go_on}")
+    if report_only:
+        held(given)
+    stopped = [] if report_only else carried_out(given, silent=as_json)
+    findings = reported(given, stopped)
+    _show(findings, as_json=as_json)
+    return 1 if findings.left else 0
+
+
+def forecast(file: Path, out: Path | None, *, as_json: bool) -> int:
+    """Print what a sweep would run and what it may cost at most; exit status 0. Nothing is run or imported."""
+    given = prepared(file, out, import_own=False)
+    must_be_unchanged(given)
+    if as_json:
+        typer.echo(json.dumps(_plain_forecast(given), ensure_ascii=False))
+    else:
+        Console(highlight=False, soft_wrap=True).print(*_forecast(given), sep="\n", markup=False)
+    return 0
+
+
+def _show(findings: SweepFindings, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(plain(findings), ensure_ascii=False))
+        return
+    console = Console(highlight=False)
+    console = console if console.is_terminal else Console(highlight=False, width=PIPED)
+    console.print(told(findings), *tables(findings), sep="\n\n", markup=False)
+    for one in findings.found:
+        for warning in one.comparison.warnings:
+            console.print(f"\nwarning: {one.title}: {warning}", markup=False, soft_wrap=True)
+    last = Console(highlight=False, soft_wrap=True)
+    for line in findings.stopped:
+        last.print(f"\n{line}", style="yellow", markup=False)
+    last.print(f"report: {findings.out / FILE}", style="dim", markup=False)
+
+
+def _forecast(given: Prepared) -> Iterator[str]:
+    plan = given.arms[0].order.plan
+    yield f"{counted(len(plan.methods), 'method')}: {', '.join(method.name for method in plan.methods)}"
+    yield from given.left_out
+    for arm in given.arms:
+        tasks, trials = len(arm.order.plan.tasks), f" x {plan.trials} trials" if plan.trials > 1 else ""
+        done = len(arm.cells) - len(left(arm.cells))
+        size = f"{counted(len(arm.cells), 'run')} ({len(plan.methods)} methods x {counted(tasks, 'task')}{trials})"
+        yield f"{arm.title}: {size}, {done} done"
+    yield _at_most(given)
+
+
+def _at_most(given: Prepared) -> str:
+    waiting = sum(len(left(arm.cells)) for arm in given.arms)
+    budget = given.arms[0].order.plan.budget
+    told = f"{counted(waiting, 'run')} to go"
+    if is_scripted(given.sweep.model):
+        return told
+    most = f"{told}, at most {counted(waiting * budget.calls, 'call')}, {waiting * budget.tokens:,} tokens"
+    shared = ", ".join(f"{value:,.12g} {kind}" for kind, value in given.sweep.most.as_json().items())
+    return f"{most} and {waiting * budget.usd:,.2f} usd" + (f"; together no more than {shared}" if shared else "")
+
+
+def _plain_forecast(given: Prepared) -> dict[str, object]:
+    plan = given.arms[0].order.plan
+    waiting = {arm.title: len(left(arm.cells)) for arm in given.arms}
+    return {
+        "methods": [method.name for method in plan.methods],
+        "left_out": list(given.left_out),
+        "benchmarks": [_planned(arm, waiting[arm.title]) for arm in given.arms],
+        "runs_left": sum(waiting.values()),
+        "calls_at_most": sum(waiting.values()) * plan.budget.calls,
+        "usd_at_most": sum(waiting.values()) * plan.budget.usd,
+        "most": given.sweep.most.as_json(),
+    }
+
+
+def _planned(arm: Arm, waiting: int) -> dict[str, object]:
+    return {"name": arm.title, "tasks": list(arm.order.plan.tasks), "runs": len(arm.cells), "left": waiting}

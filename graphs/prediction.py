@@ -1,0 +1,46 @@
+"""The loop of predictors that keep no world state."""
+
+from typing import TypedDict
+
+from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Checkpointer
+
+from certigraph.adapters.protocols import Context, Operator
+from certigraph.graphs.assembly import assemble
+from certigraph.nodes import rewards as slots
+from certigraph.nodes.world import act, reset
+from certigraph.state.rewards import RewardState as State
+from certigraph.state.run import RunInput
+
+RewardGraph = CompiledStateGraph[State, Context, RunInput, State]
+
+SLOTS = (slots.RESET, slots.RATE, slots.DELIVER)
+
+
+class Operators(TypedDict, total=False):
+    """The keywords of `build` in the graphs of this loop."""
+
+    reset: Operator
+    rate: Operator
+    deliver: Operator
+
+
+def predictor(name: str, rate: Operator, checkpointer: Checkpointer, operators: Operators) -> RewardGraph:
+    """The graph of that name, whose steps `rate` rates unless an operator of the caller's takes its place.
+
+    Raises:
+        TypeError: a keyword names no slot.
+    """
+    builder = assemble(State, RunInput, SLOTS, Operators(reset=reset, rate=rate, deliver=act), operators)
+    builder.add_edge(START, "reset")
+    for node in ("reset", "rate"):
+        builder.add_conditional_edges(node, after_rating, {"next": "rate", "over": "deliver"})
+    builder.add_edge("deliver", END)
+    return builder.compile(checkpointer=checkpointer, name=name)
+
+
+def after_rating(state: State, runtime: Runtime[Context]) -> str:
+    """`next` while steps are left, else `over`."""
+    return "next" if state["position"] < len(state["steps"]) else "over"

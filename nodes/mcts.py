@@ -1,0 +1,204 @@
+"""Operators of Monte Carlo tree search."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
+
+from certigraph.adapters.protocols import Context, Operator
+from certigraph.nodes import lookahead
+from certigraph.nodes.slots import Slot, Update, factory
+from certigraph.state.records import Action, Fault
+from certigraph.state.rewards import (
+    AppraiseView,
+    LookaheadView,
+    Node,
+    Path,
+    Simulation,
+    TreeState,
+    TreeView,
+    appraise_view,
+    below,
+    children,
+    digest,
+    found,
+    leaf_of,
+    lookahead_view,
+    solution,
+    tally,
+    turns_of,
+)
+from certigraph.state.run import Evidence
+
+# The slots of MCTS, and the bookkeeping around its operators' answers.
+
+DEPTH = 12
+"""Imagined actions in a row; further ahead no world model is trusted."""
+
+
+def tree_view(state: TreeState) -> TreeView:
+    """What the operators on the tree see."""
+    return {
+        "task": state["task"],
+        "tree": state["tree"],
+        "simulations": state["simulations"],
+        "leaf": _leaf(state),
+        "searched": state["searched"],
+        "visited": state["visited"],
+        "imagined": state["imagined"],
+    }
+
+
+def leaf_lookahead(state: TreeState) -> LookaheadView:
+    """Candidates and outcomes from the leaf, told as if the agent were there."""
+    view, path = lookahead_view(state), _leaf(state)
+    way = [node for length in range(1, len(path) + 1) if (node := found(state["tree"], path[:length]))]
+    if not way:
+        return view
+    turns = (*view["turns"], *turns_of([node.foreseen for node in way]))
+    return {**view, "path": path, "turns": turns, "evidence": Evidence(view=way[-1].foreseen.observation)}
+
+
+def leaf_appraisal(state: TreeState) -> AppraiseView:
+    """The outcomes from the leaf, and the state there."""
+    view, node = appraise_view(state), found(state["tree"], _leaf(state))
+    if node is None:
+        return view
+    return {**view, "factored": node.factored, "goal": node.goal, "reward": node.reward}
+
+
+def _leaf(state: TreeState) -> Path:
+    return tuple(state["leaf"])  # a checkpoint gives lists back
+
+
+def _no_tree(state: TreeState, update: Update, runtime: Runtime[Context]) -> Update:
+    begun = lookahead.RESET.record(state, update, runtime)
+    return {**begun, **_pruned([], [])}
+
+
+def _pruned(tree: Sequence[Node], simulations: Sequence[Simulation]) -> Update:
+    none_yet = {"leaf": (), "searched": 0, "searching": True, "imagined": ()}
+    return {**none_yet, "tree": Overwrite([*tree]), "simulations": Overwrite([*simulations])}
+
+
+def _nowhere_further(state: TreeState, runtime: Runtime[Context]) -> Update | None:
+    node = found(state["tree"], _leaf(state))
+    ended = node is not None and (node.foreseen.done or len(node.path) >= DEPTH)
+    return {"candidates": ()} if ended else None
+
+
+def _as_nodes(state: TreeState, update: Update, runtime: Runtime[Context]) -> Update:
+    nodes = tuple(
+        Node(
+            path=(*_leaf(state), one.foreseen.action),
+            foreseen=one.foreseen,
+            reward=one.appraisal.reward,
+            factored=one.factored,
+            goal=one.goal,
+        )
+        for one in update["appraisals"]
+    )
+    return {"imagined": nodes, "appraisals": tuple(one.appraisal for one in update["appraisals"])}
+
+
+def _counted(state: TreeState, update: Update, runtime: Runtime[Context]) -> Update:
+    return {**update, "searched": state["searched"] + 1, "imagined": ()}
+
+
+def _acted(state: TreeState, update: Update, runtime: Runtime[Context]) -> Update:
+    """What was searched under the action is kept where the world answered as imagined."""
+    action, imagined = state["action"].text, found(state["tree"], (state["action"].text,))
+    right = imagined is not None and imagined.foreseen.observation == update["observation"].text
+    tree, simulations = below(state["tree"], state["simulations"], action) if right else ([], [])
+    return {**lookahead.ACT.record(state, update, runtime), **_pruned(tree, simulations)}
+
+
+RESET = lookahead.RESET._replace(record=_no_tree)
+SELECT = Slot("select", frozenset({"leaf"}), tree_view)
+PROPOSE = lookahead.PROPOSE._replace(view=leaf_lookahead, skip=_nowhere_further)
+IMAGINE = lookahead.IMAGINE._replace(view=leaf_lookahead)
+APPRAISE = lookahead.APPRAISE._replace(view=leaf_appraisal, record=_as_nodes)
+BACKPROPAGATE = Slot("backpropagate", frozenset({"tree", "simulations", "searching"}), tree_view, _counted)
+CHOOSE = Slot("choose", frozenset({"action", "thought"}), tree_view, types={"action": Action})
+ACT = lookahead.ACT._replace(record=_acted)
+
+
+# The operators of MCTS on its tree: select a leaf, back up what it led to, choose an action (appendix C.6.3).
+
+EXPLORATION = 0.3
+"""Constant of UCT; rewards of neighbouring states lie some tenths apart."""
+
+SIMULATIONS = 10
+"""Expansions for one action."""
+
+
+@factory
+def select(*, c: float = EXPLORATION, seed: int = 0) -> Operator:
+    """Go down the tree by UCT to the node that is expanded next.
+
+    Args:
+        c: weight of what was visited little against what was worth much.
+        seed: of the lots that decide between equals.
+    """
+
+    async def select(state: TreeView, runtime: Runtime[Context]) -> dict[str, Any]:
+        lots = Random(f"{seed}:{len(state['visited'])}:{state['searched']}")
+        return {"leaf": leaf_of(state["tree"], tally(state["simulations"]), c, lots)}
+
+    return select
+
+
+@factory
+def backpropagate(*, simulations: int = SIMULATIONS) -> Operator:
+    """Hang what was imagined under the leaf and count its worth for every node above: a rollout of one step.
+
+    A state that the episode or the tree has shown before is no new node. A leaf that leads nowhere new counts for
+    nothing, so that the search turns elsewhere; one where the world has ended counts again for what it is worth.
+
+    Args:
+        simulations: expansions for one action; a path to the goal ends the search before.
+    """
+
+    async def backpropagate(state: TreeView, runtime: Runtime[Context]) -> dict[str, Any]:
+        new = _new(state)
+        passes = [Simulation(path=node.path, value=node.value) for node in new] or [_again(state)]
+        spent = state["searched"] + 1 >= simulations
+        searching = not spent and solution(new) is None
+        return {"tree": new, "simulations": passes, "searching": searching}
+
+    return backpropagate
+
+
+async def most_visited(state: TreeView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """The first action to the goal where the search found one, else the action that was visited most.
+
+    Raises:
+        Fault: ("operator") the tree is empty.
+    """
+    tree, counts = state["tree"], tally(state["simulations"])
+    if path := solution(tree):
+        return {"thought": f"the goal is {len(path)} actions away", "action": Action(text=path[0])}
+    if not (first := children(tree, ())):
+        raise Fault("operator", "nothing was imagined, so nothing can be chosen: let `propose` return an action")
+    best = max(first, key=lambda node: (counts.visits[node.path], counts.mean(node.path))).path
+    told = f"{counts.visits[best]} of {counts.visits[()]} simulations, worth {counts.mean(best):.2f} on average"
+    return {"thought": told, "action": Action(text=best[0])}
+
+
+def _new(state: TreeView) -> list[Node]:
+    known = {*state["visited"], *(digest(node.factored) for node in state["tree"])}
+    new = []
+    for node in state["imagined"]:
+        if node.foreseen.solved or (shown := digest(node.factored)) not in known:
+            new.append(node)
+            known.add("" if node.foreseen.solved else shown)
+    # At the root a way back is better than none: an action has to be taken.
+    return new if new or state["leaf"] else list(state["imagined"])
+
+
+def _again(state: TreeView) -> Simulation:
+    node = found(state["tree"], state["leaf"])
+    ended = node is not None and node.foreseen.done
+    return Simulation(path=state["leaf"], value=node.value if node and ended else 0.0)

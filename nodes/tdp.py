@@ -1,0 +1,434 @@
+"""TDP's operators: decompose, gather, revise."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+
+from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from certigraph.adapters.benchmarks import context_of, in_world, limits_of
+from certigraph.adapters.episodes import live_episode, steps_in_parallel
+from certigraph.adapters.models.calls import ask, bullet_list, clipped, prompt, quoted, unquoted
+from certigraph.adapters.models.schemas import Cut, Within, at_most
+from certigraph.adapters.protocols import Context
+from certigraph.nodes.react import MOST_VIEW
+from certigraph.nodes.slots import ACTED, OPENED, Slot, Update, specialised
+from certigraph.state.records import Fault, LimitReached, Spent
+from certigraph.state.run import Entry
+from certigraph.state.tdp import (
+    Dag,
+    DecomposeView,
+    Node,
+    ReviseView,
+    Revision,
+    SolveView,
+    TDPState,
+    decompose_view,
+    effective,
+    flaws,
+    latest_outcomes,
+    mended,
+    new_ids,
+    ran_otherwise,
+    refusals,
+    revise_view,
+    revised,
+    room,
+    settled,
+    steps_taken,
+)
+
+# The slots of TDP's graph, and the scheduling that is their bookkeeping.
+
+GRAPHED = frozenset({"dag", "notes"})
+
+KEPT_STEPS = 3
+"""World steps that are kept for every node that comes later."""
+
+
+def _undecomposed(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
+    concurrent = steps_in_parallel(update["episode"])
+    begun = {"dag": Dag(), "outcomes": Overwrite([]), "gathered": 0, "revisions": 0, "notes": Overwrite([])}
+    return {**update, **begun, "concurrent": concurrent}
+
+
+def _told(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
+    statuses = {outcome.node: outcome.status for outcome in latest_outcomes(state)}
+    return {**update, "dag": state["dag"].with_status(statuses), "gathered": len(state["outcomes"])}
+
+
+def _decomposed(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
+    dag, most = update["dag"], limits_of(state["task"], runtime).nodes
+    if not 1 <= len(dag.nodes) <= most or len(dag.pending) < len(dag.nodes):
+        told = f"decompose gave {len(dag.nodes)} nodes, {len(dag.pending)} of them pending; it must give 1 to {most}"
+        raise Fault("operator", f"{told}, all pending; more of them with --budget nodes=N, or Limits(nodes=N)")
+    return {**update, "notes": [f"decomposing: {note}" for note in update["notes"]]}
+
+
+def _revised(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
+    if touched := ran_otherwise(state["dag"], update["dag"]):
+        raise Fault("operator", f"revise changed what has run, or says that something has: {', '.join(touched)}")
+    number = state["revisions"] + 1
+    return {**update, "revisions": number, "notes": [f"revision {number}: {note}" for note in update["notes"]]}
+
+
+def _unrevisable(state: TDPState, runtime: Runtime[Context]) -> Update | None:
+    """Without revisions left the graph is carried out as it is.
+
+    Raises LimitReached where the task is not settled and there are no steps left for it.
+    """
+    limits, left = limits_of(state["task"], runtime), _steps_left(state, runtime)
+    if left <= 0 and not settled(state):
+        raise LimitReached("steps", limits.steps, limits.steps - left)
+    revisable = state["revisions"] < limits.revisions and left > 0
+    return None if revisable else {"dag": state["dag"], "notes": [], "revisions": state["revisions"]}
+
+
+def solve_views(state: TDPState, runtime: Runtime[Context]) -> list[SolveView]:
+    """What each node of the next batch gets; one node in a world that cannot be stepped in copies."""
+    batch = _batch(state)
+    left, entered = _steps_left(state, runtime), context_of(runtime).entry
+    return [
+        _solve_view(state, _entry(state, node, entered), node, _allowed(left, state, len(batch)), len(batch))
+        for node in batch
+    ]
+
+
+def _batch(state: TDPState) -> tuple[Node, ...]:
+    """The ready nodes; one that spent its part of the budget waits until no other is ready, and then is alone."""
+    cut_off = {outcome.node for outcome in state["outcomes"] if outcome.status == "pending"}
+    fresh = tuple(node for node in state["dag"].ready if node.id not in cut_off)
+    return fresh if fresh and state["concurrent"] else (fresh or state["dag"].ready)[:1]
+
+
+def _steps_left(state: TDPState, runtime: Runtime[Context]) -> int:
+    """World steps; the limit of a run that is a part of another counts what was done before it."""
+    entered = context_of(runtime).entry
+    before = len(entered.steps) if entered else 0
+    return limits_of(state["task"], runtime).steps - before - steps_taken(state)
+
+
+def _allowed(left: int, state: TDPState, batch: int) -> int:
+    """The steps of one node: its part of what is left, a few kept for each that comes later, or else an equal part."""
+    pending = len(state["dag"].pending)
+    return max((left - KEPT_STEPS * (pending - batch)) // batch, left // pending, 1)
+
+
+def _solve_view(state: TDPState, entry: Entry, node: Node, allowed: int, share: int) -> SolveView:
+    return {
+        "task": state["task"],
+        "node": node,
+        "entry": entry,
+        "steps": allowed,
+        "share": share,
+        "spent": state["spent"],
+    }
+
+
+def _entry(state: TDPState, node: Node, entered: Entry | None) -> Entry:
+    """Where a node begins; what was done before a run that is itself a part of another comes before everything."""
+    outcomes = {outcome.node: outcome for outcome in state["outcomes"]}
+    known = tuple(f"{need}: {outcomes[need].result}" for need in node.needs)
+    entry = Entry(
+        episode=state["episode"],
+        steps=tuple(state["history"]),
+        observation=state["observation"],
+        known=known,
+        last=node == state["dag"].goal and (entered is None or entered.last),
+    )
+    if not state["concurrent"]:
+        return entry
+    before = state["dag"].before(node.id)
+    done = [step for id_ in state["dag"].order() if id_ in before for step in outcomes[id_].steps]
+    steps = (*(entered.steps if entered else ()), *done)
+    return entry.model_copy(update={"episode": f"{entry.episode}/{node.id}", "steps": steps, "apart": True})
+
+
+RESET = Slot("reset", OPENED, record=_undecomposed, opens_books=True)
+DECOMPOSE = Slot("decompose", GRAPHED, decompose_view, _decomposed, types={"dag": Dag})
+SOLVE = Slot("solve", frozenset({"outcomes", "usage", "spent"}), nests=True, types={"outcomes": list, "spent": Spent})
+GATHER = Slot("gather", ACTED, record=_told)
+REVISE = Slot("revise", GRAPHED, revise_view, _revised, _unrevisable, types={"dag": Dag})
+
+
+# How a model writes sub-tasks down, and how it is asked until what it wrote makes a task graph.
+
+A = TypeVar("A", bound=BaseModel)
+
+MOST_TEXT, MOST_NEEDS = 240, 8
+"""Characters of a specification, and needs of one sub-task, in what a model under a grammar may write.
+
+Some 120 tokens a sub-task at most: eight of them fit into an answer of the embedded models (`ANSWER_TOKENS`).
+"""
+
+MOST_FLAW = 200
+"""Characters of a line on what is wrong."""
+
+Id = Annotated[str, Cut(30)]
+
+
+class Subtask(BaseModel):
+    """A node as a model writes it."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    id: Id
+    task: Annotated[str, Within(MOST_TEXT)]
+    needs: list[Id]
+
+
+class Asked(NamedTuple, Generic[A]):
+    """The last answer, whether it was accepted, and what was wrong with those that were refused."""
+
+    answer: A
+    accepted: bool
+    notes: tuple[str, ...]
+
+
+async def asked(
+    question: str, form: type[A], flaws: Callable[[A], Iterable[str]], *, again: int, runtime: Runtime[Context]
+) -> Asked[A]:
+    """Ask until an answer has no flaws, at most `again` times more: the model sees its last answer and its flaws.
+
+    It is not asked again after the same answer twice, which is what it would say a third time.
+
+    Raises:
+        LimitReached: the budget has no room for another call.
+        Fault: the endpoint failed, or what came was no answer at all.
+    """
+    told, notes, last = question, list[str](), None
+    for _ in range(1 + again):
+        answer = await ask(prompt(runtime, told), form, role="planner", runtime=runtime)
+        if not (found := [clipped(flaw, MOST_FLAW) for flaw in flaws(answer)]):
+            return Asked(answer, True, tuple(notes))
+        if answer == last:
+            break
+        last, notes = answer, [*notes, *(f"refused: {flaw}" for flaw in found)]
+        told = question + AGAIN.format(answer=quoted(answer.model_dump_json()), flaws=bullet_list(found))
+    return Asked(answer, False, tuple(notes))
+
+
+def one_of(ids: Sequence[str]) -> Any:
+    """An id; a model under a grammar writes none but these, others are read too: to be refused by name."""
+    return Annotated[Id, Field(json_schema_extra={"enum": [*ids]})] if ids else Id
+
+
+def subtask_form(ids: Sequence[str], needs: Sequence[str]) -> type[Subtask]:
+    """A sub-task with one of these ids that needs some of those."""
+    parts: dict[str, Any] = {"id": (one_of(ids), ...), "needs": (at_most(MOST_NEEDS, one_of(needs)), ...)}
+    return create_model("Subtask", __base__=Subtask, **parts)
+
+
+def nodes_of(written: Sequence[Subtask]) -> tuple[Node, ...]:
+    """The nodes that a model means."""
+    return tuple(
+        Node(id=unquoted(w.id), task=unquoted(w.task), needs=tuple(dict.fromkeys(map(unquoted, w.needs))))
+        for w in written
+    )
+
+
+AGAIN = """
+You answered:
+{answer}
+It cannot be used:
+{flaws}
+Answer again, complete and without these faults.
+"""
+
+
+# Decompose: the Supervisor's task graph (TDP section 3.2).
+
+DECOMPOSE_RETRIES = 2
+"""How often a model that gave no task graph is asked for another, before what it gave last is mended."""
+
+
+class Subtasks(BaseModel):
+    """The model's answer."""
+
+    nodes: list[Subtask]
+
+
+@specialised
+async def decompose(state: DecomposeView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the model for the sub-tasks and what each needs; what is no task graph is refused, at last mended by rule."""
+    task, most = state["task"], limits_of(state["task"], runtime).nodes
+    said = await asked(
+        DECOMPOSE_QUESTION.format(task=task.goal, view=quoted(state["evidence"].view, MOST_VIEW), most=most),
+        _decompose_form(most),
+        lambda answer: flaws(nodes_of(answer.nodes), most),
+        again=DECOMPOSE_RETRIES,
+        runtime=runtime,
+    )
+    made = mended(nodes_of(said.answer.nodes), goal=task.goal, most=most)
+    return {"dag": Dag(nodes=made.nodes), "notes": (*said.notes, *(clipped(note, MOST_FLAW) for note in made.notes))}
+
+
+async def undivided(state: DecomposeView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Make the task its only sub-task: what decomposing contributes, by leaving it out."""
+    return {"dag": Dag(nodes=(Node(id="task", task=state["task"].goal),)), "notes": ()}
+
+
+@lru_cache(maxsize=16)
+def _decompose_form(most: int) -> type[Subtasks]:
+    ids = [f"n{number}" for number in range(1, most + 1)]
+    parts: dict[str, Any] = {"nodes": (at_most(most, subtask_form(ids, ids), least=1), ...)}
+    return create_model("Subtasks", __base__=Subtasks, **parts)
+
+
+DECOMPOSE_QUESTION = """\
+The world now:
+{view}
+
+Divide the task below into sub-tasks: as few as will do, at most {most}. Each is for somebody who knows nothing but its
+text and the results of those it needs, so its text repeats the names, places, dates and numbers that it is about.
+`needs`: ids of the sub-tasks whose results it uses, none where it can begin at once. The last one settles the task.
+
+Task: {task}
+"""
+
+
+# Gather: bring what the nodes of a batch did into the world of the whole run, in the order of the task graph.
+
+
+async def gather(state: TDPState, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Repeat in the run's own world what was done in copies of it; what was done in it needs no repeating.
+
+    Raises:
+        Fault: the world failed.
+    """
+    return await in_world(_gathered, state["task"], runtime, state, runtime)
+
+
+def _gathered(state: TDPState, runtime: Runtime[Context]) -> dict[str, Any]:
+    history, outcomes = state["history"], latest_outcomes(state)
+    steps = [step for outcome in outcomes for step in outcome.steps]
+    observation, copied = state["observation"], state["concurrent"]
+    episode = live_episode(state["episode"], state["task"], history if copied else [*history, *steps], runtime)
+    if copied:
+        for step in steps:
+            observation = episode.step(step.action)
+    elif outcomes:
+        observation = outcomes[-1].observation
+    return {"observation": observation, "evidence": episode.evidence(), "history": episode.log[len(history) :]}
+
+
+# Self-Revision: mend and sharpen what is still to come of the task graph (TDP section 3.4).
+
+REVISE_RETRIES = 1
+"""How often a model whose revision cannot be carried out is asked for another, before the graph stays as it is."""
+
+MOST_OUTCOME, MOST_OUTCOMES = 400, 20
+"""Characters of a node's outcome in the prompt, and the latest outcomes that are shown: 10,000 characters hold them."""
+
+
+class Changes(BaseModel):
+    """The model's answer."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    reason: Annotated[str, Cut(200)]
+    change: list[Subtask]
+    add: list[Subtask]
+    remove: list[Id]
+
+
+@specialised
+async def revise(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the model what the outcomes change; a revision that cannot be carried out leaves the graph as it was.
+
+    It is not asked where it could change nothing: all have run, and there is no room for another.
+    """
+    dag, most = state["dag"], limits_of(state["task"], runtime).nodes
+    free = room(dag, most)
+    if not dag.pending and not free:
+        return {"dag": dag, "notes": ()}
+    said = await asked(
+        _question(state, free),
+        _revise_form(dag, free, max(most // 2, 1)),
+        lambda answer: refusals(dag, _revision(dag, answer), most),
+        again=REVISE_RETRIES,
+        runtime=runtime,
+    )
+    if not said.accepted:
+        return {"dag": dag, "notes": (*said.notes, KEPT)}
+    return {"dag": Dag(nodes=revised(dag, _revision(dag, said.answer))), "notes": said.notes}
+
+
+async def unrevised(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Leave the graph as it was decomposed: what Self-Revision contributes, by leaving it out."""
+    return {"dag": state["dag"], "notes": ()}
+
+
+def _revision(dag: Dag, answer: Changes) -> Revision:
+    return effective(dag, Revision(nodes_of(answer.change), nodes_of(answer.add), tuple(map(unquoted, answer.remove))))
+
+
+def _revise_form(dag: Dag, free: int, most: int) -> type[Changes]:
+    """An answer that changes, and adds, `most` sub-tasks where a grammar bounds it: one that is as short as a graph."""
+    pending, new = [node.id for node in dag.pending], new_ids(dag, min(free, most))
+    needs = [*(node.id for node in dag.nodes if node.status != "failed"), *new]
+    parts: dict[str, Any] = {
+        "change": (at_most(min(len(pending), most), subtask_form(pending, needs)), ...),
+        "add": (at_most(len(new), subtask_form(new, needs)), ...),
+        "remove": (at_most(len(pending), one_of(pending)), ...),
+    }
+    return create_model("Changes", __base__=Changes, **parts)
+
+
+def _question(state: ReviseView, free: int) -> str:
+    dag, latest = state["dag"], {outcome.node: outcome.result for outcome in state["outcomes"][-MOST_OUTCOMES:]}
+    results = (f"{node}: {clipped(result, MOST_OUTCOME)}" for node, result in latest.items())
+    return REVISE_QUESTION.format(
+        task=state["task"].goal,
+        nodes=bullet_list(_lines(dag)),
+        results=quoted(bullet_list(results)),
+        view=quoted(state["evidence"].view, MOST_VIEW),
+        order=(MORE if dag.pending else OVER).format(free=free),
+    )
+
+
+def _lines(dag: Dag) -> Iterator[str]:
+    failed = {node.id for node in dag.nodes if node.status == "failed"}
+    for node in dag.nodes:
+        yield f"{node.id} ({_standing(node, failed)}): {node.task}"
+
+
+def _standing(node: Node, failed: set[str]) -> str:
+    needs = f", needs {', '.join(node.needs)}" if node.needs else ""
+    in_vain = ", waits in vain" if node.status == "pending" and failed.intersection(node.needs) else ""
+    return f"{node.status}{needs}{in_vain}"
+
+
+KEPT = "the graph stays as it was"
+
+REVISE_QUESTION = """\
+Task: {task}
+
+Its sub-tasks:
+{nodes}
+
+What came of those that have run:
+{results}
+
+The world now:
+{view}
+
+{order}
+The text of a sub-task is all that is known to whoever does it, beside the results of those it needs: it repeats the
+names, places, dates and numbers that it is about.
+"""
+
+MORE = """\
+Revise the pending sub-tasks where these results ask for it; lists that stay empty leave all as it is.
+reason: what the results mean for the pending ones, in one short sentence.
+change: pending ones with a sharper text that has the new facts, or with other needs.
+add: at most {free} new ones, also in place of one that failed: change what needs that one, or it waits in vain.
+remove: pending ones that are of no use any more. One pending sub-task still settles the task, all others lead to it."""
+
+OVER = """\
+All have run, and the world waits.
+reason: whether the task is settled, in one short sentence.
+add: nothing if it is; else at most {free} new ones for what is missing, the last of which settles the task.
+change, remove: nothing."""

@@ -1,0 +1,106 @@
+"""Operators that touch the world: reset, act, continue."""
+
+import uuid
+from typing import Any
+
+from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
+
+from certigraph.adapters.benchmarks import benchmark_of, context_of, in_world, limits_of
+from certigraph.adapters.episodes import close_episode, live_episode
+from certigraph.adapters.models.usage import current_meter
+from certigraph.adapters.protocols import Context
+from certigraph.nodes.react import episode_reached
+from certigraph.state.records import Fault, LimitReached, Scores, Task
+from certigraph.state.run import FINISH, Entry, RunState
+from certigraph.state.search import ending
+from certigraph.state.step import Trial, TrialState
+
+# The operators that touch the world: `reset` opens an episode, `act` takes one action, `conclude` has it scored.
+
+
+async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Open a new episode of the task, also on a thread that ran before, whose last world is closed.
+
+    A run that is a part of another goes on in the world of that (`Entry`).
+    """
+    task = Task.model_validate(state["task"])
+    if not task.goal:
+        task = await in_world(_whole, task, runtime, task, runtime)
+    if entry := context_of(runtime).entry:
+        return {"task": task, "episode": entry.episode, **await in_world(_entered, task, runtime, entry, task, runtime)}
+    thread = runtime.execution_info.thread_id if runtime.execution_info else None
+    key = f"{thread or 'run'}:{uuid.uuid4().hex[:8]}"
+    opened = await in_world(_opened, task, runtime, key, state.get("episode"), task, runtime)
+    return {"task": task, "episode": key, "history": Overwrite([]), **opened}
+
+
+async def act(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Take the chosen action.
+
+    Raises:
+        LimitReached: the episode's steps or another budget are spent.
+        Fault: the world failed, or a replayed episode answered otherwise than logged.
+    """
+    most, taken = limits_of(state["task"], runtime).steps, len(state["history"])
+    if taken >= most and state["action"].kind != FINISH:
+        raise LimitReached("steps", most, taken)
+    current_meter().check()
+    return await in_world(_stepped, state["task"], runtime, state, runtime)
+
+
+async def conclude(state: TrialState, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Have the benchmark score the episode that just ended; its ending names the limit that ended it, if one did."""
+    reached = episode_reached(state, runtime)
+    trial = Trial(
+        number=state["trial"],
+        scores=await in_world(_scored, state["task"], runtime, state, runtime),
+        ending=reached.ending if reached else ending(state),
+        steps=len(state["history"]),
+    )
+    return {"trials": [trial]}
+
+
+def _whole(task: Task, runtime: Runtime[Context]) -> Task:
+    return benchmark_of(task, runtime).task(task.id)
+
+
+def _opened(key: str, last: str | None, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
+    if last:
+        close_episode(last)
+    episode = live_episode(key, task, [], runtime)
+    return {"observation": episode.first, "evidence": episode.evidence()}
+
+
+def _entered(entry: Entry, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
+    if entry.apart:
+        close_episode(entry.episode)  # a copy is made anew, also where the run is begun again
+    episode = live_episode(entry.episode, task, [] if entry.apart else list(entry.steps), runtime)
+    observation = episode.first if entry.apart else entry.observation
+    for step in entry.steps if entry.apart else ():
+        observation = episode.step(step.action)
+    return {"observation": observation, "evidence": episode.evidence(), "history": Overwrite([*episode.log])}
+
+
+def _stepped(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
+    history = state["history"]
+    episode = live_episode(state["episode"], state["task"], history, runtime)
+    try:
+        observation = episode.step(state["action"])
+        evidence = episode.evidence()
+    except Fault:
+        close_episode(state["episode"])  # a broken world is not to be found alive by whoever goes on with the thread
+        raise
+    return {"observation": observation, "evidence": evidence, "history": episode.log[len(history) :]}
+
+
+def _scored(state: TrialState, runtime: Runtime[Context]) -> Scores:
+    return live_episode(state["episode"], state["task"], state["history"], runtime).score()
+
+
+# Begin: a run of several episodes starts with no episode behind it.
+
+
+async def begin(state: TrialState, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Forget the episodes of a run that the thread held before; what its store remembers is `recall`'s to read."""
+    return {"trial": 0, "trials": Overwrite([]), "lessons": ()}

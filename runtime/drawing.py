@@ -1,0 +1,53 @@
+"""Drawings of graphs."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from langchain_core.runnables.graph import Edge, Graph
+
+from certigraph.adapters.processes import child_environment
+from certigraph.state.records import Fault
+
+STYLE = (
+    'node [shape=box, style="rounded,filled", fillcolor="#eef2ff", fontname=Helvetica]',
+    "edge [fontname=Helvetica]",
+)
+PROGRAMS = ("dot", "graphviz-pure")
+
+
+def draw_png(drawing: Graph, path: Path) -> Path:
+    """Write the picture of a graph.
+
+    Raises:
+        Fault: no Graphviz program is installed, or it failed.
+    """
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if program is None:
+        raise Fault("data", "a PNG needs Graphviz: pip install 'certigraph[draw]', or install your system's graphviz")
+    drawn = subprocess.run(
+        [program, "-Tpng", "-o", str(path)],
+        input=dot_source(drawing), text=True, capture_output=True, check=False, env=child_environment(),
+    )  # fmt: skip
+    if drawn.returncode:
+        raise Fault("data", f"{program} could not draw {path}: {drawn.stderr[:200]}")
+    return path
+
+
+def dot_source(drawing: Graph) -> str:
+    """The graph in Graphviz's language; conditional edges are dashed and named, graphs inside nodes are boxed."""
+    inner = sorted({name.rpartition(":")[0] for name in drawing.nodes} - {""})
+    boxes = [f'subgraph "cluster_{box}" {{ label="{box}"; {_nodes(drawing, box)} }}' for box in inner]
+    nodes = [_nodes(drawing, ""), *boxes]
+    return "digraph {\n" + ";\n".join([*STYLE, *nodes, *map(_edge, drawing.edges)]) + "\n}\n"
+
+
+def _nodes(drawing: Graph, box: str) -> str:
+    """The nodes of the graph in a box, or of those in none."""
+    names = [name for name in drawing.nodes if name.rpartition(":")[0] == box]
+    return "; ".join(f'"{name}" [label="{name.rpartition(":")[2].strip("_")}"]' for name in names)
+
+
+def _edge(edge: Edge) -> str:
+    line = "dashed" if edge.conditional else "solid"
+    return f'"{edge.source}" -> "{edge.target}" [label="{edge.data or ""}", style={line}]'

@@ -1,0 +1,461 @@
+"""A run's events folded into episodes and turns."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from certigraph.runtime.html import counted
+from certigraph.state.rewards import Appraisal, FactoredState, Seen, Simulation, tally
+from certigraph.state.run import Belief, Round, Stagnation, Turn
+from certigraph.state.search import Branch
+from certigraph.state.step import Lesson, Subtask, Trial
+from certigraph.state.tdp import Progress
+from certigraph.state.trajectory import Event, Trajectory, state_type
+
+# What memory and gate made of each round of a search: the belief's growth, the round's signals, the verdict.
+
+
+class Gathering:
+    """Memory and gate of one episode, by its world steps from 1; empty for agents without them."""
+
+    def __init__(self) -> None:
+        self.beliefs: dict[int, Belief] = {}
+        self.rounds: dict[int, Round] = {}
+        self.gates: dict[int, Stagnation] = {}
+        self.branches: list[Branch] = []
+
+    def take(self, step: int, update: Mapping[str, Any]) -> None:
+        """Fold the update of one event, which came after so many steps."""
+        if "belief" in update:
+            self.beliefs[step] = Belief.model_validate(update["belief"])
+        if update.get("rounds"):
+            self.rounds[step] = Round.model_validate(update["rounds"][-1])
+        if "stagnation" in update:
+            self.gates[step] = Stagnation.model_validate(update["stagnation"])
+        self.branches += map(Branch.model_validate, update.get("branches", ()))
+
+    def changes(self, step: int) -> list[str]:
+        """What the step changed in the belief, an item a line: + taken up, ? asked from now on, ✓ settled."""
+        after = self.beliefs.get(step)
+        if after is None:
+            return []
+        before = _before(step, self.beliefs, Belief())
+        if after.reorganised > before.reorganised:
+            return [f"curated to {after.items} items", *_told(after, Belief())]
+        return [*_told(after, before), *(f"✓ {text}" for text in _missing(before.questions, after.questions))]
+
+    def signals(self, step: int) -> str:
+        """How much the round repeated, and how much of what it found was new."""
+        seen = self.rounds.get(step)
+        return f"{seen.jaccard:.0%} alike, {seen.upr:.0%} new" if seen else ""
+
+    def verdict(self, step: int) -> str:
+        """What the gate said after the round, where it said more than to go on."""
+        now, before = self.gates.get(step, Stagnation()), _before(step, self.gates, Stagnation())
+        if now.stop:
+            return f"gate: stop; {now.reason}"
+        if now.at is not None and before.at is None:
+            return f"gate would stop here with {now.answer or 'no answer'}; {now.reason}"
+        if now.advice and now.advice != before.advice:
+            return f"gate: {now.advice}"
+        return f"gate: stagnant, {now.streak} in a row" if now.streak and now.at is None else ""
+
+
+def _told(after: Belief, before: Belief) -> Iterator[str]:
+    known = {fact.text for fact in before.facts}
+    for fact in after.facts:
+        if fact.text not in known:
+            yield f"+ {fact.text}" + (f" ({fact.source})" if fact.source else "")
+    yield from (f"+ {text}" for text in _missing(after.notes, before.notes))
+    yield from (f"? {text}" for text in _missing(after.questions, before.questions))
+
+
+def _missing(texts: Sequence[str], known: Sequence[str]) -> list[str]:
+    return [text for text in texts if text not in known]
+
+
+def _before(step: int, found: Mapping[int, Any], first: Any) -> Any:
+    earlier = [number for number in found if number < step]
+    return found[max(earlier)] if earlier else first
+
+
+# What an agent that looks ahead had in mind before each action: where it stood, and what its candidates were worth.
+
+MOST_OTHERS = 3
+"""Candidates that are told on one line beside the one that was chosen."""
+
+
+class Candidate(NamedTuple):
+    """An action that was considered, and its worth in words: the predicted gain, or the value that a search found."""
+
+    action: str
+    worth: str
+
+
+class Prospect(NamedTuple):
+    """The reward of the state in which an action was chosen, and the candidates for it, the best first."""
+
+    reward: float
+    candidates: tuple[Candidate, ...]
+    chosen: str
+
+    @property
+    def line(self) -> str:
+        """All of it on one line, for who reads the action elsewhere."""
+        worth = [f"▸ {one.worth}" for one in self.candidates if one.action == self.chosen]
+        others = [f"{one.worth} {one.action}" for one in self.candidates if one.action != self.chosen]
+        more = [f"{len(others) - MOST_OTHERS} more"] if len(others) > MOST_OTHERS else []
+        return " · ".join([f"reward {self.reward:.2f}", *worth, *others[:MOST_OTHERS], *more])
+
+    @property
+    def listing(self) -> str:
+        """The candidates, one a line, the chosen one marked."""
+        told = (("▸" if one.action == self.chosen else "·", one) for one in self.candidates)
+        return "\n".join(f"{mark} {one.worth}  {one.action}" for mark, one in told)
+
+
+class Prospects:
+    """The prospects of one episode, by the number of the action (from 1); empty for agents that do not look ahead."""
+
+    def __init__(self) -> None:
+        self.before: dict[int, Prospect] = {}
+        self._reward: float | None = None
+        self._appraisals: list[Any] = []
+        self._tree: list[Any] = []
+        self._simulations: list[Any] = []
+
+    def take(self, step: int, event: Event) -> None:
+        """Fold one event, which came after so many world steps."""
+        update: dict[str, Any] = {**(event.update or {})}
+        if "tree" in event.replaced:
+            self._tree, self._simulations = [], []
+        self._tree += update.get("tree", ())
+        self._simulations += update.get("simulations", ())
+        self._appraisals = update.get("appraisals", self._appraisals)
+        self._reward = update.get("reward", self._reward)
+        if "action" in update and self._reward is not None:
+            found = self._searched() if self._simulations else self._gained()
+            self.before[step + 1] = Prospect(self._reward, tuple(found), update["action"]["text"])
+
+    def lines(self, number: int) -> list[str]:
+        """The line for an action; none where nothing was known ahead."""
+        return [self.before[number].line] if number in self.before else []
+
+    def listing(self, number: int) -> str:
+        """The candidates for an action, one a line; empty where there were none."""
+        return self.before[number].listing if number in self.before else ""
+
+    def _gained(self) -> Iterator[Candidate]:
+        """ReAct's candidates by their gain. One that leads back to a state of the episode is told to."""
+        appraisals = map(Appraisal.model_validate, self._appraisals)
+        for one in sorted(appraisals, key=lambda one: -one.gain):
+            yield Candidate(one.action, f"{one.gain:+.2f}" + (" (leads back)" if one.seen else ""))
+
+    def _searched(self) -> Iterator[Candidate]:
+        """The actions below the root of a tree search by their visits, with what a visit came to on average."""
+        counts = tally(map(Simulation.model_validate, self._simulations))
+        paths = [tuple(node["path"]) for node in self._tree if len(node["path"]) == 1]
+        for path in sorted(paths, key=lambda path: (-counts.visits[path], -counts.mean(path))):
+            yield Candidate(path[0], f"{counts.mean(path):.2f} ({counted(counts.visits[path], 'visit')})")
+
+
+# The plans of an episode and the Supervisor's word after its actions, by world steps; empty for agents without.
+
+
+class Remark(NamedTuple):
+    """A line under a turn; `warns` where the Supervisor saw the plan fail."""
+
+    text: str
+    warns: bool = False
+
+
+class Supervision:
+    """The plan, how it was made anew, and how the Supervisor saw each step."""
+
+    def __init__(self) -> None:
+        self.plans: dict[int, tuple[str, ...]] = {}
+        self.words: dict[int, Progress] = {}
+
+    def take(self, step: int, update: Mapping[str, Any]) -> None:
+        """Fold the update of one event, which came after so many steps."""
+        if update.get("outline"):
+            self.plans[step] = tuple(update["outline"])
+        if update.get("progress"):
+            self.words[step] = Progress.model_validate(update["progress"])
+
+    @property
+    def first(self) -> tuple[str, ...]:
+        """The plan that was made first."""
+        return next(iter(self.plans.values()), ())
+
+    @property
+    def latest(self) -> tuple[str, ...]:
+        """The plan that is followed now."""
+        return next(reversed(self.plans.values()), ())
+
+    def remarks(self, step: int) -> list[Remark]:
+        """What was said after the step: the judgement, what to do next, the plan if it was made anew."""
+        said = [_judged(self.words[step])] if step in self.words else []
+        if step in self.words and self.words[step].guidance:
+            said.append(Remark(f"next: {self.words[step].guidance}"))
+        if step in self.plans and step != min(self.plans) and self.plans[step] != self._before(step):
+            said.append(Remark(f"⟲ plan made anew: {in_line(self.plans[step])}"))
+        return [remark for remark in said if remark.text]
+
+    def _before(self, step: int) -> tuple[str, ...]:
+        return self.plans[max(number for number in self.plans if number < step)]
+
+
+def in_line(plan: tuple[str, ...]) -> str:
+    """The steps of a plan on one line."""
+    return " · ".join(f"{number} {step}" for number, step in enumerate(plan, 1))
+
+
+def _judged(progress: Progress) -> Remark:
+    if progress.off_plan or progress.status == "failed":
+        told = "off plan" if progress.off_plan else "failed"
+        return Remark(f"{told}: {progress.reason}" if progress.reason else told, warns=True)
+    told = "✓ completed" if progress.status == "completed" else ""
+    return Remark(": ".join(filter(None, (told, progress.reason))))
+
+
+# One episode of a run as it is shown: its turns by subtask, its score after every step, and what it taught.
+
+
+class Taken(NamedTuple):
+    """A turn with its number in the episode (from 1) and the points that the score (0 to 100) rose or fell by."""
+
+    number: int
+    turn: Turn
+    points: float
+
+    @property
+    def answer(self) -> str:
+        """The first line of the world's answer that is not blank."""
+        return next((line.strip() for line in self.turn.observation.splitlines() if line.strip()), "")
+
+    @property
+    def scored(self) -> bool:
+        """Whether the points are more than the world's own rounding."""
+        return abs(self.points) >= 0.5
+
+
+class Refused(NamedTuple):
+    """A candidate that STEP's Evaluator refused before it was taken, and the rule it breaks."""
+
+    action: str
+    reason: str
+
+
+class Group:
+    """What was done for one subtask, in order; `subtask` is None for agents that have none."""
+
+    def __init__(self, subtask: Subtask | None) -> None:
+        self.subtask = subtask
+        self.entries: list[Taken | Refused] = []
+
+
+class Episode:
+    """One episode. `scores` are 0 to 100 (below 0 for a fatal mistake), one after each world step."""
+
+    def __init__(self, number: int, start: float = 0.0) -> None:
+        self.number = number
+        self.start = start
+        self.scores: list[float] = []
+        self.groups: list[Group] = []
+        self.trial: Trial | None = None
+        self.lesson: Lesson | None = None
+        self.gathering = Gathering()
+        self.prospects = Prospects()
+        self.supervision = Supervision()
+
+    @property
+    def score(self) -> float:
+        """By the benchmark's rule where the episode was scored, else what the world reported last."""
+        return 100 * self.trial.scores.value if self.trial else self.reported
+
+    @property
+    def reported(self) -> float:
+        """The score after the latest step."""
+        return self.scores[-1] if self.scores else self.start
+
+    @property
+    def subtask(self) -> Subtask | None:
+        """The latest subtask."""
+        return self.groups[-1].subtask if self.groups else None
+
+    @property
+    def latest(self) -> Taken | Refused | None:
+        """The latest entry for the latest subtask."""
+        entries = self.groups[-1].entries if self.groups else []
+        return entries[-1] if entries else None
+
+    def count(self, status: str) -> int:
+        """How many subtasks are `open`, `completed` or `failed`."""
+        return sum(group.subtask is not None and group.subtask.status == status for group in self.groups)
+
+    def entries(self) -> Iterator[Taken | Refused]:
+        """The entries of all groups, in order."""
+        return (entry for group in self.groups for entry in group.entries)
+
+    def group(self) -> Group:
+        """The group that the next entry belongs to."""
+        if not self.groups:
+            self.groups.append(Group(None))
+        return self.groups[-1]
+
+
+# The episodes of a run, folded from its events as they come.
+
+
+class Episodes:
+    """All episodes of a run.
+
+    `acting`: its graph acts without predicates; `learning`: it does so in several episodes; `graded`: its world
+    reports a score.
+    """
+
+    def __init__(self, graph: str = "") -> None:
+        channels = state_type(graph).__annotations__
+        self.acting, self.learning = not channels.keys().isdisjoint({"turns", "branches"}), "trials" in channels
+        self.graded = False
+        self.all: list[Episode] = []
+        self._action = ""
+
+    @property
+    def steps(self) -> int:
+        """World steps of all episodes together."""
+        return sum(len(episode.scores) for episode in self.all)
+
+    @property
+    def now(self) -> Episode:
+        """The latest episode."""
+        if not self.all:
+            self.all.append(Episode(1))
+        return self.all[-1]
+
+    @property
+    def scored(self) -> bool:
+        """Whether a score is known before the end: the world told one or rewarded steps, or episodes were scored."""
+        return self.graded or any(episode.trial or any(episode.scores) for episode in self.all)
+
+    def count(self, status: str) -> int:
+        """How many subtasks of all episodes have the status."""
+        return sum(episode.count(status) for episode in self.all)
+
+    def take(self, event: Event) -> None:
+        """Fold one event; those of graphs inside a node are another task's."""
+        if event.scope:
+            return
+        update: dict[str, Any] = {**(event.update or {})}
+        self.acting |= "turns" in update
+        self.learning |= "trials" in update
+        if "history" in event.replaced:
+            start = _event_text(update.get("observation", {}))
+            self.all.append(Episode(update.get("trial", len(self.all) + 1), start or 0.0))
+        self._assign(update)
+        self._rule(update)
+        if "history" not in event.replaced:
+            self._act(update)
+        self._learn(update)
+        if self.all:
+            self.now.gathering.take(len(self.now.scores), update)
+            self.now.prospects.take(len(self.now.scores), event)
+            self.now.supervision.take(len(self.now.scores), update)
+
+    def _assign(self, update: Mapping[str, Any]) -> None:
+        if "subtask" not in update:
+            return
+        subtask = Subtask.model_validate(update["subtask"])
+        if "subtasks" in update:  # the books of `assess`: the same subtask, judged
+            self.now.group().subtask = subtask
+        else:
+            self.now.groups.append(Group(subtask))
+
+    def _rule(self, update: Mapping[str, Any]) -> None:
+        self._action = update.get("action", {}).get("text", self._action)
+        approval = update.get("approval", {})
+        if not approval.get("approved", True):
+            self.now.group().entries.append(Refused(self._action, approval.get("reason", "")))
+
+    def _act(self, update: Mapping[str, Any]) -> None:
+        if not update.get("history"):
+            return
+        observation, episode = update.get("observation", {}), self.now
+        told, before = _event_text(observation), episode.reported
+        self.graded |= told is not None
+        episode.scores.append(before + 100 * observation.get("reward", 0.0) if told is None else told)
+        for turn in update.get("turns", ()):
+            points = episode.reported - before
+            episode.group().entries.append(Taken(len(episode.scores), Turn.model_validate(turn), points))
+
+    def _learn(self, update: Mapping[str, Any]) -> None:
+        for trial in update.get("trials", ()):
+            self.now.trial = Trial.model_validate(trial)
+        lessons = update.get("lessons")
+        if lessons and self.all and lessons[-1]["trial"] == self.now.number and self.now.trial:
+            self.now.lesson = Lesson.model_validate(lessons[-1])
+
+
+def read_episodes(trajectory: Trajectory) -> Episodes:
+    """Fold a trajectory."""
+    episodes = Episodes(trajectory.header.graph)
+    for event in trajectory.events:
+        episodes.take(event)
+    return episodes
+
+
+def _event_text(observation: Mapping[str, Any]) -> float | None:
+    score = observation.get("data", {}).get("score")
+    return float(score) if isinstance(score, int | float) else None
+
+
+# What a run of a reward predictor did, read from its trajectory: each recorded step with the reward it was given.
+
+
+class Rated(NamedTuple):
+    """A recorded step, its reward, and the states that were compared; both are empty where none were made."""
+
+    step: Seen
+    reward: float
+    state: FactoredState
+    goal: FactoredState
+
+
+class Rating:
+    """All rated steps of a run, folded from its events as they come."""
+
+    def __init__(self) -> None:
+        self.steps: list[Seen] = []
+        self.rated: list[Rated] = []
+        self._state = self._goal = FactoredState()
+
+    def take(self, event: Event) -> None:
+        """Fold one event of a predictor's graph; those of other graphs have nothing to fold."""
+        update: dict[str, Any] = {**(event.update or {})}
+        if "rewards" not in update:
+            self._know(update)
+        elif event.node == "reset":
+            self.steps = [Seen.model_validate(step) for step in update.get("steps", ())]
+            self.rated = []
+            self._know(update)
+        elif len(self.rated) < len(self.steps):
+            step = self.steps[len(self.rated)]
+            self.rated.append(Rated(step, update["rewards"][0]["reward"], self._state, self._goal))
+
+    @property
+    def recordings(self) -> list[list[Rated]]:
+        """The rated steps of each recording."""
+        return [[*group] for _, group in groupby(self.rated, key=lambda rated: rated.step.recording)]
+
+    def _know(self, update: dict[str, Any]) -> None:
+        self._state = FactoredState.model_validate(update.get("factored", self._state))
+        self._goal = FactoredState.model_validate(update.get("goal", self._goal))
+
+
+def read_rating(events: Iterable[Event]) -> Rating:
+    """The rating that a trajectory's events tell; one without steps where no recording was rated."""
+    rating = Rating()
+    for event in events:
+        rating.take(event)
+    return rating

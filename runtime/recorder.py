@@ -1,0 +1,175 @@
+"""Recording of a trajectory while its run goes on."""
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Self
+
+from langgraph.types import Overwrite
+
+from certigraph.adapters.models.usage import Bill
+from certigraph.adapters.redaction import redacted
+from certigraph.runtime.files import lacks_space, no_space, refuse_links
+from certigraph.state.records import Fault, LimitReached, Record, drop_torn_line
+from certigraph.state.trajectory import (
+    LONGEST_LINE,
+    CallBegun,
+    Event,
+    Line,
+    Trajectory,
+    assembled,
+    read_lines,
+    recorded_ids,
+    with_number,
+)
+
+BOOKS = ("usage", "spent")
+"""Channels that an event's own `usage` stands for."""
+
+Listener = Callable[[Line], None]
+
+
+class Recorder:
+    """Turns the bills of nodes into trajectory lines, hands them to a listener, and keeps them on disk.
+
+    Every line is written at once, so that it outlives the process; certificates and the footer are forced to the disk,
+    so that they outlive a power cut, which may take the lines since then.
+    """
+
+    def __init__(self, path: Path, listener: Listener | None = None) -> None:
+        self.path = path
+        refuse_links(path.parent, *path.parent.iterdir())
+        self._file = path.open("ab", buffering=0)
+        _lock(self._file, path)
+        drop_torn_line(path)
+        self._listener = listener
+        self._lines = list(read_lines(path))
+        self._began = time.monotonic()
+        self._calls = sum(map(_calls_added, self._lines))
+        self._ids = max((line.id for line in self._lines if isinstance(line, CallBegun)), default=0)
+        self._writing = threading.RLock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._force()
+        self._file.close()
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """What the file holds, those lines included that were there before."""
+        return assembled(self._lines)
+
+    def bill(self, bill: Bill) -> None:
+        """The line of one execution of a node, before a checkpoint can hold what it did: none of it is ever missing."""
+        update = bill.update
+        kept = {k: v for k, v in (update or {}).items() if k not in BOOKS}
+        plain = None if update is None else {k: _plain(v) for k, v in kept.items()}
+        self.write(
+            Event(
+                t=round(time.monotonic() - self._began, 6),
+                superstep=bill.superstep,
+                node=bill.usage.node,
+                usage=bill.usage,
+                calls=[call.as_json() for call in bill.calls],
+                update=plain,
+                replaced=sorted(k for k, v in kept.items() if isinstance(v, Overwrite)),
+                **bill.place._asdict(),
+            )
+        )
+
+    def begin_call(self, call: CallBegun, most: int) -> int:
+        """Write the line of a call whose request is about to be sent; returns its id. Threads may call it.
+
+        Raises:
+            LimitReached: the run has begun `most` calls, those of parallel parts and those lost in a crash included.
+        """
+        with self._writing:
+            if self._calls >= most:
+                raise LimitReached("calls", most, self._calls)
+            self._ids += 1
+            elapsed = round(time.monotonic() - self._began, 6)
+            self.write(call.model_copy(update={"id": self._ids, "t": elapsed}))
+            return self._ids
+
+    def write(self, line: Line) -> None:
+        """Append one line, its texts without secrets; the listener gets it as it is written.
+
+        Raises:
+            Fault: ("data") the disk is full. The file then ends with the line before.
+        """
+        line = redacted(line)
+        with self._writing:
+            self._append(with_number(line.model_dump_json(), len(self._lines) + 1) + "\n")
+            self._lines.append(line)
+            self._calls += _calls_added(line)
+        if line.type == "footer" or (line.type == "event" and line.update and line.update.get("certificates")):
+            self._force()
+        if self._listener:
+            self._listener(line)
+
+    def _append(self, text: str) -> None:
+        line = text.encode()
+        if len(line) > LONGEST_LINE:
+            raise Fault(
+                "data",
+                f"a step of the run made a trajectory line of {len(line):,} bytes, and at most {LONGEST_LINE:,} can be "
+                "read again: have its world or tools answer with less text",
+            )
+        end, left = self._file.seek(0, os.SEEK_END), memoryview(line)
+        try:
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError as error:
+            self._file.truncate(end)
+            if lacks_space(error):
+                raise no_space(self.path.parent) from error
+            raise
+
+    def _force(self) -> None:
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            if lacks_space(error):
+                raise no_space(self.path.parent) from error
+            raise
+
+
+def _calls_added(line: Line) -> int:
+    """The calls that a line adds to the run's: one that begins, and those of an event that had no line of their own."""
+    match line:
+        case CallBegun():
+            return 1
+        case Event():
+            return line.usage.calls - len(recorded_ids(line))
+        case _:
+            return 0
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Overwrite):
+        return _plain(value.value)
+    if isinstance(value, Record):
+        return value.as_json()
+    return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep others from writing a trajectory. Raises Fault where another process does."""
+    with path.open("a", encoding="utf-8") as file:
+        _lock(file, path)
+        yield
+
+
+def _lock(file: IO[Any], path: Path) -> None:
+    """One process writes a trajectory; the lock goes with the process, however it ends."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Fault("data", f"{path.parent} is being written by another process: wait for it or stop it") from None

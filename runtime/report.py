@@ -1,0 +1,334 @@
+"""The HTML report of a run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from string import Template
+from typing import Any, NamedTuple
+
+from certigraph.runtime.episodes import Episode, Episodes, Rating, read_episodes, read_rating
+from certigraph.runtime.files import legible, refuse_links
+from certigraph.runtime.html import (
+    PAGE,
+    PASSED,
+    STYLE,
+    Markup,
+    answer_block,
+    figures,
+    joined,
+    node_table,
+    score_chips,
+    shortened,
+    tag,
+)
+from certigraph.runtime.registry import swaps_of
+from certigraph.runtime.report_episodes import (
+    episode_column,
+    episode_figures,
+    episode_inside,
+    reward_column,
+    reward_drawing,
+    reward_figures,
+    score_drawing,
+)
+from certigraph.runtime.report_plan import Story, plan_column, plan_figures, progress_drawing, read_story
+from certigraph.runtime.report_tasks import graph_drawing, inner_run, task_column, task_cost, task_figures, timeline
+from certigraph.runtime.result import is_denied, is_own, is_solved, verdict_on
+from certigraph.runtime.task_graph import TaskGraph, read_task_graph
+from certigraph.state.records import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
+from certigraph.state.rewards import TRUE_REWARDS
+from certigraph.state.trajectory import Footer, Header, Trajectory
+
+# How episodes look, beyond the style of the page: turns, subtasks, lessons and the score drawing.
+
+EPISODE_STYLE = """\
+.ink0 { --mark: #3d7fb5; } .ink1 { --mark: #d5662a; } .ink2 { --mark: #1d9a74; }
+.ink3 { --mark: #c274a0; } .ink4 { --mark: #ad8a14; } .ink5 { --mark: #58aede; }
+.score { fill: none; stroke: var(--mark); stroke-width: 2; stroke-linejoin: round; }
+.episode + .episode { border-top: 1px solid var(--line); margin-top: 10px; padding-top: 10px; }
+.episode > summary { display: flex; align-items: baseline; }
+.episode > summary .when { margin-left: auto; }
+.episode > summary::after, .subtask > summary::after { content: "+"; color: var(--faint); width: 1.4em;
+  flex: none; text-align: right; }
+.episode[open] > summary::after, .subtask[open] > summary::after { content: "\\2212"; }
+.subtask { margin-top: 12px; }
+.subtask > summary { position: relative; display: flex; gap: 10px; align-items: baseline; padding-left: 32px; }
+.subtask > :not(summary) { margin-left: 32px; }
+.subtask > .reason, .subtask > .how, .subtask > .part { font-size: 13.5px; }
+.turn, .refused { margin-top: 6px; font-size: 13.5px; }
+.turn > summary, .refused { display: grid; gap: 0 10px; }
+.turn > summary { grid-template-columns: 1.6em 1fr auto; }
+.turn.rated > summary { grid-template-columns: 2.6em 1fr auto; }
+.score.true { stroke-width: 1.2; stroke-dasharray: 4 3; opacity: .6; }
+.turn .answer { grid-column: 2 / -1; color: var(--faint); white-space: nowrap; overflow: hidden;
+  text-overflow: ellipsis; }
+.turn .round { grid-column: 2 / -1; color: var(--soft); font-size: 12.5px; }
+.turn .round.gate { color: var(--bad); }
+.turn[open] .answer { display: none; }
+.turn.rejected .action { color: var(--bad); }
+.turn > .part { margin-left: calc(1.6em + 10px); }
+.refused { grid-template-columns: 1fr auto; margin-left: 1.6em; border-left: 2px solid var(--bad); padding-left: 10px; }
+.refused .action { color: var(--soft); text-decoration: line-through; text-decoration-color: var(--faint); }
+.refused .reason { grid-column: 1 / -1; }
+.points { margin-right: 8px; border-radius: 99px; padding: 0 8px; font-size: 12px; font-weight: 600; }
+.points:last-child { margin-right: 0; }
+.points.good { color: var(--good); background: var(--good-soft); }
+.points.bad { color: var(--bad); background: var(--bad-soft); }
+.lesson { margin: 14px 0 4px; padding: 10px 16px 12px; border-radius: 10px; background: var(--page);
+  font-size: 13.5px; }
+.lesson .how { margin: 0; }
+.lesson ul, .lesson ol { padding-left: 20px; }
+h3 { font-size: 12px; font-weight: 400; color: var(--faint); }
+.lesson > * + h3 { margin-top: 8px; }
+"""
+
+
+# How findings and forced passes look.
+
+FINDING_STYLE = """\
+:root { --force: #7a4b9d; --force-soft: #f0e8f6; }
+@media (prefers-color-scheme: dark) { :root { --force: #c5a3e2; --force-soft: #30243b; } }
+.forced { --mark: var(--force); --tint: var(--force-soft); }
+.badge.forced { background: var(--force-soft); color: var(--force); }
+.passed { margin: 4px 0 0 27px; font-size: 13.5px; color: var(--mark); }
+.found { margin: 4px 0 0 27px; padding-left: 11px; border-left: 2px solid var(--mark, var(--line)); font-size: 13.5px; }
+.found p { white-space: pre-wrap; }
+.found .sources { color: var(--soft); font-size: 12.5px; }
+.found .against { color: var(--bad); font-size: 12.5px; }
+.found a { color: inherit; text-decoration-color: var(--faint); text-underline-offset: 2px; }
+.try .found { margin-left: 13px; border-color: var(--line); }
+.pass { fill: var(--force); }
+.pass-key { display: inline-block; width: 8px; height: 8px; margin-right: 7px; border-radius: 8px;
+  background: var(--force); }
+"""
+
+
+# How a task graph looks, beyond the style of the page: its boxes and edges, the timeline, the sections of nodes.
+
+TASK_STYLE = """\
+.graph { max-height: 760px; overflow: auto; }
+.graph svg { min-width: 640px; }
+.sign { color: var(--mark, var(--faint)); margin-right: 7px; }
+.gone { --mark: var(--faint); }
+.task rect { fill: var(--tint, var(--card)); stroke: var(--mark, var(--faint)); stroke-width: 1.2; }
+.task.target rect { stroke-width: 2.5; }
+.task.goal rect { stroke-width: 3; }
+.task.gone rect { stroke-dasharray: 4 4; fill: var(--card); }
+.task.gone .box { opacity: .55; text-decoration: line-through; }
+.task.revised .box { border-left: 4px solid var(--blue); }
+.box { height: 100%; padding: 7px 11px; border-radius: 9px; overflow: hidden; font-size: 12.5px; line-height: 17px; }
+.box p { display: flex; justify-content: space-between; gap: 8px; white-space: nowrap; }
+.box b { color: var(--mark, var(--soft)); overflow: hidden; text-overflow: ellipsis; }
+.box small { color: var(--soft); font-size: 11px; }
+.box span { display: -webkit-box; -webkit-line-clamp: 2; -webkit-box-orient: vertical; overflow: hidden; }
+.box.dense { padding: 4px 8px; font-size: 12px; }
+.task.waiting .box span { color: var(--soft); }
+.edge { fill: none; stroke: var(--mark, var(--faint)); stroke-width: 1.4; opacity: .6; }
+.dense .edge { stroke-width: 1; opacity: .25; }
+.edge.waiting, .edge.gone { stroke-dasharray: 4 4; }
+.revised-key, .goal-key { display: inline-block; margin-right: 7px; width: 12px; height: 10px; border-radius: 3px; }
+.revised-key { border-left: 4px solid var(--blue); border-radius: 0; width: 5px; }
+.goal-key { border: 2.5px solid var(--faint); }
+.timeline { min-width: 640px; }
+.timeline .axis, .timeline .whole { stroke-width: 1; }
+.timeline text { stroke: none; fill: var(--soft); }
+.bar-line { fill: none; stroke: var(--mark, var(--faint)); }
+.bar-line.lasting { opacity: .25; }
+.tasks .subtask { margin-top: 10px; padding-top: 10px; border-top: 1px solid var(--line); }
+.tasks .subtask:first-child { border: 0; padding-top: 0; margin-top: 0; }
+.tasks .subtask > summary { flex-wrap: wrap; gap: 0 10px; }
+.tasks .subtask > summary .id { font-weight: 600; }
+.tasks .subtask > summary .condition { flex: 1 1 60%; font-weight: 400; }
+.tasks .subtask > summary .told { flex: 1 1 100%; color: var(--soft); font-size: 13px; }
+.tasks .subtask:not([open]) > summary .condition, .tasks .subtask:not([open]) > summary .id {
+  display: -webkit-box; -webkit-line-clamp: 3; -webkit-box-orient: vertical; overflow: hidden; }
+.tasks .tasks { margin: 10px 0 0 32px; }
+.tasks .subtask.gone .condition { text-decoration: line-through; color: var(--soft); }
+.tasks .subtask[open] > summary .told { display: none; }
+.tasks .subtask > summary { position: relative; padding-right: 22px; }
+.tasks .subtask > summary::after { position: absolute; right: 0; top: 0; }
+.tasks .subtask > .how.back { margin-left: 32px; }
+.tasks .legend { margin-top: 10px; margin-bottom: 8px; }
+.tasks .waiting .mark { font-size: 0; }
+.revision { color: var(--blue); font-size: 13.5px; margin-top: 8px; }
+"""
+
+
+# What a report tells of a run beyond its cost: of its task graph, its plan, or its episodes.
+
+
+class Told(NamedTuple):
+    """What differs between runs by their kind."""
+
+    goal: tuple[str, str]
+    """Look and words of the badge that says that the goal was reached."""
+    certifies: bool
+    figures: list[Markup]
+    column: Markup
+    drawings: list[Markup]
+    wide: tuple[Markup, ...] = ()
+    """What takes the whole width, above column and drawings."""
+    answers: bool = True
+    """Whether what the run handed in is to be shown as its answer."""
+    forced: bool = False
+    """Whether a policy let the goal pass, which is then certified by nobody."""
+
+
+def told_of(trajectory: Trajectory) -> Told:
+    """What to tell of the run."""
+    tasks, episodes = read_task_graph(trajectory), read_episodes(trajectory)
+    rating = read_rating(trajectory.events)
+    if rating.steps:
+        return _of_rewards(rating, trajectory.footer)
+    if tasks.drawn:
+        return _of_tasks(tasks, trajectory)
+    return _of_episodes(episodes) if episodes.acting else _of_plan(read_story(trajectory), episodes)
+
+
+def section(title: str, inside: Markup) -> Markup:
+    """A part of the page under its title."""
+    return tag("section", tag("h2", title), inside)
+
+
+def _of_plan(story: Story, episodes: Episodes) -> Told:
+    drawings = [section("Progress", progress_drawing(story))]
+    if episodes.graded:
+        drawings.append(section("Score by step", score_drawing(episodes)))
+    goal = ("good", "goal certified")
+    return Told(goal, True, plan_figures(story), section("Plan", plan_column(story)), drawings, forced=story.forced)
+
+
+def _of_episodes(episodes: Episodes) -> Told:
+    drawings = [section("Score by step", score_drawing(episodes))] if episodes.scored or not episodes.steps else []
+    column = section("Episodes", episode_column(episodes))
+    return Told(("good", "goal reached"), False, episode_figures(episodes), column, drawings)
+
+
+def _of_rewards(rating: Rating, footer: Footer | None) -> Told:
+    answer = footer.scores.answer if footer and footer.scores else None
+    true: Any = answer.get(TRUE_REWARDS, ()) if isinstance(answer, dict) else ()
+    drawings = [section("Predicted reward by step", reward_drawing(rating, true))]
+    column = section("Recordings", reward_column(rating))
+    return Told(("idle", "rated"), False, reward_figures(rating), column, drawings, answers=False)
+
+
+def _of_tasks(tasks: TaskGraph, trajectory: Trajectory) -> Told:
+    wide = (section("Task graph", graph_drawing(tasks)), section("Timeline", timeline(tasks)))
+    column = section("Sub-tasks", task_column(tasks, trajectory, _inside))
+    drawings = [*_score(tasks, trajectory), section("Cost by sub-task", task_cost(tasks, trajectory))]
+    # what the Supervisor calls completed is its word: whether it is right, the score says
+    return Told(("idle", "task graph completed"), False, task_figures(tasks), column, drawings, wide)
+
+
+def _score(tasks: TaskGraph, trajectory: Trajectory) -> list[Markup]:
+    """The score along the steps of all nodes, where they work one after the other in a world that tells one."""
+    whole = Episodes()
+    whole.all.append(Episode(1))
+    for worked in sorted((w for w in tasks.nodes.values() if w.spans), key=lambda worked: worked.spans[0]):
+        inner = read_episodes(inner_run(worked, trajectory))
+        whole.graded |= inner.graded
+        whole.now.scores += [score for episode in inner.all for score in episode.scores]
+    return [section("Score by step", score_drawing(whole))] if whole.graded else []
+
+
+def _inside(run: Trajectory) -> Markup:
+    """What the graph of one node did, briefly."""
+    tasks, episodes = read_task_graph(run), read_episodes(run)
+    if tasks.nodes:
+        return task_column(tasks, run, _inside)
+    if episodes.acting:
+        return joined(*map(episode_inside, episodes.all))
+    return plan_column(read_story(run)) if run.events else joined()
+
+
+# A run as one self-contained HTML page: nothing is loaded, no script runs, and everything from outside is escaped.
+
+LONGEST_GOAL = 4_000
+
+LOOKS = STYLE + EPISODE_STYLE + TASK_STYLE + FINDING_STYLE
+
+Endings = Mapping[str, tuple[str, str]]
+"""Look and words of a badge by ending."""
+
+ENDINGS: Endings = {
+    WORLD_ENDED: ("bad", "the world ended first"),
+    GAVE_UP: ("bad", "gave up"),
+    EXHAUSTED: ("bad", "exhausted"),
+}
+
+FORCED: Endings = {**ENDINGS, GAVE_UP: ("forced", f"goal {PASSED}")}
+
+ANSWERED: Endings = {
+    WORLD_ENDED: ("idle", "answered"),
+    GAVE_UP: ("idle", "answered after giving up"),
+    EXHAUSTED: ("idle", "answered where the gate stopped it"),
+}
+"""Of agents that act without predicates in a world that takes an answer: whether it is right, the score says."""
+
+
+def write_report(trajectory: Trajectory, path: Path) -> Path:
+    """Write the page and return its path. Finished, interrupted and still running runs all have one.
+
+    Raises:
+        Fault: ("data") the trajectory is of no such run, or `path` is a link.
+    """
+    refuse_links(path)
+    header = trajectory.header
+    title = joined(f"{header.graph} · {header.task.benchmark} {header.task.id}")
+    with legible(header.run_id):
+        page = Template(PAGE).substitute(title=title, style=LOOKS, body=_body(trajectory))
+    path.write_text(page, encoding="utf-8", errors="replace")  # half a surrogate pair in a text from outside
+    return path
+
+
+def _body(trajectory: Trajectory) -> Markup:
+    footer, told = trajectory.footer, told_of(trajectory)
+    scores = footer.scores if footer else None
+    side = [*told.drawings]
+    if scores and scores.parts and not is_own(trajectory.header):
+        side.append(section("Score", score_chips(scores)))
+    side.append(section("Cost by operator", node_table([*trajectory.events, *trajectory.superseded])))
+    answered = not told.certifies and scores is not None and bool(scores.answer)
+    uncertified = told.certifies and not (footer and footer.ending == GOAL)
+    named = "Answer, not certified" if uncertified else "Answer"
+    shown = scores.answer if scores and told.answers else None
+    answer = [section(named, answer_block(shown))] if shown is not None else []
+    columns = tag("div", told.column, tag("aside", *side), class_="columns")
+    endings = ANSWERED if answered else FORCED if told.forced else ENDINGS
+    denied = is_denied(trajectory.ending, is_solved(verdict_on(trajectory.header, footer)))
+    goal = ("bad", f"{told.goal[1]}, denied by the scorer") if denied else told.goal
+    head = _head(trajectory.header, footer, {GOAL: goal, **endings})
+    return joined(head, figures(trajectory, *told.figures), *answer, *told.wide, columns)
+
+
+def _head(header: Header, footer: Footer | None, endings: Endings) -> Markup:
+    task, message = header.task, footer.message if footer else ""
+    overline = tag("p", f"{header.graph} · {task.benchmark} {task.id}", class_="overline")
+    asked = tag("h1", shortened(task.goal, LONGEST_GOAL) or f"{task.benchmark} {task.id}")
+    badges = tag("p", *_badges(header, footer, endings), class_="badges")
+    said = [tag("p", message, class_="message")] if message else []
+    return tag("header", overline, asked, badges, *said, _facts(header))
+
+
+def _badges(header: Header, footer: Footer | None, endings: Endings) -> list[Markup]:
+    if footer is None:
+        return [tag("span", "interrupted", class_="badge idle")]
+    kind, words = endings.get(footer.ending, ("idle", f"stopped: {footer.ending}"))
+    ending = tag("span", words, class_=f"badge {kind}")
+    if is_own(header):
+        return [ending]
+    shown = ["score ", tag("b", f"{footer.scores.value:.3g}")] if footer.scores else ["not scored"]
+    return [ending, tag("span", *shown, class_="badge plain")]
+
+
+def _facts(header: Header) -> Markup:
+    swapped = [f"{slot} = {spec}" for slot, spec in swaps_of(header.graph, header.operators).items()]
+    roles = header.context.get("roles")
+    models = [f"{role}: {model}" for role, model in roles.items()] if isinstance(roles, dict) else []
+    facts = {
+        "model": ", ".join([str(header.context.get("model", "not recorded")), *models]),
+        "operators": ", ".join(swapped) or "the graph's own",
+        "started": header.created.replace("T", " "),
+        "run": header.run_id,
+    }
+    shown = (tag("span", tag("b", name), f" {text}") for name, text in facts.items())
+    return tag("p", *shown, class_="facts")

@@ -1,0 +1,383 @@
+"""The report's task graph and timeline."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from certigraph.runtime.html import Markup, clipped, clock, compact, cost_table, counted, figure, joined, shortened, tag
+from certigraph.runtime.task_graph import NodeStatus, TaskGraph, Worked
+from certigraph.state.records import Usage
+from certigraph.state.trajectory import Event, Footer, Trajectory, total
+
+# Where the boxes of a task graph stand: a row a level, wide levels broken into several rows of the same width.
+
+WIDTH, MARGIN = 1_080, 36
+"""Units across, and what is left free at both sides for the edges that pass a row."""
+
+MOST_ROOMY = 40
+"""Nodes up to which a box has room for the specification; beyond, it has the id alone."""
+
+WIDEST = 330
+
+
+class Shape(NamedTuple):
+    """Boxes in a row, height of one, and the space around it."""
+
+    most: int
+    height: int
+    across: int
+    down: int
+
+
+ROOMY, DENSE = Shape(4, 68, 22, 38), Shape(9, 26, 14, 24)
+
+
+class Box(NamedTuple):
+    """The rectangle of a node, and the row that it stands in."""
+
+    worked: Worked
+    x: float
+    y: float
+    width: float
+    height: float
+    row: int
+
+    @property
+    def middle(self) -> float:
+        """The x of its middle."""
+        return self.x + self.width / 2
+
+
+class Layout(NamedTuple):
+    """All boxes by id; `roomy` where they have room for a specification."""
+
+    boxes: dict[str, Box]
+    height: float
+    roomy: bool
+
+
+def lay_out(tasks: TaskGraph) -> Layout:
+    """Place every node below those that it needs, near the middle of them."""
+    roomy = len(tasks.nodes) <= MOST_ROOMY
+    shape, boxes, row = ROOMY if roomy else DENSE, dict[str, Box](), 0
+    widest = min(max(map(len, tasks.levels()), default=1), shape.most)
+    width = min((WIDTH - 2 * MARGIN - shape.across * (widest - 1)) / widest, WIDEST)
+    for level in tasks.levels():
+        level.sort(key=lambda worked: _above(worked, boxes))
+        for start in range(0, len(level), shape.most):
+            boxes |= _row(level[start : start + shape.most], row, width, shape)
+            row += 1
+    return Layout(boxes, row * (shape.height + shape.down) - shape.down + 8, roomy)
+
+
+def _row(level: list[Worked], row: int, width: float, shape: Shape) -> dict[str, Box]:
+    whole = len(level) * (width + shape.across) - shape.across
+    left, y = (WIDTH - whole) / 2, 4.0 + row * (shape.height + shape.down)
+    places = (left + number * (width + shape.across) for number in range(len(level)))
+    return {w.node.id: Box(w, x, y, width, shape.height, row) for w, x in zip(level, places, strict=True)}
+
+
+def _above(worked: Worked, boxes: dict[str, Box]) -> float:
+    above = [boxes[need].middle for need in worked.node.needs if need in boxes]
+    return sum(above) / len(above) if above else WIDTH / 2
+
+
+# The task graph as a picture: boxes by level, coloured and signed by what became of them, edges to what needs them.
+
+LOOKS: dict[NodeStatus, tuple[str, str]] = {
+    "completed": ("certified", "✓"),
+    "failed": ("failed", "✕"),
+    "working": ("target", "▸"),
+    "pending": ("waiting", "·"),
+    "removed": ("gone", "~"),
+}
+"""The look that a node shares with the predicates of a plan, and its sign."""
+
+WORDS: dict[NodeStatus, str] = {
+    "completed": "completed",
+    "failed": "failed",
+    "working": "begun, without an outcome",
+    "pending": "not dispatched",
+    "removed": "removed by a revision",
+}
+
+LONGEST_TITLE, LONGEST_TASK = 400, 150
+"""Characters of a specification in a tooltip and in its box."""
+
+
+def graph_drawing(tasks: TaskGraph) -> Markup:
+    """An inline SVG with its legend; words where nothing was decomposed."""
+    if not tasks.nodes:
+        return tag("p", "The task was not decomposed.", class_="quiet")
+    layout = lay_out(tasks)
+    drawing = tag(
+        "svg",
+        *_edges(layout),
+        *(_box(box, layout, last=id_ == tasks.goal) for id_, box in layout.boxes.items()),
+        viewBox=f"0 0 {WIDTH} {layout.height:.0f}",
+        role="img",
+        aria_label=f"task graph of {counted(len(tasks.nodes), 'node')}, {tasks.count('completed')} completed",
+    )
+    frame = tag("div", drawing, class_="graph" if layout.roomy else "graph dense")
+    return joined(_legend(tasks), frame, *_revisions(tasks))
+
+
+def _legend(tasks: TaskGraph) -> Markup:
+    shown = [
+        tag("span", tag("b", sign, class_=f"sign {look}"), f"{count} {WORDS[status]}")
+        for status, (look, sign) in LOOKS.items()
+        if (count := tasks.count(status))
+    ]
+    changed = sum(worked.changed in ("revised", "added") for worked in tasks.nodes.values())
+    revised = [tag("span", tag("i", class_="revised-key"), f"{changed} revised or added")] if changed else []
+    return tag("p", *shown, *revised, tag("span", tag("i", class_="goal-key"), "settles the task"), class_="legend")
+
+
+def _revisions(tasks: TaskGraph) -> list[Markup]:
+    told = (f"⟲ revision {revision.number}: {revision.words}" for revision in tasks.revisions)
+    return [tag("p", shortened(text, LONGEST_TITLE), class_="revision") for text in told]
+
+
+def _edges(layout: Layout) -> Iterator[Markup]:
+    for box in layout.boxes.values():
+        for need in box.worked.node.needs:
+            if above := layout.boxes.get(need):
+                look, _ = LOOKS["removed" if box.worked.removed else above.worked.status]
+                yield tag("path", d=_edge(above, box), class_=f"edge {look}")
+
+
+def _edge(above: Box, below: Box) -> str:
+    """A curve with an arrow head; one that passes other rows bends around the boxes between."""
+    x, y, to_x, to_y = above.middle, above.y + above.height, below.middle, below.y - 1
+    if below.row == above.row + 1:
+        half = (to_y - y) / 2
+        return f"M{x:.0f} {y:.0f}C{x:.0f} {y + half:.0f} {to_x:.0f} {to_y - half:.0f} {to_x:.0f} {to_y:.0f}{_DOWN}"
+    x, y, to_x, to_y = above.x + above.width, above.y + above.height / 2, below.x + below.width + 1, below.y + 14
+    out = min(max(x, to_x) + 26 + 5 * (below.row - above.row), WIDTH - 3)
+    return f"M{x:.0f} {y:.0f}C{out:.0f} {y:.0f} {out:.0f} {to_y:.0f} {to_x:.0f} {to_y:.0f}{_LEFT}"
+
+
+_DOWN, _LEFT = "m-4 -6l4 6l4 -6", "m6 -4l-6 4l6 4"
+
+
+def _box(box: Box, layout: Layout, *, last: bool) -> Markup:
+    worked, look = box.worked, LOOKS[box.worked.status][0]
+    place = {"x": f"{box.x:.1f}", "y": f"{box.y:.1f}", "width": f"{box.width:.1f}", "height": f"{box.height:.0f}"}
+    kinds = [look, *(["goal"] if last else []), *(["revised"] if worked.changed in ("revised", "added") else [])]
+    title = tag("title", f"{worked.name}, {worked.status}: {shortened(worked.node.task, LONGEST_TITLE)}")
+    text = tag("foreignObject", _text(worked, roomy=layout.roomy), **place)
+    return tag("g", title, tag("rect", rx=9, **place), text, class_=f"task {' '.join(kinds)}")
+
+
+def _text(worked: Worked, *, roomy: bool) -> Markup:
+    head = tag("b", f"{LOOKS[worked.status][1]} {worked.name}")
+    if not roomy:
+        return tag("div", tag("p", head), class_="box dense")
+    took = [counted(worked.steps, "step"), counted(worked.calls, "call")] if worked.events else []
+    told = " · ".join([*filter(None, [worked.changed]), *took])
+    task = tag("span", clipped(worked.node.task, LONGEST_TASK))
+    return tag("div", tag("p", head, tag("small", told)), task, class_="box")
+
+
+# The nodes of a task graph, a folded section each: what it was to do, how it was done, and what it cost.
+
+LONGEST_TOLD, LONGEST_PART = 200, 4_000
+"""Characters of a result in the folded section and in the unfolded one."""
+
+SUBTASK_GRAPH = "subtask"
+
+Inside = Callable[[Trajectory], Markup]
+"""Shows a run: here that of the graph inside a node."""
+
+
+def task_figures(tasks: TaskGraph) -> list[Markup]:
+    """How far the graph came."""
+    replans = sum(worked.replans for worked in tasks.nodes.values())
+    failed = tasks.count("failed")
+    return [
+        figure("sub-tasks", f"{tasks.count('completed')}/{tasks.live}", f"completed, {failed} failed"),
+        figure("world steps", f"{tasks.steps:,}", "of all sub-tasks"),
+        figure("revisions", f"{len(tasks.revisions)}", counted(replans, "replan")),
+    ]
+
+
+def task_column(tasks: TaskGraph, trajectory: Trajectory, inside: Inside) -> Markup:
+    """A section for every node, level by level."""
+    nodes = [worked for level in tasks.levels() for worked in level]
+    sections = (_section(worked, tasks, inside(inner_run(worked, trajectory))) for worked in nodes)
+    return tag("div", *sections, class_="tasks")
+
+
+def inner_run(worked: Worked, trajectory: Trajectory) -> Trajectory:
+    """What ran inside a node, as a run of its own."""
+    solver = trajectory.header.operators.get("solve")
+    arguments = solver.get("args", {}) if isinstance(solver, dict) else {}
+    graph = arguments.get("graph", SUBTASK_GRAPH) if isinstance(arguments, dict) else SUBTASK_GRAPH
+    ending = worked.outcome.ending if worked.outcome else ""
+    header = trajectory.header.model_copy(update={"graph": graph})
+    footer = Footer(ending=ending, usage=Usage(node="all")) if ending else None
+    events = [_unscoped(event) for event in worked.events]
+    return Trajectory.model_construct(header=header, events=events, superseded=[], footer=footer)
+
+
+def task_cost(tasks: TaskGraph, trajectory: Trajectory) -> Markup:
+    """World steps, calls, tokens and seconds of every node; first what its graph's own operators cost."""
+    own = [event.usage for event in [*trajectory.events, *trajectory.superseded] if not event.scope]
+    rows = [(0, total(own, "task graph"))]
+    for worked in tasks.nodes.values():
+        usage = Usage(node=worked.name, calls=worked.calls, input_tokens=worked.tokens, seconds=worked.seconds)
+        rows.append((worked.steps, usage))
+    return cost_table(("sub-task", "steps"), rows)
+
+
+def _unscoped(event: Event) -> Event:
+    """As the inner graph's own run would have it; `subtask` is of the innermost scope."""
+    deeper = event.scope.partition("|")[2]
+    return event.model_copy(update={"scope": deeper, "subtask": event.subtask if deeper else ""})
+
+
+def _section(worked: Worked, tasks: TaskGraph, inside: Markup) -> Markup:
+    look, sign = LOOKS[worked.status]
+    told = shortened(" ".join(worked.outcome.result.split()), LONGEST_TOLD) if worked.outcome else ""
+    head = tag(
+        "summary",
+        tag("span", sign, class_="mark", title=worked.status),
+        tag("span", worked.name, class_="id"),
+        tag("span", shortened(worked.node.task, LONGEST_PART), class_="condition"),
+        tag("span", _took(worked), class_="when"),
+        *([tag("span", told, class_="told")] if told else []),
+    )
+    return tag("details", head, *_asked(worked, tasks), inside, *_outcome(worked), class_=f"subtask {look}")
+
+
+def _took(worked: Worked) -> str:
+    stands = [worked.changed] if worked.removed else [*filter(None, [worked.changed]), worked.status]
+    if not worked.events:
+        return " · ".join(stands)
+    certified = [f"{worked.certified}/{worked.whole} certified"] if worked.whole else []
+    counts = [counted(worked.steps, "step"), counted(worked.calls, "call"), f"{compact(worked.tokens)} tokens"]
+    return " · ".join([*stands, *certified, *counts, clock(worked.seconds)])
+
+
+def _asked(worked: Worked, tasks: TaskGraph) -> list[Markup]:
+    """What it was before revisions, and what it was told by those that it needs."""
+    former = [
+        _part(f"until revision {number}", f"{node.task} (needs {', '.join(node.needs) or 'nothing'})")
+        for number, node in worked.former
+    ]
+    fate = [f"added by revision {worked.added}"] if worked.added else []
+    fate += [f"removed by revision {worked.removed}"] if worked.removed else []
+    needs = [_part("needs", "\n".join(_needed(need, tasks) for need in worked.node.needs))]
+    return [*(tag("p", words, class_="how back") for words in fate), *former, *(needs if worked.node.needs else [])]
+
+
+def _needed(need: str, tasks: TaskGraph) -> str:
+    outcome = tasks.nodes[need].outcome if need in tasks.nodes else None
+    return f"{need}: {shortened(outcome.result, LONGEST_TOLD)}" if outcome else need
+
+
+def _outcome(worked: Worked) -> list[Markup]:
+    outcome = worked.outcome
+    if outcome is None:
+        return []
+    named = {"completed": "result", "failed": "failed because", "pending": "set aside because"}
+    return [_part(named[outcome.status], shortened(outcome.result, LONGEST_PART))]
+
+
+def _part(name: str, text: str) -> Markup:
+    return tag("p", tag("b", name), text, class_="part")
+
+
+# When the nodes of a task graph worked, side by side: where bars lie above each other, nodes worked at once.
+
+TIMELINE_WIDTH, LEFT, RIGHT, BOTTOM = 1_080, 132, 96, 24
+TIMELINE_MOST_ROOMY, TIMELINE_ROOMY, TALLEST = 40, 22.0, 600
+"""Nodes up to which a row has a label, the height of such a row, and that of all rows where there are more."""
+
+LONGEST_LABEL = 18
+
+Span = tuple[float, float]
+
+
+def timeline(tasks: TaskGraph) -> Markup:
+    """An inline SVG; words where no node was dispatched."""
+    begun = sorted((w for w in tasks.nodes.values() if w.spans), key=lambda worked: worked.spans[0])
+    if not begun:
+        return tag("p", "No node was dispatched.", class_="quiet")
+    scale = _Scale(tasks, len(begun))
+    return tag(
+        "svg",
+        *_grid(tasks, scale),
+        *_own(tasks, scale),
+        *(part for row, worked in enumerate(begun, 1) for part in _timeline_row(worked, row, scale)),
+        viewBox=f"0 0 {TIMELINE_WIDTH} {scale.height}",
+        role="img",
+        aria_label=f"{len(begun)} nodes worked within {clock(scale.seconds)}",
+        class_="timeline",
+        style=f"stroke-width:{min(scale.step * 0.8, 8):.1f}",
+    )
+
+
+class _Scale:
+    def __init__(self, tasks: TaskGraph, rows: int) -> None:
+        spans = [*tasks.supervised, *(worked.spans[-1] for worked in tasks.nodes.values() if worked.spans)]
+        self.seconds = max((end for _, end in spans), default=0.0) or 1.0
+        self.labelled = rows <= TIMELINE_MOST_ROOMY
+        self.step = TIMELINE_ROOMY if self.labelled else min(TALLEST / rows, TIMELINE_ROOMY / 2)
+        self.height = round((rows + 1) * self.step) + BOTTOM
+
+    def x(self, seconds: float) -> float:
+        return LEFT + (TIMELINE_WIDTH - LEFT - RIGHT) * seconds / self.seconds
+
+    def y(self, row: int) -> float:
+        return (row + 0.5) * self.step
+
+
+def _grid(tasks: TaskGraph, scale: _Scale) -> list[Markup]:
+    low = scale.height - BOTTOM + 4
+    ends = ((0.0, "start"), (scale.seconds, "end"))
+    said = [
+        tag("text", clock(t) if t else "0 s", x=f"{scale.x(t):.1f}", y=low + 13, text_anchor=where) for t, where in ends
+    ]
+    lines = [tag("line", x1=LEFT, x2=TIMELINE_WIDTH - RIGHT, y1=low, y2=low, class_="axis")]
+    for seconds in tasks.resumed:
+        x = f"{scale.x(seconds):.1f}"
+        lines.append(tag("line", tag("title", "resumed"), x1=x, x2=x, y1=0, y2=low, class_="whole"))
+    return [*lines, *said]
+
+
+def _own(tasks: TaskGraph, scale: _Scale) -> list[Markup]:
+    label = [_label("task graph", scale.y(0))] if scale.labelled else []
+    return [*label, _bar(tasks.supervised, 0, scale, "restored")] if tasks.supervised else []
+
+
+def _timeline_row(worked: Worked, row: int, scale: _Scale) -> list[Markup]:
+    look, sign = LOOKS[worked.status]
+    begin, end = worked.spans[0][0], worked.spans[-1][1]
+    whole = _bar([(begin, end)], row, scale, f"{look} lasting")
+    bar = _bar(worked.spans, row, scale, look, f"{worked.name}: {clock(begin)} to {clock(end)}")
+    if not scale.labelled:
+        return [whole, bar]
+    took = tag("text", clock(end - begin), x=f"{scale.x(end) + 7:.1f}", y=f"{scale.y(row) + 4:.1f}")
+    return [_label(f"{sign} {worked.name}", scale.y(row)), whole, bar, took]
+
+
+def _label(text: str, y: float) -> Markup:
+    return tag("text", clipped(text, LONGEST_LABEL), x=LEFT - 10, y=f"{y + 4:.1f}", text_anchor="end")
+
+
+def _bar(spans: Iterable[Span], row: int, scale: _Scale, look: str, title: str = "") -> Markup:
+    y = f"{scale.y(row):.1f}"
+    path = "".join(f"M{start:.1f} {y}H{end:.1f}" for start, end in _merged(spans, scale))
+    return tag("path", *([tag("title", title)] if title else []), d=path, class_=f"bar-line {look}")
+
+
+def _merged(spans: Iterable[Span], scale: _Scale) -> Sequence[Span]:
+    """The spans as drawn, those a unit apart as one: a long run has as many as a short one."""
+    found: list[Span] = []
+    for begin, end in sorted(spans):
+        start, stop = scale.x(begin), max(scale.x(end), scale.x(begin) + 1)
+        if found and start <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(stop, found[-1][1]))
+        else:
+            found.append((start, stop))
+    return found

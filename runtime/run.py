@@ -1,0 +1,377 @@
+"""Runs: start, resume, complete and delete."""
+
+import asyncio
+import datetime
+import json
+import uuid
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.faults import Faults
+from certigraph.adapters.files import whole_file
+from certigraph.adapters.models.chat_models import check_model
+from certigraph.adapters.processes import wait_for
+from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits
+from certigraph.adapters.redaction import redacted
+from certigraph.graphs.assembly import operators_of
+from certigraph.runtime.driver import drive
+from certigraph.runtime.files import (
+    SETTINGS,
+    TRAJECTORY,
+    check_out,
+    has_header,
+    is_run_file,
+    last_footer,
+    read_run_id,
+    refuse_links,
+    slug,
+)
+from certigraph.runtime.recorder import Listener, Recorder, locked
+from certigraph.runtime.registry import (
+    LIVE,
+    AnyGraph,
+    build_graph,
+    load_local,
+    must_be_priced,
+    rebuilt_graph,
+    save_local,
+    shareable,
+    versions,
+)
+from certigraph.runtime.result import OnError, Result, check_on_error, report_failure
+from certigraph.runtime.storage import checkpoints_ready, delete_thread, drop_checkpoints, usual_checkpoints
+from certigraph.state.records import Fault, Task, read_bounded_lines, resumable
+from certigraph.state.trajectory import Header, read_trajectory
+
+# The driver's public face: run a graph on a task under a budget.
+
+T = TypeVar("T")
+
+
+def run(
+    graph: str | AnyGraph = "sdp",
+    benchmark: str | Benchmark = "blocksworld",
+    task: str | Task | None = None,
+    *,
+    context: Context | None = None,
+    out: Path | str = "runs",
+    listener: Listener | None = None,
+    on_error: OnError = "warn",
+) -> Result:
+    """Run a graph on a task to its ending and keep the trajectory.
+
+    Args:
+        graph: a graph's name, or one that you built: `sdp.build(validate=always_pass)`.
+        benchmark: a benchmark's name, or a live one.
+        task: a task or its id; the benchmark's first one when not given.
+        context: model, budget, limits and data; all have defaults.
+        out: the folder in which the run gets a folder of its own.
+        listener: called with every trajectory line as it is written.
+        on_error: what happens when the ending is `error:<boundary>`: "warn" issues a `RunFailedWarning`, "raise"
+            raises `RunFailed`, "ignore" does neither. `result.raise_for_error()` raises later.
+
+    Returns:
+        The result. Every ending is recorded; a spent budget (`limit:<kind>`) is no error.
+
+    Raises:
+        UnknownName: a graph, benchmark, task or model is unknown; no run is begun.
+        RunFailed: the run failed and `on_error` is "raise".
+    """
+    check_on_error(on_error)
+    blocking(checkpoints_ready())
+    begun = arun(graph, benchmark, task, context=context, out=out, listener=listener, on_error="ignore")
+    return report_failure(blocking(begun), on_error)
+
+
+async def arun(
+    graph: str | AnyGraph = "sdp",
+    benchmark: str | Benchmark = "blocksworld",
+    task: str | Task | None = None,
+    *,
+    context: Context | None = None,
+    out: Path | str = "runs",
+    name: str = "",
+    listener: Listener | None = None,
+    on_error: OnError = "warn",
+) -> Result:
+    """The same as `run`, to await; `name` is that of the run's folder, which is made up otherwise."""
+    check_on_error(on_error)
+    context = context or Context()
+    live = load_benchmark(benchmark, context.data) if isinstance(benchmark, str) else benchmark
+    known = {"benchmark": live, "limits": context.limits or live.limits}
+    context = context.model_copy(update={**known, "checkpoints": context.checkpoints or usual_checkpoints()})
+    chosen = redacted(task if isinstance(task, Task) else live.task(task) if task else live.tasks()[0])
+    compiled = build_graph(graph) if isinstance(graph, str) else graph
+    asked = (context.model, *context.roles.values()) if context.chat is None else ()
+    for model in asked:
+        check_model(model)
+    must_be_priced(asked, context.budget)
+    Faults.read(context.faults)
+    check_out(out)
+    folder = Path(out) / (name or run_name(compiled.name, chosen))
+    folder.mkdir(parents=True, exist_ok=bool(name))
+    save_local(folder, context)
+    header = Header(
+        run_id=folder.name,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        graph=compiled.name,
+        operators=operators_of(compiled),
+        task=chosen,
+        context=shareable(context),
+        versions=versions(),
+    )
+    with Recorder(folder / TRAJECTORY, listener) as recorder:
+        recorder.write(header)
+        await drive(compiled, {"task": chosen}, context, folder, recorder)
+    return report_failure(Result(folder, recorder.trajectory), on_error)
+
+
+def run_name(graph: str, task: Task) -> str:
+    """A new name for the folder of a run; the time comes first."""
+    about = slug(f"{graph}-{task.benchmark}-{task.id}", 60)
+    return f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{about}-{uuid.uuid4().hex[:4]}"
+
+
+def blocking(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end on a loop of its own, wherever the caller is; Ctrl-C cancels it."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    return wait_for(coroutine)  # inside a notebook
+
+
+# Going on with a run that stopped.
+
+
+def resume(
+    folder: Path | str,
+    *,
+    budget: Budget | None = None,
+    limits: Limits | None = None,
+    benchmark: Benchmark | None = None,
+    chat: BaseChatModel | None = None,
+    listener: Listener | None = None,
+    on_error: OnError = "warn",
+) -> Result:
+    """Go on with a run that was killed, interrupted or stopped by its budget, from its last checkpoint.
+
+    Args:
+        folder: the run's folder.
+        budget: a larger budget; the run's own otherwise.
+        limits: larger limits; the run's own otherwise.
+        benchmark: the live benchmark, for a run that was started with one.
+        chat: the live chat model, for a run that was started with one.
+        listener: called with every trajectory line, those of the first part included.
+        on_error: what happens when the ending is `error:<boundary>`: "warn", "raise" or "ignore", as in `run`.
+
+    Raises:
+        Fault: the folder holds no run, or its run has reached an ending of its own.
+        RunFailed: the run failed and `on_error` is "raise".
+    """
+    check_on_error(on_error)
+    changes: dict[str, Any] = {"budget": budget, "limits": limits, "benchmark": benchmark, "chat": chat}
+    result = blocking(aresume(folder, **changes, listener=listener, on_error="ignore"))
+    return report_failure(result, on_error)
+
+
+async def aresume(
+    folder: Path | str,
+    *,
+    budget: Budget | None = None,
+    limits: Limits | None = None,
+    benchmark: Benchmark | None = None,
+    chat: BaseChatModel | None = None,
+    listener: Listener | None = None,
+    on_error: OnError = "warn",
+) -> Result:
+    """The same as `resume`, to await."""
+    check_on_error(on_error)
+    folder = Path(folder)
+    trajectory = read_trajectory(folder / "trajectory.jsonl")
+    header, footer = trajectory.header, trajectory.footer
+    if footer and not resumable(footer.ending):
+        raise Fault("data", f"run {header.run_id} has ended: {footer.ending}; start a new one with `certigraph run`")
+    context = _with_mind(load_local(folder), header, chat)
+    live = benchmark or load_benchmark(header.task.benchmark, context.data)
+    changes = {"budget": budget or context.budget, "limits": limits or context.limits, "benchmark": live}
+    context = context.model_copy(update=changes)
+    compiled = rebuilt_graph(header.graph, header.operators)
+    with Recorder(folder / "trajectory.jsonl", listener) as recorder:
+        if listener:
+            listener(header)
+            for event in trajectory.events:
+                listener(event)
+        await drive(compiled, {"task": header.task}, context, folder, recorder, resuming=True)
+    return report_failure(Result(folder, recorder.trajectory), on_error)
+
+
+def _with_mind(context: Context, header: Header, chat: BaseChatModel | None) -> Context:
+    model = str(header.context.get("model"))
+    if model.startswith(LIVE) and chat is None:
+        raise Fault("data", f"run {header.run_id} asked the live model {model}: resume it with resume(..., chat=...)")
+    return context.model_copy(update={"chat": chat})
+
+
+# A run carried to its ending, whatever became of it before: begun, gone on with, or found finished.
+
+SPOILT = ("error:environment", "error:operator")
+"""Endings after which a retry begins anew: the world, or what an operator made of it, cannot be trusted to go on."""
+
+
+def begun(folder: Path) -> bool:
+    """Whether a folder holds a run. One whose process died before the first line was whole holds nothing to go by."""
+    path = folder / "trajectory.jsonl"
+    return path.is_file() and has_header(path)
+
+
+def spoilt(folder: Path) -> bool:
+    """Whether a run that was begun ended so that another one has to be begun in its place."""
+    footer = last_footer(folder / "trajectory.jsonl")
+    return footer is not None and footer.ending in SPOILT
+
+
+async def completed(
+    folder: Path, graph: AnyGraph, live: Benchmark, task: str, context: Context, *, listener: Listener | None = None
+) -> Result:
+    """The run of a folder as it ended.
+
+    One that was cut off goes on from its last checkpoint, and so does one whose model or data could not be had: what it
+    certified stays. One with an ending of its own, a spent budget included, is taken as it is.
+
+    Args:
+        folder: the run's; its name is the run's, and it need not exist.
+        graph: the compiled graph.
+        live: the benchmark.
+        task: the task's id.
+        context: of a run that has to be begun.
+        listener: called with every trajectory line.
+
+    Raises:
+        Fault: another process is writing the run, or it cannot be gone on with.
+    """
+    if not begun(folder):
+        chosen = live.task(task)
+        result = await arun(
+            graph,
+            live,
+            chosen,
+            context=context,
+            out=folder.parent,
+            name=folder.name,
+            listener=listener,
+            on_error="ignore",
+        )
+    elif _goes_on(folder):
+        result = await aresume(folder, benchmark=live, chat=context.chat, listener=listener, on_error="ignore")
+    else:
+        result = Result(folder)
+    await drop_checkpoints(folder, result.ending, load_local(folder))
+    return result
+
+
+def _goes_on(folder: Path) -> bool:
+    footer = last_footer(folder / "trajectory.jsonl")
+    return footer is None or footer.ending.startswith("error:")
+
+
+# Deleting a run: its files, its rows on a Postgres server, its line in journals; and what else may tell of it.
+
+
+def delete(folder: Path | str) -> list[str]:
+    """Delete a run: the files that certigraph wrote, and the folder unless it holds others.
+
+    Its rows on a server go first: where that is away, nothing is deleted.
+
+    Returns:
+        What is left and may hold data of the run, for people to look at: other files of the folder, shared stores.
+
+    Raises:
+        Fault: ("data") the path is a link or not the folder of a run, the run is being written, or its server is away.
+    """
+    folder = must_be_run(folder)
+    with locked(folder / TRAJECTORY):
+        context = _context(folder)
+        beside = list(_beside(folder, context))
+        blocking(delete_thread(folder, context))
+        for journal in find_journals(folder):
+            _strike(journal, folder.name)
+        left = _delete_files(folder)
+    return [*left, *beside]
+
+
+def must_be_run(folder: Path | str) -> Path:
+    """The resolved folder of a run, which is one whose trajectory has a header with the folder's name as run id.
+
+    Raises:
+        Fault: ("data") it is a link or no such folder.
+    """
+    path = Path(folder)
+    refuse_links(path, path / TRAJECTORY)
+    where = path.resolve()
+    run_id = read_run_id(where / TRAJECTORY)
+    if run_id is None:
+        told = f"{path} holds no run: give a folder whose {TRAJECTORY} begins with the header of a run"
+        if any(where.glob(f"*/{TRAJECTORY}")):
+            told += f"; all runs in this folder: certigraph delete {path}/*/"
+        raise Fault("data", told)
+    if run_id != where.name:
+        fix = "rename the folder to that, or remove it with the tools of your system"
+        raise Fault("data", f"{path} is not the folder of the run in it, which is named {run_id!r:.100}: {fix}")
+    return where
+
+
+def _delete_files(folder: Path) -> list[str]:
+    """Delete a run's files, the trajectory last, so that a deletion that was cut off can be repeated."""
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == TRAJECTORY):
+        if is_run_file(path):
+            path.unlink()
+    if left := sorted(path.name for path in folder.iterdir()):
+        return [f"{folder} stays, for it holds files that certigraph did not write: {', '.join(left)}"]
+    folder.rmdir()
+    return []
+
+
+def _context(folder: Path) -> Context:
+    """The run's own; the usual one where a process died before it was kept, with nothing on a server yet."""
+    return load_local(folder) if (folder / SETTINGS).is_file() else Context()
+
+
+def _beside(folder: Path, context: Context) -> Iterator[str]:
+    if context.memory:
+        yield f"the memory {context.memory!r}, which its runs share, may hold lessons of it"
+    if context.cache:
+        yield f"the cache {context.cache} holds replies that it was given"
+    for log in sorted(folder.parent.glob("*.eval")):
+        yield f"{log} is a log of inspect's, with the answers of all its runs"
+    if plans := [above for above in folder.parents if (above / "comparison.json").is_file()]:
+        yield f"the tables and pages in {plans[0]} count it; the next `certigraph compare` there runs it again"
+    yield "pages that it read, if it did, are in the web cache; exports, judgements and drawings lie where you put them"
+
+
+def find_journals(folder: Path) -> Iterator[Path]:
+    """The journals of evaluations, next to a run's folder, that have a line of the run."""
+    files = (file for file in folder.parent.glob("journal-*.jsonl") if not file.is_symlink())
+    return (file for file in files if any(_names(line, folder.name) for line in _read_journal(file)))
+
+
+def _strike(journal: Path, run: str) -> None:
+    with whole_file(journal) as draft, draft.open("wb") as kept:
+        kept.writelines(line for line in _read_journal(journal) if not _names(line, run))
+
+
+def _read_journal(journal: Path) -> Iterator[bytes]:
+    with journal.open("rb") as file:
+        yield from read_bounded_lines(file, str(journal), fix="repair that journal, then delete the run")
+
+
+def _names(line: bytes, run: str) -> bool:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(entry, list) and entry[-1:] == [run]

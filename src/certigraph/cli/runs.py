@@ -1,0 +1,172 @@
+"""Commands of single runs: run, resume, ask, delete."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from certigraph.cli.options import (
+    AsJson,
+    BenchmarkName,
+    Budgets,
+    Cache,
+    Data,
+    Faults,
+    GraphName,
+    Model,
+    Out,
+    Roles,
+    Swaps,
+)
+from certigraph.state.records import Fault, UnknownName
+from certigraph.state.search import GENERATED, MODEL, asked
+
+# One run: start it, go on with it, report it.
+
+
+def run_command(
+    graph: GraphName,
+    benchmark: BenchmarkName,
+    task: Annotated[str | None, typer.Option(help="Task id; the first task otherwise.")] = None,
+    model: Model = "scripted:expert",
+    role: Roles = None,
+    data: Data = None,
+    out: Out = Path("runs"),
+    swap: Swaps = None,
+    budget: Budgets = None,
+    cache: Cache = None,
+    faults: Faults = "",
+    as_json: AsJson = False,
+) -> None:
+    """Run a graph on one task and watch predicates turn certified."""
+    from certigraph.adapters.benchmarks import load_benchmark
+    from certigraph.cli.output import finish, said_source, watching
+    from certigraph.graphs.assembly import operators_of
+    from certigraph.runtime.registry import (
+        SEARCHES,
+        build_graph,
+        check_encoders,
+        context_from,
+        must_take_answers,
+        parse_swap,
+    )
+    from certigraph.runtime.run import run
+
+    compiled = build_graph(graph, dict(map(parse_swap, swap or [])))
+    check_encoders(operators_of(compiled))
+    context = context_from(model, role, data, budget, benchmark, cache).model_copy(update={"faults": faults})
+    if graph in SEARCHES:
+        must_take_answers(graph, load_benchmark(benchmark, data))
+    said_source(benchmark, data)
+    with watching(out, context.limits, silent=as_json) as listener:
+        result = run(compiled, benchmark, task, context=context, out=out, listener=listener, on_error="ignore")
+    finish(result, as_json=as_json)
+
+
+def resume_command(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    budget: Budgets = None,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with a run that was killed, interrupted or stopped by its budget."""
+    from certigraph.cli.output import enlarged, finish, watching
+    from certigraph.runtime.run import resume
+
+    budget_now, limits = enlarged(folder, budget)
+    with watching(folder.parent, limits, silent=as_json) as listener:
+        result = resume(folder, budget=budget_now, limits=limits, listener=listener, on_error="ignore")
+    finish(result, as_json=as_json)
+
+
+def report_command(folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]) -> None:
+    """Write the HTML report of a run anew."""
+    from certigraph.runtime.files import REPORT
+    from certigraph.runtime.report import write_report
+    from certigraph.state.trajectory import read_trajectory
+
+    typer.echo(write_report(read_trajectory(folder / "trajectory.jsonl"), folder / REPORT))
+
+
+# A question of one's own, researched on the web.
+
+
+def ask_command(
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="In quotes; at most 2,000 characters.")],
+    model: Annotated[
+        str, typer.Option(help="openai:NAME, local:qwen-0.5b, ...; `certigraph list` has all forms.")
+    ] = MODEL,
+    search: Annotated[
+        str,
+        typer.Option(
+            help="serper, brave, searxng, openai:MODEL, local:FOLDER, several with commas between them: the first is "
+            "searched, the second is another source of evidence. Else CERTIGRAPH_SEARCH, else those whose key is set. "
+            "generated: the invented web of the benchmark `web`, to try things out."
+        ),
+    ] = "",
+    pages: Annotated[str | None, typer.Option(metavar="DIR", help="A folder of pages to search.")] = None,
+    out: Out = Path("runs"),
+    role: Roles = None,
+    swap: Swaps = None,
+    budget: Budgets = None,
+    cache: Cache = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a question from the web: each finding with its sources, what stayed uncertified, and the cost."""
+    from certigraph.adapters.benchmarks import load_benchmark
+    from certigraph.cli.output import finish, watching
+    from certigraph.runtime.questions import ask, check_script
+    from certigraph.runtime.registry import build_graph, context_from, parse_swap
+    from certigraph.runtime.result import ASK
+
+    if pages and search:
+        raise UnknownName(f"--pages {pages} is searched alone: leave out --search {search}")
+    task = asked(question, search)
+    compiled = build_graph("sdp", dict(map(parse_swap, swap or [])))
+    if pages and not Path(pages).is_dir():
+        raise UnknownName(f"{pages}: no such folder: correct --pages DIR")
+    try:
+        context = context_from(model, role, pages, budget, ASK, cache)
+    except Fault as fault:
+        raise _with_another(fault) from None
+    live = load_benchmark(ASK, pages)
+    check_script(live, task, context)
+    live.open(task).close()  # a key that is missing is told before a run begins
+    with watching(out, context.limits, silent=as_json) as listener:
+        result = ask(
+            question, search=search, graph=compiled, context=context, out=out, listener=listener, on_error="ignore"
+        )
+    finish(result, as_json=as_json)
+
+
+def _with_another(fault: Fault) -> Fault:
+    """The fault; where an endpoint's model has no key, with a model that needs none."""
+    if not str(fault).startswith("openai:"):
+        return fault
+    local = "or ask a model on this machine: --model local:qwen-0.5b"
+    return Fault(fault.boundary, f"{fault}; {local}; to look at it first: --model scripted:expert --search {GENERATED}")
+
+
+# Runs that are to be gone.
+
+
+def delete_command(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")] = False,
+) -> None:
+    """Delete runs with everything of their own: files, checkpoints on a server, lines in journals."""
+    from certigraph.runtime.run import delete, must_be_run
+    from certigraph.runtime.terminal import clean
+
+    for folder in folders:
+        must_be_run(folder)
+    if not yes:
+        _agreed(folders)
+    left = dict.fromkeys(told for folder in folders for told in delete(folder))
+    typer.echo("\n".join(["deleted: " + ", ".join(clean(str(folder)) for folder in folders), *map(clean, left)]))
+
+
+def _agreed(folders: list[Path]) -> None:
+    if not sys.stdin.isatty():
+        raise UnknownName(f"nobody can be asked here whether to delete {len(folders)} runs: add --yes")
+    typer.confirm(f"Delete {', '.join(map(str, folders))} for good?", abort=True)
