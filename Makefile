@@ -39,7 +39,7 @@ check: $(VENV)/dev.done
 SECONDS ?= 5
 
 fuzz: $(VENV)/dev.done
-	cd tests && ../$(BIN)/python -m fuzzing --seconds $(SECONDS)
+	cd tests && PYTHONPATH=helpers ../$(BIN)/python -m fuzzing --seconds $(SECONDS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info

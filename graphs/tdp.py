@@ -208,7 +208,7 @@ def _context(state: SolveView, runtime: Runtime[Context]) -> Context:
 #
 # The schedule is level-synchronous: LangGraph ends a superstep when the slowest of its nodes has ended. Starting each
 # node as soon as it can would save about 5 % of the makespan of graphs of 3 to 8 nodes, as a task has, and 29 to 56 %
-# of those of 20 to 200 (simulated, `tests/graphs/test_tdp_eager.py`), so it is not built.
+# of those of 20 to 200 (simulated, `tests/graphs/test_tdp.py`), so it is not built.
 #
 # A world that may be stepped in parallel gives every node a copy, in which what all its ancestors did is repeated
 # first; `gather` repeats in the run's own world what a batch did. In any other world, and in one that a caller handed

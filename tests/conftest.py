@@ -1,10 +1,18 @@
-"""What holds for all tests: a busy machine is no failure, and an endpoint that failed is asked again at once."""
+"""Fixtures of all tests: short pauses, a Postgres server, and an evaluation to compare others with."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from postgres_server import VARIABLE, Server, running
 
 from certigraph.adapters.models import calls
 from certigraph.adapters.models.chat_models import forget_refused
+
+if TYPE_CHECKING:
+    from certigraph.evaluation.evaluation_results import Evaluation
 
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
@@ -14,3 +22,62 @@ settings.load_profile("unhurried")
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "PAUSES", (0.001, 0.001))
     forget_refused()  # a port may be another stub's by now
+
+
+@pytest.fixture(scope="session")
+def _cluster() -> Iterator[Server]:
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def server(_cluster: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """A server that runs, and that no variable names."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    if not _cluster.alive:
+        _cluster.start()
+    return _cluster
+
+
+@pytest.fixture
+def used(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """The server, as the one that this machine names."""
+    monkeypatch.setenv(VARIABLE, server.url)
+    return server
+
+
+@pytest.fixture(scope="session")
+def scaled_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder of operators for evaluations whose workers are killed."""
+    from scaled import OPERATORS
+
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "scaling_operators.py").write_text(OPERATORS)
+    (folder / "pids").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def undisturbed(scaled_site: Path, tmp_path_factory: pytest.TempPathFactory) -> "Evaluation":
+    """What nobody disturbed came to, in one process."""
+    from scaled import OURS, begin
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in OURS:
+            patch.delenv(name, raising=False)
+        return begin(tmp_path_factory.mktemp("undisturbed"))
+
+
+@pytest.fixture
+def site(scaled_site: Path, undisturbed: "Evaluation", monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of operators, in which no process has left its number yet."""
+    from scaled import OURS
+
+    for name in OURS:
+        monkeypatch.delenv(name, raising=False)
+    for path in (scaled_site / "pids").iterdir():
+        path.unlink()
+    (scaled_site / "harmless").unlink(missing_ok=True)
+    return scaled_site

@@ -1,4 +1,4 @@
-"""The anatomy of runs on hand-made trajectories whose answers are known."""
+"""Tests of `evaluation.anatomy`."""
 
 import math
 import re
@@ -6,8 +6,11 @@ from itertools import pairwise
 
 import pandas as pd
 import pytest
+from asking import Inquiry, asked
+from doubles import Script, predicates
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inquiring import FOUND, GOAL_PASSED, GUESSED, PASSED, inquiry, page
 from matplotlib.figure import Figure
 from statsmodels.stats.proportion import proportion_confint
 
@@ -16,12 +19,18 @@ from certigraph.adapters.protocols import Context
 from certigraph.evaluation import plots
 from certigraph.evaluation.analyses.sdp import print_anatomy, write_anatomy
 from certigraph.evaluation.anatomy import ANALYSES, CAUSES, analyse, anatomy_sections
+from certigraph.evaluation.atif import to_atif
+from certigraph.evaluation.comparison_summary import replay_of
+from certigraph.evaluation.export import rows_of
 from certigraph.evaluation.frames import Recorded, find_runs, frames_of, recorded_runs
+from certigraph.evaluation.frames import rows_of as anatomy_rows
+from certigraph.runtime.history import tally
 from certigraph.runtime.run import run
-from certigraph.state.records import Fault, Scores, Task, Usage
+from certigraph.state.records import RESTORE, Fault, Predicate, Scores, Task, Usage, Verdict
+from certigraph.state.run import certified_state
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory, read_trajectory
 
-pytestmark = pytest.mark.slow  # tables, figures and pages of recorded runs
+# The anatomy of runs on hand-made trajectories whose answers are known.
 
 KINDS = ("transport", "stay", "meals", "goal")
 PLAN = [{"text": f"p{place}", "kind": kind} for place, kind in enumerate(KINDS)]
@@ -89,6 +98,7 @@ def row(*recorded):
     return frames_of(recorded).runs.iloc[0]
 
 
+@pytest.mark.slow
 def test_a_cascade_is_one_certificate_and_shares_its_cost():
     found = frames_of([Tape().tries(0, 2, 1, 1).ended("goal", 1)])
     told = analyse(found)
@@ -110,6 +120,7 @@ def test_a_cascade_is_one_certificate_and_shares_its_cost():
     assert credit["stay", "tokens"] == (20, 1)
 
 
+@pytest.mark.slow
 def test_row_of_a_run_that_gave_up():
     tape = Tape(days=5).tries(1, 0, 0, 0).replan({"text": "q", "kind": "stay"}, PLAN[-1]).tries(0, 0, 0).replan()
     told = row(tape.ended("gave_up", 0.25, trial=2))
@@ -121,6 +132,7 @@ def test_row_of_a_run_that_gave_up():
     assert pd.isna(never.first_exhaustion)
 
 
+@pytest.mark.slow
 def test_attempts_count_from_one_for_each_target():
     other = {"text": "q", "kind": "stay"}
     found = frames_of([Tape().tries(0, 1, 0, 0).replan(other, PLAN[-1]).tries(0, 1).ended("")]).attempts
@@ -129,6 +141,7 @@ def test_attempts_count_from_one_for_each_target():
     assert found["kind"].tolist() == ["transport"] * 2 + ["stay"] * 4
 
 
+@pytest.mark.slow
 def test_what_a_return_undid_is_not_certified():
     back = {"text": "back", "kind": "restore", "args": {"to": 0}}
     recorded = Tape().tries(1, 0).replan(back, *PLAN).tries(1, 2).ended("gave_up")
@@ -139,6 +152,7 @@ def test_what_a_return_undid_is_not_certified():
     assert figures(tables(recorded)["cascade_rate"]) == {"sdp": (0.5, 2)}
 
 
+@pytest.mark.slow
 def test_a_return_takes_invalidations_back_with_the_state():
     back = {"text": "back", "kind": "restore", "args": {"to": 1}}
     lost = {"certificate": 0, "target": 0, "predicate": PLAN[0], "step": 2}
@@ -147,6 +161,7 @@ def test_a_return_takes_invalidations_back_with_the_state():
     assert status[:3] == ["certified", "undone", "return"]
 
 
+@pytest.mark.slow
 def test_where_and_how_far_failed_runs_stopped():
     stalled = Tape(task="1").tries(1, 0, 0, 0).replan().ended("gave_up")
     later = Tape(task="2").tries(1, 1, 1, 0).ended("limit:calls")
@@ -162,6 +177,7 @@ def test_where_and_how_far_failed_runs_stopped():
     assert figures(told["certified_part"]) == {"sdp": (0.5, 2)}
 
 
+@pytest.mark.slow
 def test_replan_curve_and_compression():
     plain = [Tape(task=str(n)).tries(1, 1, 1, 1).ended("goal", score) for n, score in enumerate((1, 1, 0))]
     again = Tape(task="9").tries(0).replan(*PLAN).tries(2, 1, 1).ended("goal", 1)
@@ -175,6 +191,7 @@ def test_replan_curve_and_compression():
     assert figures(tables(many.ended("gave_up"))["replan_curve"], "replans") == {(5,): (0, 1)}
 
 
+@pytest.mark.slow
 def test_calibration_sets_certified_goals_against_verdicts():
     runs = [Tape(task=str(n)).tries(4).ended("goal", n < 3) for n in range(4)]
     runs += [Tape(task=str(4 + n)).tries(1, 0).ended("gave_up", n == 0) for n in range(5)]
@@ -186,6 +203,7 @@ def test_calibration_sets_certified_goals_against_verdicts():
     assert told["false accepts",] == told["false rejects",] == (round(1 / 9, 6), 9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("graph", "ending", "score", "parts", "cause"),
     [
@@ -213,6 +231,7 @@ def test_causes_exclude_each_other(graph, ending, score, parts, cause):
     assert cause in CAUSES
 
 
+@pytest.mark.slow
 def test_costs_by_node_and_by_certified_predicate():
     told = tables(Tape(task="1").tries(1, 0).ended("gave_up"), Tape(task="2", plan=[]).ended("gave_up"))
     nodes = figures(told["node_costs"], "node", "measure")
@@ -221,6 +240,7 @@ def test_costs_by_node_and_by_certified_predicate():
     assert figures(told["certified_costs"], "measure")["calls",] == (6, 2)
 
 
+@pytest.mark.slow
 def test_bounds_of_amounts_stop_at_zero():
     few = Tape(task="1", plan=PLAN[:1]).tries(*[0] * 40, 1).ended("goal")
     told = tables(few, *(Tape(task=str(n)).tries(4).ended("goal", 1) for n in (2, 3)))
@@ -230,6 +250,7 @@ def test_bounds_of_amounts_stop_at_zero():
     assert [table["low"].min() for table in spent] == [0, 0, 0]
 
 
+@pytest.mark.slow
 def test_points_of_a_curve_stay_at_their_category():
     for count in (1, 2, 5, 9):
         names = [f"m{number}" for number in range(count)]
@@ -244,6 +265,7 @@ def test_points_of_a_curve_stay_at_their_category():
         assert all(0 < after - before <= 0.06 + 1e-9 for before, after in pairwise(places))
 
 
+@pytest.mark.slow
 def test_score_by_horizon_is_in_the_order_of_length():
     runs = [Tape(task=str(days), days=days).ended("gave_up", days / 10) for days in (7, 3)]
     told = tables(*runs, Tape(task="x", days=None, benchmark="mine").ended("gave_up"))["score_by_horizon"]
@@ -251,6 +273,7 @@ def test_score_by_horizon_is_in_the_order_of_length():
     assert told["value"].tolist() == [0.3, 0, 0.7]
 
 
+@pytest.mark.slow
 def test_shares_have_wilsons_interval_on_tasks():
     alone = tables(*(Tape(task=str(n)).tries(4).ended("goal", n < 3) for n in range(10)))["solved"].iloc[0]
     assert (alone["low"], alone["high"]) == pytest.approx(proportion_confint(3, 10, method="wilson"))
@@ -262,6 +285,7 @@ def test_shares_have_wilsons_interval_on_tasks():
     assert tables(*mixed)["solved"].iloc[0]["high"] < 0.41  # trials that vary within tasks are worth more than ten
 
 
+@pytest.mark.slow
 def test_graphs_without_predicates_have_runs_and_nodes_only():
     recorded = Tape("react").act().act().ended("goal", 1, method="react")
     found = frames_of([recorded])
@@ -273,6 +297,7 @@ def test_graphs_without_predicates_have_runs_and_nodes_only():
     assert "no data" in anatomy_sections(found)
 
 
+@pytest.mark.slow
 def test_no_runs_at_all():
     found = frames_of([])
     assert all(table.empty and {"method", "n", "value", "low", "high"} <= {*table} for table in analyse(found).values())
@@ -296,6 +321,7 @@ def tapes(draw):
     return tape.ended(ending, draw(st.sampled_from([0, 0.5, 1])), method=draw(st.sampled_from("ab")))
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(st.lists(tapes(), min_size=1, max_size=6, unique_by=lambda r: r.trajectory.header.run_id))
 def test_frames_and_shares_add_up(recorded):
@@ -326,6 +352,7 @@ HOSTILE = "<script>alert(1)</script> $\\frac{ \"&' _x"
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_hostile_names_are_inert_and_many_long_ones_are_drawn(tmp_path):
     plan = [{"text": HOSTILE, "kind": HOSTILE}, *PLAN]
     names = [HOSTILE, *(f"_method {n} with a name that goes on and on over several lines of text" for n in range(7))]
@@ -346,6 +373,7 @@ def write(folder, recorded, cut=0):
     return folder / "trajectory.jsonl"
 
 
+@pytest.mark.slow
 def test_everything_is_written_whole(tmp_path, capsys):
     write(tmp_path / "runs" / "deep" / "a", Tape(run_id="a").tries(2, 1, 1).ended("goal", 1))
     write(tmp_path / "runs" / "b", Tape(run_id="b").tries(1).ended(""), cut=9)
@@ -366,6 +394,7 @@ def test_everything_is_written_whole(tmp_path, capsys):
     assert "stopped before it began" in told
 
 
+@pytest.mark.slow
 def test_bad_folders_say_what_to_do(tmp_path):
     with pytest.raises(Fault, match="make some with `certigraph run`"):
         find_runs([tmp_path])
@@ -381,6 +410,7 @@ def test_bad_folders_say_what_to_do(tmp_path):
         find_runs([tmp_path])
 
 
+@pytest.mark.slow
 def test_another_schema_is_refused_by_name(tmp_path):
     path = write(tmp_path / "a", Tape().tries(1).ended("goal"))
     path.write_text(path.read_text().replace('"schema_version":4', '"schema_version":7,"more":1'))
@@ -391,6 +421,7 @@ def test_another_schema_is_refused_by_name(tmp_path):
             read(path)
 
 
+@pytest.mark.slow
 def test_methods_are_told_apart_by_what_differs(tmp_path):
     context = Context(model="scripted:expert")
     for graph in ("sdp", "react"):
@@ -407,9 +438,104 @@ def test_methods_are_told_apart_by_what_differs(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_the_page_and_the_terminal_call_a_simulated_agent_so(tmp_path, capsys):
     run("sdp", "blocksworld", "3-0", context=Context(model="simulated"), out=tmp_path / "runs")
     with pytest.raises(SystemExit):
         cli.main(["anatomy", str(tmp_path / "runs"), "--out", str(tmp_path / "anatomy")])
     assert "simulated agent answers" in capsys.readouterr().out
     assert "simulated agent answers" in (tmp_path / "anatomy" / "anatomy.html").read_text()
+
+
+# What steps found, and what a policy let pass, in figures and exports: nothing forced counts as certified.
+
+
+@pytest.fixture
+def result(tmp_path):
+    return inquiry(tmp_path)
+
+
+def test_credit_and_transitions_leave_forced_passes_out(result):
+    assert result.ending == "goal"
+    assert result.credit == [1, 1, 1]
+    assert len(result.transitions) == 3
+    assert [(known.finding, known.forced) for known in result.findings] == [(FOUND, ""), (GUESSED, "force_pass")]
+    assert [predicate.text for predicate in result.uncertified] == ["p2"]
+    assert tally(result.certificates) == (3, 1)
+    assert "3 of 4 certified, 1 passed uncertified" in repr(result)
+
+
+def test_anatomy_counts_forced_passes_apart(result):
+    rows = anatomy_rows(Recorded("sdp", "only", 0, result.trajectory))
+    counts = {name: rows.run[name] for name in ("certified", "forced", "planned", "certificates", "cascades")}
+    assert counts == {"certified": 3, "forced": 1, "planned": 4, "certificates": 3, "cascades": 0}
+    assert [row["status"] for row in rows.predicates] == ["certified", "forced", "certified", "certified"]
+    assert [row["certified"] for row in rows.attempts] == [True, False, False, True, True]
+
+
+@pytest.mark.slow
+def test_a_failed_run_whose_goal_was_let_pass_stopped_there(tmp_path):
+    from certigraph.evaluation.anatomy import FORCED, stopped_kinds, stopped_places
+    from certigraph.evaluation.frames import frames_of
+
+    failed = asked(tmp_path, Inquiry(*GOAL_PASSED))
+    frames = frames_of([Recorded("sdp", "only", 0, failed.trajectory)])
+    for stops, column in ((stopped_kinds(frames), "kind"), (stopped_places(frames), "place")):
+        assert stops[stops["value"] > 0][column].tolist() == [FORCED]
+
+
+def test_exported_transitions_reward_no_forced_pass(result):
+    rows = list(rows_of(result.trajectory))
+    assert [row["certified"] for row in rows] == [True, False, False, True, True]
+    assert [row["r_cert"] for row in rows] == [1, 0, 0, 1, 1]
+    assert [row["forced"] for row in rows] == [None, None, "force_pass", None, None]
+    assert rows[2]["next_state"] == rows[2]["state"] == ["p1"]
+    assert rows[2]["predicates"] == []
+    assert (rows[2]["finding"], rows[2]["sources"]) == (GUESSED.text, list(GUESSED.sources))
+    assert rows[0]["against"] == list(FOUND.against)
+
+
+def test_an_atif_step_has_a_pass_in_the_place_of_a_certificate(result):
+    extras = [step["extra"] for step in to_atif(result.trajectory)["steps"] if "verdict" in step.get("extra", {})]
+    assert [("certificate" in extra, "passed" in extra) for extra in extras] == [
+        (True, False),
+        (False, False),
+        (False, True),
+        (True, False),
+        (True, False),
+    ]
+    assert extras[0]["certificate"]["finding"]["sources"] == list(FOUND.sources)
+
+
+def test_replay_counts_certified_steps_alone(result):
+    replay = replay_of(result.trajectory)
+    assert (replay.certified_steps, replay.first_tries, replay.depths) == (3, 3, (1, 1, 1))
+
+
+class Returning(Script):
+    """The second predicate passes, the third fails, and the new plan goes back to where the first stood."""
+
+    def __init__(self):
+        super().__init__(plan=3, verdicts=[1, PASSED, 0, 0, 0])
+
+    async def _replan(self, state, runtime):
+        return {"plan": [Predicate(text="as after p1", kind=RESTORE, args={"to": 1}), *predicates("r", 2)]}
+
+
+def test_a_return_takes_a_forced_pass_back_too(tmp_path):
+    result = run("sdp", Returning(), out=tmp_path)
+    certificates = result.certificates
+    assert tally(certificates) == (3, 0)
+    assert tally(certificates).certified == len(certified_state(certificates).predicates)
+    assert result.uncertified == []
+    assert result.findings == []
+    rows = anatomy_rows(Recorded("sdp", "only", 0, result.trajectory))
+    assert [row["status"] for row in rows.predicates] == ["certified", "dropped", "return", "certified", "certified"]
+    assert 'class="row undone' in page(result, tmp_path)
+
+
+def test_a_forced_cascade_passes_all_of_its_predicates(tmp_path):
+    wide = Verdict(depth=2, forced="force_pass")
+    result = run("sdp", Script(plan=3, verdicts=[wide, 1]), out=tmp_path)
+    assert [predicate.text for predicate in result.uncertified] == ["p1", "p2"]
+    assert "<dd>1/3<small>predicates, 2 passed uncertified" in page(result, tmp_path)

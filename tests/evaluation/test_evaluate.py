@@ -1,5 +1,6 @@
-"""Benchmarks under inspect_ai: verdicts, figures, endings and usage arrive in its log; one bad run stays alone."""
+"""Tests of `evaluation.evaluate`."""
 
+import gc
 import json
 import os
 import re
@@ -11,31 +12,35 @@ import time
 import tomllib
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
-
-import pytest
-from endpoint_stub import stub
-
-pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
+from threading import Barrier, Thread
+from typing import Any, NamedTuple
 
 import inspect_ai
+import pytest
+from endpoint_stub import stub
 from inspect_ai._util.registry import registry_info
 from inspect_ai.log import EvalLog, read_eval_log
+from real_data import ROOT
 
+from certigraph.adapters.alfworld.benchmark import ALFWorld
 from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Context
+from certigraph.adapters.textworld.benchmark import TextWorldBenchmark
 from certigraph.adapters.travelplanner.generated import generate_world
-from certigraph.evaluation.evaluate import evaluate, evaluate_retry
+from certigraph.evaluation.evaluate import RARELY, evaluate, evaluate_retry, seldom_collecting
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
 from certigraph.evaluation.inspect_tasks import TASKS, stratified
 from certigraph.runtime.run import run
-from certigraph.state.records import Task, UnknownName, Usage
+from certigraph.state.records import Action, Task, UnknownName, Usage
 from certigraph.state.trajectory import Footer, read_trajectory
 
-pytestmark = pytest.mark.slow  # inspect_ai's own evaluations
+# Benchmarks under inspect_ai: verdicts, figures, endings and usage arrive in its log; one bad run stays alone.
 
-ROOT = Path(__file__).parents[2]
+pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
+
+
+ROOT_EVALUATE = Path(__file__).parents[2]
 
 TOUCHY = """
 from pathlib import Path
@@ -63,7 +68,7 @@ except Interrupted as stopped:
 """
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _no_data_no_key(monkeypatch: pytest.MonkeyPatch):
     for name in ("CERTIGRAPH_DATA", "CERTIGRAPH_BASE_URL", "OPENAI_API_KEY", "INSPECT_EVAL_MODEL"):
         monkeypatch.delenv(name, raising=False)
@@ -90,6 +95,8 @@ def log_of(evaluation: Evaluation) -> EvalLog:
     return read_eval_log(evaluation.log)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
 def test_a_benchmark_runs_and_every_run_leaves_its_row_and_its_folder(tmp_path: Path):
     done = evaluate("sdp", "blocksworld", limit=3, out=tmp_path)
     assert done.figures == {"n": 3, "solved": 1.0, "solved_stderr": 0.0, "goal": 1.0}
@@ -103,6 +110,8 @@ def test_a_benchmark_runs_and_every_run_leaves_its_row_and_its_folder(tmp_path: 
     assert read_evaluation(done.log) == done
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
 def test_verdicts_and_certificates_are_in_inspects_transcript(tmp_path: Path):
     done = evaluate("sdp", "blocksworld", ids=["3-1"], out=tmp_path)
     [sample] = log_of(done).samples or []
@@ -112,6 +121,8 @@ def test_verdicts_and_certificates_are_in_inspects_transcript(tmp_path: Path):
     assert {"certigraph.validate", "certigraph.certify"} <= {source for source, _ in told}
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
 def test_a_swap_changes_the_operator_in_the_log_and_in_the_runs(tmp_path: Path):
     swapped = evaluate("sdp", "blocksworld", ids=["3-1"], swaps=["validate=capped:depth=1"], out=tmp_path / "swapped")
     plain = evaluate("sdp", "blocksworld", ids=["3-1"], out=tmp_path / "plain")
@@ -124,6 +135,8 @@ def test_a_swap_changes_the_operator_in_the_log_and_in_the_runs(tmp_path: Path):
     assert names == {"capped:depth=1": "capped", "": "validate"}
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
 def test_one_failing_run_is_recorded_scored_as_zero_and_alone(tmp_path: Path, touchy: Path):
     done = evaluate("sdp", "blocksworld", limit=3, swaps=["validate=touchy_operators:touchy"], out=tmp_path)
     assert {row.id: row.ending for row in done.rows} == {"3-0": "goal", "3-1": "error:operator", "3-2": "goal"}
@@ -135,6 +148,8 @@ def test_one_failing_run_is_recorded_scored_as_zero_and_alone(tmp_path: Path, to
     assert "touchy" in errors["3-1"].message
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
 def test_travelplanner_gives_the_six_official_rates_and_their_mean(tmp_path: Path, world: str):
     done = evaluate("sdp", "travelplanner", model="scripted:first", data=world, limit=2, out=tmp_path)
     rates = ["delivery", "commonsense_micro", "commonsense_macro", "hard_micro", "hard_macro", "final_pass"]
@@ -143,6 +158,8 @@ def test_travelplanner_gives_the_six_official_rates_and_their_mean(tmp_path: Pat
     assert all(row.cost and row.cost > 0 for row in done.rows)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
 def test_a_run_without_a_plan_counts_as_not_delivered(tmp_path: Path, world: str):
     done = evaluate("sdp", "travelplanner", model="scripted:first", data=world, limit=1, out=tmp_path)
     live = load_benchmark("travelplanner", world)
@@ -152,6 +169,8 @@ def test_a_run_without_a_plan_counts_as_not_delivered(tmp_path: Path, world: str
     assert figures == {**figures, "n": 2, "delivery": 0.5, "commonsense_micro": 0.5, "final_pass": 0.5}
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
 def test_a_configuration_is_part_of_the_benchmarks_name(tmp_path: Path, world: str):
     done = evaluate("sdp", "travelplanner:paper", model="scripted:first", data=world, limit=1, out=tmp_path)
     assert done.benchmark == "travelplanner:paper"
@@ -159,6 +178,8 @@ def test_a_configuration_is_part_of_the_benchmarks_name(tmp_path: Path, world: s
     assert header.task.benchmark == "travelplanner:paper"
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
 @pytest.mark.slow
 def test_a_real_endpoint_is_asked_through_inspect_which_counts_its_tokens(tmp_path: Path, monkeypatch: Any):
     replies = experts_replies("3-1")
@@ -172,6 +193,8 @@ def test_a_real_endpoint_is_asked_through_inspect_which_counts_its_tokens(tmp_pa
     assert usage.input_tokens_cache_read == 64 * len(replies)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
 def test_inspects_own_choice_of_a_model_is_used_and_its_token_limit_ends_the_run(tmp_path: Path, monkeypatch: Any):
     with stub(*experts_replies("3-1")) as server:
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
@@ -186,6 +209,8 @@ def test_inspects_own_choice_of_a_model_is_used_and_its_token_limit_ends_the_run
     assert len(server.requests) == 2
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
 def test_a_refused_key_is_a_models_error_and_in_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine-0123456789abcdef")
     with stub("", status=401) as server:
@@ -198,6 +223,8 @@ def test_a_refused_key_is_a_models_error_and_in_no_log(tmp_path: Path, monkeypat
     assert "0123456789abcdef" not in logged
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
 def test_a_stratified_sample_takes_every_level_and_length_in_turn():
     days = {0: 3, 1: 5, 2: 7}
     constants = [{"level": level, "days": days[i % 3]} for level in ("easy", "medium", "hard") for i in range(12)]
@@ -212,14 +239,18 @@ def test_a_stratified_sample_takes_every_level_and_length_in_turn():
     assert stratified(bare, 2) == bare[:2]
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
 def test_inspect_finds_a_task_for_every_benchmark_by_the_entry_point():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT_EVALUATE / "pyproject.toml").read_text())["project"]
     entry = EntryPoint("certigraph", project["entry-points"]["inspect_ai"]["certigraph"], "inspect_ai")
     assert set(entry.load().TASKS) == set(BENCHMARKS)
 
     assert {registry_info(task).name.rpartition("/")[2] for task in TASKS.values()} == set(BENCHMARKS)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
 @pytest.mark.parametrize(
     ("arguments", "listed"),
     [
@@ -240,6 +271,8 @@ def test_unknown_names_are_refused_before_anything_runs(arguments: dict[str, Any
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
+@pytest.mark.slow
 def test_scienceworld_runs_by_split_configuration_and_graph_and_gives_its_own_figures(tmp_path: Path):
     short = evaluate("react", "scienceworld", split="short", max_samples=2, out=tmp_path)
     assert list(short.figures) == ["n", "score", "score_stderr", "solved", "overall", "short"]
@@ -252,6 +285,8 @@ def test_scienceworld_runs_by_split_configuration_and_graph_and_gives_its_own_fi
     assert one.figures["score"] == one.rows[0].value
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
 @pytest.mark.slow
 def test_an_interrupt_names_the_command_that_finishes_the_evaluation(tmp_path: Path, installed: dict[str, str]):
     code = INTERRUPTED.format(out=str(tmp_path), count=INTERRUPTIBLE)
@@ -271,6 +306,8 @@ def test_an_interrupt_names_the_command_that_finishes_the_evaluation(tmp_path: P
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
+@pytest.mark.slow
 def test_inspects_own_command_runs_a_task_and_retries_only_what_failed(
     tmp_path: Path, touchy: Path, installed: dict[str, str]
 ):
@@ -285,6 +322,8 @@ def test_inspects_own_command_runs_a_task_and_retries_only_what_failed(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
+@pytest.mark.slow
 def test_inspects_own_command_takes_operators_trials_and_a_budget(tmp_path: Path, installed: dict[str, str]):
     arguments = "-T graph=sdp -T validate=always_pass -T budget=calls=20,steps=30 -T ids=3-0,3-1 --epochs 2"
     inspect_command(f"eval certigraph/blocksworld {arguments} --log-dir .", installed)
@@ -296,6 +335,8 @@ def test_inspects_own_command_takes_operators_trials_and_a_budget(tmp_path: Path
     assert (header.context["budget"]["calls"], header.context["limits"]["steps"]) == (20, 30)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
 @pytest.mark.slow
 @pytest.mark.parametrize("benchmark", ["travelplanner", "scienceworld"])
 def test_inspects_own_command_runs_the_other_benchmarks(benchmark: str, tmp_path: Path, installed: dict[str, str]):
@@ -310,11 +351,11 @@ def installed(tmp_path: Path) -> dict[str, str]:
     site = tmp_path / "site"
     info = site / "certigraph-0.dist-info"
     info.mkdir(parents=True)
-    entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["inspect_ai"]
+    entry = tomllib.loads((ROOT_EVALUATE / "pyproject.toml").read_text())["project"]["entry-points"]["inspect_ai"]
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: certigraph\nVersion: 0\n")
     (info / "entry_points.txt").write_text(f"[inspect_ai]\ncertigraph = {entry['certigraph']}\n")
-    (info / "direct_url.json").write_text(json.dumps({"url": ROOT.as_uri(), "dir_info": {"editable": True}}))
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (site, ROOT / "src", tmp_path)))}
+    (info / "direct_url.json").write_text(json.dumps({"url": ROOT_EVALUATE.as_uri(), "dir_info": {"editable": True}}))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (site, ROOT_EVALUATE / "src", tmp_path)))}
 
 
 def inspect_command(arguments: str, environment: dict[str, str]) -> None:
@@ -340,3 +381,168 @@ def experts_replies(task_id: str) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         run("sdp", live, task_id, context=Context(chat=ScriptedChat(responder=recording)), out=folder)
     return given
+
+
+# Rarer garbage collection ends with its block and leaves alone what a caller set up.
+
+
+def test_the_collector_is_as_it_was_after_the_block_and_after_an_error_in_it():
+    before = gc.get_threshold(), gc.get_freeze_count()
+    with pytest.raises(ZeroDivisionError), seldom_collecting():
+        assert gc.get_threshold() == RARELY
+        raise ZeroDivisionError
+    assert (gc.get_threshold(), gc.get_freeze_count()) == before
+
+
+def test_what_was_frozen_before_stays_frozen():
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with seldom_collecting(), seldom_collecting():
+            pass
+        # what dies while it is frozen is counted no more
+        assert gc.get_freeze_count() > frozen * 0.9
+    finally:
+        gc.unfreeze()
+
+
+# Runs that share a process keep to themselves: how many go on at once changes no result.
+
+IDS = [f"{3 + number % 4}-{number}" for number in range(60)]
+
+
+def rows(out: Path, at_once: int) -> list[dict[str, Any]]:
+    """What every run came to, without names and times."""
+    done = evaluate("sdp", "blocksworld", model="simulated", ids=IDS, out=out, max_samples=at_once, quiet=True)
+    kept = [row.model_dump(exclude={"run": True, "footer": {"usage": {"seconds"}}}) for row in done.rows]
+    return sorted(kept, key=lambda row: str(row["id"]))
+
+
+@pytest.mark.slow
+def test_sixteen_runs_at_once_come_to_what_they_come_to_one_by_one(tmp_path: Path):
+    alone, together = rows(tmp_path / "alone", 1), rows(tmp_path / "together", 16)
+    assert [row["id"] for row in alone] == sorted(IDS)
+    assert together == alone
+    assert len({row["footer"]["ending"] for row in alone}) > 1, "a test of equality needs runs that differ"
+
+
+# Evaluations with eight runs at once: every benchmark's expert meets no fault and reaches the full score.
+
+pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
+
+
+AT_ONCE = 8
+
+
+class Case(NamedTuple):
+    """One evaluation: the graph, how many tasks of which split, on shared data or on the generated world."""
+
+    benchmark: str
+    graph: str = "sdp"
+    shared: bool = False
+    split: str = ""
+    limit: int = 16
+    full: str = ""
+    """The figure that is 1.0 at the full score; empty: every run's own score."""
+
+    def __str__(self) -> str:
+        return f"{self.benchmark}-{self.graph}{'-shared' if self.shared else ''}"
+
+
+CASES = (
+    Case("alfworld", shared=True, split="valid_train", limit=10),
+    Case("blocksworld"),
+    Case("blocksworld", shared=True),
+    Case("hotpotqa"),
+    Case("hotpotqa:corpus"),
+    Case("hotpotqa:interactive"),
+    *(Case(f"hotpotqa{config}", shared=True) for config in ("", ":corpus", ":interactive")),
+    *(Case(f"musique{config}") for config in ("", ":corpus", ":hops", ":corpus-hops")),
+    Case("musique", shared=True),
+    Case("locomo", limit=33, full="em"),
+    Case("locomo", shared=True, full="em"),
+    # it predicts rewards and solves nothing: its demonstrations end well, so the last reward is the one to look at
+    Case("rewardprediction", graph="statefactory", full="-"),
+    Case("scienceworld", split="small-20", limit=8),
+    Case("swe_qa"),
+    Case("textworld"),
+    *(Case(f"travelplanner{config}") for config in ("", ":paper", ":lookahead", ":rollback", ":reorder")),
+    Case("travelplanner", shared=True),
+    # its generic SDP operators write no MakePlan: TDP is the method that its tools are for
+    Case("travelplanner:tools", graph="tdp", limit=8),
+    Case("web", limit=24),
+    *(Case(f"webshop{config}") for config in ("", ":attributes", ":plain")),
+    Case("webshop", shared=True),
+)
+
+LEFT_OUT = {
+    "ask": "one's own questions on the web have no list of tasks and no gold answers",
+    "assistantbench": "its tasks need the live web; `web` plays the same worlds with generated pages",
+}
+
+
+def test_every_benchmark_is_evaluated_or_says_why_not():
+    assert {case.benchmark.partition(":")[0] for case in CASES} | LEFT_OUT.keys() == BENCHMARKS.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_eight_runs_at_once_meet_no_fault_and_reach_the_full_score(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    if case.shared and not (ROOT and (Path(ROOT) / case.benchmark.partition(":")[0]).is_dir()):
+        pytest.skip("needs CERTIGRAPH_DATA")
+    if not case.shared:
+        monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+    done = evaluate(
+        case.graph,
+        case.benchmark,
+        split=case.split,
+        limit=case.limit,
+        max_samples=AT_ONCE,
+        out=tmp_path,
+        quiet=True,
+    )
+    # four of WebShop's 275 goals have words that bring up other products: its script finds no way, and says so
+    lost = {row.id for row in done.failed if "take another task" in row.footer.message}
+    assert len(lost) <= (2 if case.benchmark == "webshop" and case.shared else 0)
+    assert {row.id for row in done.failed} == lost, done.endings
+    assert done.n == len(done.rows) - len(lost) > 0
+    if case.full == "-":
+        return
+    assert done.figures[case.full] == 1.0 if case.full else {row.value for row in done.scored} == {1.0}
+
+
+def played_together(worlds: list[Any], actions: list[list[str]]) -> list[list[str]]:
+    """What worlds answer that are played in threads, each its own actions, all of them begun at the same time."""
+    said: list[list[str]] = [[] for _ in worlds]
+    start = Barrier(len(worlds), timeout=60)
+
+    def play(number: int) -> None:
+        start.wait()
+        said[number].append(worlds[number].reset().text)
+        for text in actions[number]:
+            said[number].append(worlds[number].step(Action(text=text)).text)
+            worlds[number].admissible()
+        said[number].append(str(worlds[number].score().value))
+        worlds[number].close()
+
+    threads = [Thread(target=play, args=(number,)) for number in range(len(worlds))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["alfworld", "textworld"])
+def test_games_in_threads_answer_as_games_played_one_by_one(name: str):
+    benchmark: ALFWorld | TextWorldBenchmark = load_benchmark(name)  # type: ignore[assignment]
+    if name == "alfworld" and not (ROOT and (Path(ROOT) / name).is_dir()):
+        pytest.skip("needs CERTIGRAPH_DATA")
+    tasks = benchmark.tasks("valid_train" if name == "alfworld" else "quest")[:4]
+    actions = [benchmark.demonstration(task) for task in tasks]
+    alone = [played_together([benchmark.open(task)], [way])[0] for task, way in zip(tasks, actions, strict=True)]
+    assert played_together([benchmark.open(task) for task in tasks], actions) == alone
+    assert {said[-1] for said in alone} == {"1.0"}

@@ -16,7 +16,11 @@ TESTS = Path(__file__).parents[1]
 
 def fuzzed(*arguments: str) -> subprocess.CompletedProcess[str]:
     """`python -m fuzzing`, with generated worlds."""
-    environment = {**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent / 'src'}", "CERTIGRAPH_DATA": ""}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS / 'helpers'}{os.pathsep}{TESTS.parent / 'src'}",
+        "CERTIGRAPH_DATA": "",
+    }
     command = [sys.executable, "-m", "fuzzing", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 

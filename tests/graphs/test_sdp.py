@@ -230,7 +230,7 @@ def test_strict_msgpack_restores_every_record(tmp_path: Path):
         "assert {'task', 'evidence', 'observation', 'verdict'} <= set(raw)\n"
     )
     here = Path(__file__).parent
-    folders = [str(here), str(here.parent), str(here.parent.parent / "src")]
+    folders = [str(here), str(here.parent), str(here.parent / "helpers"), str(here.parent.parent / "src")]
     env = {"LANGGRAPH_STRICT_MSGPACK": "true", "PATH": ""}
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path), *folders], env=env, capture_output=True, text=True, check=False

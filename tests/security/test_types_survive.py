@@ -50,7 +50,7 @@ def test_the_walk_finds_what_is_vague(hint: Any):
 
 @pytest.mark.slow
 def test_every_graph_comes_back_as_it_was_under_strict_msgpack(tmp_path: Path):
-    folders = os.pathsep.join([str(HERE.parents[1] / "src"), str(HERE.parent)])
+    folders = os.pathsep.join([str(HERE.parents[1] / "src"), str(HERE.parent), str(HERE.parent / "helpers")])
     env = {**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true", "PYTHONPATH": folders, "OMP_NUM_THREADS": "1"}
     for name in ("CERTIGRAPH_DATA", "CERTIGRAPH_POSTGRES"):
         env.pop(name, None)

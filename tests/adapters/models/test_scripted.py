@@ -1,0 +1,300 @@
+"""Tests of `adapters.models.scripted`."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld
+from certigraph.adapters.models.chat_models import FORMS, chat_model, check_model, is_scripted, model_label
+from certigraph.adapters.models.schemas import Schema, minimal, schema_of
+from certigraph.adapters.models.scripted import (
+    AGAIN,
+    SLIP,
+    Errors,
+    Situation,
+    by_chance,
+    errors_named,
+    is_impossible,
+    name_of,
+    simulated,
+    situated,
+    spoiled,
+)
+from certigraph.adapters.models.usage import Call, Meter, metering
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.adapters.research.plans import Adequacy, Decomposition, Found, Tools
+from certigraph.nodes.goal_checks import GoalCheck
+from certigraph.nodes.plans import Plan
+from certigraph.nodes.react import Thought
+from certigraph.nodes.sdp import Conditions, Holds, NextAction
+from certigraph.nodes.step import Completion, Next, Ruling
+from certigraph.runtime.run import run
+from certigraph.state.records import Task, UnknownName
+
+# The random policy: every option alike, the same draws in every process, and a graph runs with it.
+
+OPTIONS = ["a", "b", "c", "d"]
+CHOICE: Schema = {
+    "type": "object",
+    "properties": {"thought": {"type": "string", "minLength": 1}, "choice": {"type": "string", "enum": OPTIONS}},
+    "required": ["thought", "choice"],
+}
+MANY = 2_000
+
+
+def test_its_name_is_one_of_the_forms():
+    assert "scripted:random" in FORMS and check_model("scripted:random") == "scripted:random"
+    assert is_scripted("scripted:random")
+    assert model_label(chat_model("scripted:random")) == "scripted:random"
+
+
+def test_every_option_is_as_likely_and_the_rest_is_least():
+    answers = [by_chance()(f"question {n}", CHOICE) for n in range(MANY)]
+    assert {answer["thought"] for answer in answers} == {"x"}
+    counts = Counter(answer["choice"] for answer in answers)
+    deviation = (MANY * 0.25 * 0.75) ** 0.5
+    assert all(abs(counts[option] - MANY / 4) < 4 * deviation for option in OPTIONS), counts
+    assert by_chance()("free", schema_of(NextAction)) == by_chance(1)("other", schema_of(NextAction))
+
+
+def test_a_question_is_drawn_anew_in_each_trial_superstep_and_task():
+    def choices(trial: int, superstep: int, task: str) -> list[str]:
+        state = {"task": Task(benchmark="b", id=task, goal="g")}
+        with situated(Situation("decide", superstep, state)):
+            return [by_chance(trial)(f"{n}", CHOICE)["choice"] for n in range(30)]
+
+    drawn = [choices(0, 0, "t"), choices(1, 0, "t"), choices(0, 1, "t"), choices(0, 0, "u")]
+    assert choices(0, 0, "t") == drawn[0]
+    assert len(set(map(tuple, drawn))) == 4
+
+
+def test_it_names_one_condition_for_without_any_sdp_would_give_up_at_once(tmp_path: Path):
+    assert by_chance()("plan", schema_of(Conditions)) == {"conditions": ["x"]}
+    assert by_chance()("plan", schema_of(Next)) == minimal(schema_of(Next)), "other lists stay empty"
+    result = run("sdp", BlocksWorld(), "4-0", context=Context(model="scripted:random"), out=tmp_path)
+    assert len({step.action.text for step in result.state["history"]}) > 2, result.ending
+    assert result.scores and result.scores.value < 1.0
+
+
+@pytest.mark.slow
+def test_draws_are_the_same_in_every_process():
+    code = (
+        "from certigraph.adapters.models.scripted import by_chance\n"
+        "form = {'type': 'object', 'properties': {'choice': {'enum': list('abcd')}}, 'required': ['choice']}\n"
+        "print(''.join(by_chance(3)(str(n), form)['choice'] for n in range(20)))"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": "1"}
+    told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
+    form: Schema = {"type": "object", "properties": {"choice": {"enum": list("abcd")}}, "required": ["choice"]}
+    assert told.strip() == "".join(by_chance(3)(str(n), form)["choice"] for n in range(20))
+
+
+# The simulated agent: its names, its rates, what it leaves as it is, and that nothing but its draws decides.
+
+MANY_SIMULATED = 4_000
+NEVER = Errors(propose=0, act=0, accept=0, reject=0)
+CHOICE_SIMULATED: Schema = {"type": "object", "properties": {"choice": {"type": "string", "enum": OPTIONS}}}
+DONE = {"reason": "r", "completed": True}
+
+
+def drawn(answer: dict[str, Any], schema: Schema, **given: Any) -> list[dict[str, Any]]:
+    errors = NEVER.model_copy(update={k: given.pop(k) for k in list(given) if k in Errors.model_fields})
+    return [spoiled(answer, schema, errors, Random(f"{n}"), **given) for n in range(MANY_SIMULATED)]
+
+
+def assert_share(found: int, rate: float, of: int = MANY_SIMULATED) -> None:
+    """Within four standard deviations of a binomial's mean."""
+    assert abs(found - of * rate) <= 4 * (of * rate * (1 - rate)) ** 0.5, f"{found} of {of} at rate {rate}"
+
+
+def test_a_name_gives_the_rates_and_what_it_leaves_out_is_usual():
+    assert errors_named("simulated") == Errors()
+    assert errors_named("simulated:act=0.3,seed=7") == Errors(act=0.3, seed=7)
+    assert errors_named("simulated: reject=1 , accept=0") == Errors(reject=1, accept=0)
+    odd = Errors(propose=1 / 3, act=1e-9, seed=12345678901234567890)
+    assert errors_named(name_of(odd)) == odd
+    assert name_of(Errors()) == "simulated:propose=0.1,split=0,act=0.2,accept=0.1,reject=0.1,seed=0"
+    assert check_model("simulated:act=0") == "simulated:act=0"
+    assert model_label(chat_model("simulated:seed=3")) == name_of(Errors(seed=3)), "every rate is in the records"
+    assert is_scripted("simulated") and is_scripted("simulated:act=0") and is_scripted("scripted:first")
+    assert not is_scripted("openai:simulated") and not is_scripted("local")
+
+
+def test_a_plan_cut_too_finely_names_conditions_twice():
+    plans = [
+        a["conditions"] for a in drawn({"conditions": ["one", "goal"]}, schema_of(Conditions), split=0.3, goal="goal")
+    ]
+    assert {tuple(plan) for plan in plans} == {("one", "goal"), ("one", f"one{AGAIN}", "goal")}
+    assert_share(sum(len(plan) == 3 for plan in plans), 0.3)
+
+
+def test_steps_that_are_objects_are_spoiled_in_their_text_and_keep_their_kind():
+    steps = [{"kind": "collect", "goal": "one"}, {"kind": "filter", "goal": "two"}]
+    plans = [a["steps"] for a in drawn({"steps": steps}, schema_of(Decomposition), propose=0.3)]
+    assert_share(sum(is_impossible(plan[1]["goal"]) for plan in plans), 0.3)
+    assert all([step["kind"] for step in plan] == ["collect", "filter"] for plan in plans)
+    (cut,) = {str(a["steps"]) for a in drawn({"steps": steps[:1]}, schema_of(Decomposition), split=1)}
+    assert cut == str([steps[0], {"kind": "collect", "goal": f"one{AGAIN}"}])
+
+
+def test_in_research_adequate_is_a_verdict_and_what_is_looked_up_and_found_stays_right():
+    fine, poor = ({"reason": "r", "adequate": adequate} for adequate in (True, False))
+    assert_share(sum(not a["adequate"] for a in drawn(fine, schema_of(Adequacy), reject=0.3)), 0.3)
+    assert_share(sum(a["adequate"] for a in drawn(poor, schema_of(Adequacy), accept=0.2)), 0.2)
+    found = {"finding": "f", "supported_by": [1], "contradicted_by": [2], "dispute": "d"}
+    for right, form in (({"queries": ["q"], "pages": [1]}, Tools), (found, Found)):
+        assert spoiled(right, schema_of(form), Errors(propose=1, act=1, accept=1, reject=1), Random(1)) == right
+
+
+@pytest.mark.parametrize(
+    "rates",
+    ["actt=0.1", "act=1.1", "act=-0.1", "act=high", "act=nan", "act=", "act", "", "act=0.1,act=0.2", "seed=0.5"],
+)
+def test_a_wrong_name_is_refused_with_the_right_form(rates: str):
+    with pytest.raises(UnknownName, match=r"say simulated, or simulated:propose=0\.1,act=0\.2,.*rates from 0 to 1"):
+        check_model(f"simulated:{rates}")
+
+
+def test_proposals_are_exchanged_at_their_rate_for_impossible_ones_and_the_goal_never():
+    answers = drawn({"conditions": ["one", "two", "goal"]}, schema_of(Conditions), propose=0.3, goal="goal")
+    for place in (0, 1):
+        assert_share(sum(is_impossible(answer["conditions"][place]) for answer in answers), 0.3)
+    assert {answer["conditions"][2] for answer in answers} == {"goal"}
+    assert all(len(set(answer["conditions"])) == 3 for answer in answers), "equal conditions would be merged"
+    both = sum(is_impossible(a["conditions"][0]) and is_impossible(a["conditions"][1]) for a in answers)
+    assert_share(both, 0.09)
+    subtasks = drawn({"rationale": "r", "subtask": "s", "insights": [1]}, schema_of(Next), propose=0.3)
+    assert_share(sum(is_impossible(answer["subtask"]) for answer in subtasks), 0.3)
+    assert all((answer["rationale"], answer["insights"]) == ("r", [1]) for answer in subtasks)
+
+
+def test_a_wrong_choice_is_any_other_option_alike_and_a_wrong_text_a_slip():
+    chosen = [answer["choice"] for answer in drawn({"choice": "b"}, CHOICE_SIMULATED, act=0.6)]
+    for option in ("a", "c", "d"):
+        assert_share(chosen.count(option), 0.2)
+    written = [answer["action"] for answer in drawn({"action": "go"}, schema_of(NextAction), act=0.6)]
+    assert_share(written.count(SLIP), 0.6)
+    assert set(written) == {"go", SLIP}
+    only: Schema = {"properties": {"choice": {"enum": ["b"]}}}
+    assert drawn({"choice": "b"}, only, act=1)[0] == {"choice": "b"}
+
+
+def test_an_impossible_target_gets_any_option_and_only_slips_whatever_the_rate():
+    lost = drawn({"conditions": ["x"]}, schema_of(Conditions), propose=1)[0]["conditions"][0]
+    chosen = [answer["choice"] for answer in drawn({"choice": "b"}, CHOICE_SIMULATED, target=lost)]
+    for option in OPTIONS:
+        assert_share(chosen.count(option), 0.25)
+    assert {a["action"] for a in drawn({"action": "go"}, schema_of(NextAction), target=lost)} == {SLIP}
+
+
+@pytest.mark.parametrize("held", [0, 1, 3])
+def test_verdicts_are_rejected_whole_and_extended_one_condition_at_a_time(held: int):
+    counts = [a["holds"] for a in drawn({"reason": "r", "holds": held}, schema_of(Holds), accept=0.4, reject=0.3)]
+    kept = 0.7 if held else 1.0
+    assert_share(counts.count(held), kept * 0.6)
+    assert_share(counts.count(held + 1), kept * 0.4 * 0.6)
+    assert_share(counts.count(held + 2), kept * 0.4**2 * 0.6)
+    if held:
+        assert_share(counts.count(0), 0.3)
+    assert max(counts) <= 10
+    full = drawn({"reason": "r", "holds": 0}, schema_of(Holds), accept=1)
+    assert {answer["holds"] for answer in full} == {10}, "no more than the form allows"
+
+
+def test_yes_and_no_err_at_their_own_rates():
+    answers = drawn(DONE, schema_of(Completion), reject=0.3)
+    assert_share(sum(not answer["completed"] for answer in answers), 0.3)
+    answers = drawn({"reason": "r", "forbidden": False}, schema_of(Ruling), accept=0.2)
+    assert_share(sum(answer["forbidden"] for answer in answers), 0.2)
+
+
+def asked(*, seed: int = 0, trial: int = 0, step: int = 1, task: str = "t", before: int = 0, prompt: str = "?") -> str:
+    """Forty choices, as text, of an agent that errs half the time."""
+    mind = simulated(Errors(act=0.5, seed=seed), lambda prompt, schema: {"choice": "b"}, trial)
+    meter = Meter("realize", Budget())
+    for _ in range(before):
+        meter.charge(Call(role="", model="", schema_name=""))
+    state = {"task": Task(benchmark="x", id=task)}
+    with metering(meter), situated(Situation("realize", step, state)):
+        return "".join(mind(f"{prompt}{n}", CHOICE_SIMULATED)["choice"] for n in range(40))
+
+
+def test_a_question_is_drawn_anew_by_each_of_what_tells_it_from_others_and_by_nothing_else():
+    asks: list[dict[str, Any]] = [
+        {},
+        {"seed": 1},
+        {"trial": 1},
+        {"step": 2},
+        {"task": "u"},
+        {"before": 1},
+        {"prompt": "!"},
+    ]
+    assert len({asked(**given) for given in asks}) == len(asks)
+    assert asked() == asked()
+
+
+rates = st.floats(0, 1)
+texts = st.text(min_size=1, max_size=80)
+ANSWERS: dict[type[BaseModel], Callable[[], st.SearchStrategy[dict[str, Any]]]] = {
+    Conditions: lambda: st.fixed_dictionaries({"conditions": st.lists(texts, max_size=40)}),
+    Decomposition: lambda: st.fixed_dictionaries(
+        {"steps": st.lists(st.fixed_dictionaries({"kind": st.just("filter"), "goal": texts}), max_size=5)}
+    ),
+    Plan: lambda: st.fixed_dictionaries({"steps": st.lists(texts, min_size=1, max_size=12)}),
+    Next: lambda: st.fixed_dictionaries(
+        {"rationale": texts, "subtask": texts, "insights": st.lists(st.integers(), max_size=6)}
+    ),
+    NextAction: lambda: st.fixed_dictionaries({"action": texts}),
+    Thought: lambda: st.fixed_dictionaries({"thought": texts, "action": texts}),
+    Holds: lambda: st.fixed_dictionaries({"reason": texts, "holds": st.integers(0, 10)}),
+    Completion: lambda: st.fixed_dictionaries({"reason": texts, "completed": st.booleans()}),
+    Ruling: lambda: st.fixed_dictionaries({"reason": texts, "forbidden": st.booleans()}),
+}
+
+
+@pytest.mark.parametrize("form", ANSWERS)
+@given(
+    data=st.data(),
+    errors=st.builds(Errors, propose=rates, split=rates, act=rates, accept=rates, reject=rates),
+    seed=st.integers(),
+)
+def test_a_spoiled_answer_fits_its_form_and_without_errors_it_is_the_right_one(
+    form: type[BaseModel], data: Any, errors: Errors, seed: int
+):
+    answer = data.draw(ANSWERS[form]())
+    form.model_validate(spoiled(answer, schema_of(form), errors, Random(seed)))
+    assert spoiled(answer, schema_of(form), NEVER, Random(seed)) == answer
+    assert spoiled("prose", {"type": "string"}, errors, Random(seed)) == "prose"
+
+
+UNDONE: Schema = {
+    "type": "object",
+    "properties": {"undone": {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 5}}},
+}
+
+
+def test_a_revalidation_overlooks_what_was_undone_at_the_rate_of_acceptance_and_names_one_that_holds_at_the_other():
+    overlooked = drawn({"undone": [2, 4]}, UNDONE, accept=0.3)
+    assert_share(sum(2 not in answer["undone"] for answer in overlooked), 0.3)
+    assert all(set(answer["undone"]) <= {2, 4} for answer in overlooked)
+    named = drawn({"undone": [2]}, UNDONE, reject=0.3)
+    assert_share(sum(len(answer["undone"]) == 2 for answer in named), 0.3)
+    assert {number for answer in named for number in answer["undone"]} == {1, 2, 3, 4, 5}
+
+
+def test_an_audit_is_a_verdict():
+    form = schema_of(GoalCheck)
+    denied = drawn({"reason": "r", "reached": True}, form, reject=0.3, accept=0)
+    assert_share(sum(not answer["reached"] for answer in denied), 0.3)
+    accepted = drawn({"reason": "r", "reached": False}, form, reject=0, accept=0.3)
+    assert_share(sum(answer["reached"] for answer in accepted), 0.3)

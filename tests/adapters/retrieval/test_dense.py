@@ -1,0 +1,271 @@
+"""Tests of `adapters.retrieval.dense`."""
+
+import numpy as np
+import pytest
+
+from certigraph.adapters.retrieval import dense
+from certigraph.adapters.retrieval import dense as hybrid
+from certigraph.adapters.retrieval.bm25 import Hit, Pool
+from certigraph.adapters.retrieval.dense import Dense, Hybrid, mixed, stored_vectors
+from certigraph.state.records import Fault, UnknownName
+from certigraph.state.search import Passage
+
+AXES = ("boats", "bread", "stone")
+
+
+class ByWords:
+    """A vector's first numbers tell which of three words a text has; `read` lists what a corpus was encoded from."""
+
+    name = "by-words"
+
+    def __init__(self, breaks_at=None):
+        self.read, self.cached, self.breaks_at = [], [], breaks_at
+
+    def encode(self, texts):
+        self.cached += texts
+        return self._vectors(texts)
+
+    def encode_once(self, texts):
+        if len(self.read) == self.breaks_at:
+            raise KeyboardInterrupt
+        self.read += texts
+        return self._vectors(texts)
+
+    def _vectors(self, texts):
+        rows = np.zeros((len(texts), 384), dtype=np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            row[: len(AXES)] = [text.count(word) for word in AXES]
+        return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
+
+
+def passages(*texts):
+    return [Passage(id=f"p{place}", title="", text=text) for place, text in enumerate(texts)]
+
+
+CORPUS = passages("bread", "boats boats bread", "stone", "boats", "boats")
+
+
+def found(retriever, query, k=9):
+    return [hit.passage.id for hit in retriever.search(query, k)]
+
+
+def test_passages_come_by_cosine_and_equal_ones_in_the_corpus_s_order():
+    retriever = Dense(CORPUS, ByWords())
+    assert found(retriever, "boats") == ["p3", "p4", "p1", "p0", "p2"]
+    assert found(retriever, "boats", 2) == ["p3", "p4"] and found(retriever, "boats", 0) == []
+    assert [hit.score for hit in retriever.search("boats", 3)] == pytest.approx([1, 1, 2 / 5**0.5])
+    assert retriever.name == "minilm"
+    alike = passages(*["boats", "boats bread"] * 100)
+    assert found(Dense(alike, ByWords()), "boats", 200) == [p.id for p in (*alike[::2], *alike[1::2])]
+
+
+def test_a_query_of_stopwords_finds_nothing():
+    assert Dense(CORPUS, ByWords()).search("who is it?", 5) == []
+
+
+def test_a_title_is_read_before_its_text_and_a_missing_one_is_not():
+    encoder = ByWords()
+    Dense([Passage(id="a", title="Boats", text="They float."), Passage(id="b", title="", text="Bread.")], encoder)
+    assert encoder.cached == ["Boats. They float.", "Bread."]
+
+
+def test_passages_are_had_by_id():
+    retriever = Dense(CORPUS, ByWords())
+    assert retriever.passage("p2").text == "stone"
+    with pytest.raises(UnknownName, match="no passage 'p9' among the 5"):
+        retriever.passage("p9")
+
+
+@pytest.mark.parametrize(
+    ("corpus", "told"), [([], "no passages"), ([CORPUS[0], *CORPUS], "two passages have the id 'p0'")]
+)
+def test_what_is_no_corpus_is_refused(corpus, told):
+    with pytest.raises(Fault, match=told) as fault:
+        Dense(corpus, ByWords())
+    assert fault.value.ending == "error:data"
+
+
+class TestVectorsOnDisk:
+    def test_they_are_computed_once_and_rank_as_in_memory(self, tmp_path):
+        first, second, told = ByWords(), ByWords(), []
+        kept = Dense(CORPUS, first, folder=tmp_path, told=lambda done, total: told.append((done, total)))
+        again = Dense(CORPUS, second, folder=tmp_path)
+        assert (
+            found(kept, "bread boats") == found(again, "bread boats") == found(Dense(CORPUS, ByWords()), "bread boats")
+        )
+        assert len(first.read) == 5 and second.read == [] and told == [(5, 5)]
+        assert [path.suffix for path in tmp_path.iterdir()] == [".npy"]
+
+    def test_another_corpus_order_or_model_has_its_own(self, tmp_path):
+        other = ByWords()
+        other.name = "other"
+        for texts, encoder in (
+            (["a", "b"], ByWords()),
+            (["b", "a"], ByWords()),
+            (["ab"], ByWords()),
+            (["a", "b"], other),
+        ):
+            stored_vectors(texts, encoder, tmp_path)
+        assert len(list(tmp_path.iterdir())) == 4
+
+    def test_what_was_cut_off_goes_on_after_its_last_part(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(dense, "PART", 2)
+        texts = [passage.text for passage in CORPUS]
+        with pytest.raises(KeyboardInterrupt):
+            stored_vectors(texts, ByWords(breaks_at=4), tmp_path)
+        assert not list(tmp_path.glob("*.npy")) and not list(tmp_path.glob("*.unfinished"))
+        second, told = ByWords(), []
+        rows = stored_vectors(texts, second, tmp_path, lambda done, total: told.append(done))
+        assert second.read == ["boats"] and told == [2, 4, 5]
+        assert rows.tolist() == ByWords().encode(texts).tolist() and isinstance(rows, np.memmap)
+
+    @pytest.mark.parametrize("content", [b"", b"no vectors", None])
+    def test_a_spoilt_file_is_a_fault_that_names_it(self, tmp_path, content):
+        stored_vectors(["a"], ByWords(), tmp_path)
+        [path] = tmp_path.iterdir()
+        if content is None:
+            np.save(path, np.zeros((3, 384), dtype=np.float32))
+        else:
+            path.write_bytes(content)
+        with pytest.raises(Fault, match="delete the file") as fault:
+            stored_vectors(["a"], ByWords(), tmp_path)
+        assert str(path) in str(fault.value)
+
+    def test_pickled_objects_are_refused(self, tmp_path):
+        stored_vectors(["a"], ByWords(), tmp_path)
+        [path] = tmp_path.iterdir()
+        np.save(path, np.array([{"an": "object"}], dtype=object), allow_pickle=True)
+        with pytest.raises(Fault, match="delete the file"):
+            stored_vectors(["a"], ByWords(), tmp_path)
+
+
+@pytest.mark.slow
+def test_the_real_encoder_finds_what_is_meant_and_agrees_with_itself(tmp_path):
+    from certigraph.adapters.matching import encoder
+
+    corpus = passages("A feline rested on a rug.", "Stock markets fell sharply.", "The ship left the harbour.")
+    texts = [passage.text for passage in corpus]
+    assert np.abs(encoder().encode_once(texts) - encoder().encode(texts)).max() < 1e-5
+    retriever = Dense(corpus, encoder(), folder=tmp_path)
+    assert found(retriever, "a cat on a mat", 1) == ["p0"] and found(retriever, "shares lost value", 1) == ["p1"]
+
+
+CORPUS_HYBRID = [Passage(id=name, title=name, text=f"text of {name}") for name in "abcdef"]
+NAMED = {passage.id: passage for passage in CORPUS_HYBRID}
+
+
+class Leg:
+    """Returns the scores it was given, the best first."""
+
+    name = "leg"
+
+    def __init__(self, **scores):
+        self.scores, self.asked = scores, []
+        self.places = {name: place for place, name in enumerate(NAMED)}
+
+    def search(self, query, k):
+        self.asked.append(k)
+        return [Hit(NAMED[name], score) for name, score in sorted(self.scores.items(), key=lambda s: -s[1])][:k]
+
+    def passage(self, id):
+        if id not in NAMED:
+            raise UnknownName(id)
+        return NAMED[id]
+
+
+def found_hybrid(retriever, k=9):
+    return {hit.passage.id: hit.score for hit in retriever.search("anything", k)}
+
+
+def lexical():
+    return Leg(a=10.0, b=6.0, c=2.0)  # normalised: 1, 0.5, 0
+
+
+def dense_hybrid():
+    return Leg(b=0.9, d=0.8, a=0.4, e=0.1)  # normalised: 1, 0.875, 0.375, 0
+
+
+def test_scores_are_the_weighted_sum_of_what_each_leg_normalised():
+    scores = found_hybrid(Hybrid(lexical(), dense_hybrid(), alpha=0.6))
+    # a = .6 * 1 + .4 * .375; b = .6 * .5 + .4 * 1; d = .4 * .875, and nothing from BM25, which did not return it
+    assert scores == pytest.approx({"a": 0.75, "b": 0.7, "d": 0.35, "c": 0.0, "e": 0.0})
+    assert list(scores) == ["a", "b", "d", "c", "e"]
+
+
+def test_at_the_ends_the_order_is_exactly_one_leg_s():
+    assert list(found_hybrid(Hybrid(lexical(), dense_hybrid(), alpha=1))) == ["a", "b", "c"]
+    assert list(found_hybrid(Hybrid(lexical(), dense_hybrid(), alpha=0))) == ["b", "d", "a", "e"]
+
+
+def test_a_leg_without_weight_is_not_asked():
+    first, second = lexical(), dense_hybrid()
+    Hybrid(first, second, alpha=1).search("anything", 3)
+    assert (first.asked, second.asked) == ([100], [])
+
+
+def test_equal_scores_stand_in_the_corpus_s_order():
+    assert list(found_hybrid(Hybrid(Leg(f=2.0, c=1.0), Leg(a=2.0, b=1.0), alpha=0.5))) == ["a", "f", "b", "c"]
+
+
+def test_hits_that_do_not_differ_all_count_in_full():
+    assert found_hybrid(Hybrid(Leg(c=3.0), Leg(d=0.5, e=0.5), alpha=0.25)) == {"d": 0.75, "e": 0.75, "c": 0.25}
+
+
+def test_the_pool_is_a_hundred_hits_and_more_only_where_more_are_asked_for():
+    first, second = lexical(), dense_hybrid()
+    retriever = Hybrid(first, second, alpha=0.5)
+    assert len(retriever.search("anything", 2)) == 2 and retriever.search("anything", 0) == []
+    retriever.search("anything", 150)
+    assert first.asked == second.asked == [100, 100, 150]
+
+
+def test_nothing_found_is_nothing():
+    assert Hybrid(Leg(), Leg(), alpha=0.5).search("who is it?", 5) == []
+
+
+@pytest.mark.parametrize("alpha", [-0.1, 1.1, float("nan")])
+def test_a_weight_that_is_no_share_is_refused(alpha):
+    with pytest.raises(Fault, match=f"alpha={alpha:g}"):
+        Hybrid(lexical(), dense_hybrid(), alpha=alpha)
+    with pytest.raises(Fault, match=f"alpha={alpha:g}"):
+        mixed(lexical(), CORPUS_HYBRID, alpha)
+
+
+def test_passages_are_had_by_id_hybrid():
+    retriever = Hybrid(lexical(), dense_hybrid(), alpha=0.5)
+    assert retriever.passage("c") == NAMED["c"]
+    with pytest.raises(UnknownName):
+        retriever.passage("z")
+
+
+class Encoder:
+    name = "constant"
+
+    def encode(self, texts):
+        import numpy as np
+
+        return np.ones((len(texts), 384), dtype=np.float32)
+
+    encode_once = encode
+
+
+def test_mixed_tells_by_name_what_it_became(monkeypatch):
+    pool = Pool(CORPUS_HYBRID, boost_titles=False)
+    monkeypatch.setattr(hybrid, "encoder", Encoder)
+    assert [mixed(pool, CORPUS_HYBRID, alpha).name for alpha in (0, 0.5, 0.9, 1)] == [
+        "minilm",
+        "hybrid 0.5",
+        "hybrid 0.9",
+        "bm25",
+    ]
+    monkeypatch.setattr(hybrid, "encoder", lambda: None)
+    assert mixed(pool, CORPUS_HYBRID, 0.5) is pool
+
+
+def test_vectors_of_a_corpus_are_counted_in_the_log_while_they_are_made(monkeypatch, tmp_path, caplog):
+    passages = [Passage(id=str(n), title="", text=f"text {n}") for n in range(600)]
+    monkeypatch.setattr(hybrid, "encoder", Encoder)
+    for _ in range(2):  # the second time they are read
+        mixed(Pool(passages), passages, 0.5, folder=tmp_path)
+    (told,) = (record.getMessage() for record in caplog.records)
+    assert told.startswith("vectors, made once and kept: 512 of 600 passages (without them: ")

@@ -1,0 +1,246 @@
+"""Tests of `adapters.scienceworld.runs`."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golds import GRAPHS, UNLIMITED, as_written, reached
+from real_data import data_folder
+from twins import Twins
+
+from certigraph.adapters import episodes
+from certigraph.adapters.episodes import EPISODES
+from certigraph.adapters.models.calls import OPENING
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.scienceworld import operators
+from certigraph.adapters.scienceworld import operators as offers
+from certigraph.adapters.scienceworld.expert import milestones
+from certigraph.adapters.scienceworld.prompts import BRIEFING
+from certigraph.adapters.scienceworld.recordings import read_recordings
+from certigraph.adapters.scienceworld.splits import ids
+from certigraph.graphs import clin, plan_and_solve, react, reflexion, sdp, step
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
+from certigraph.state.trajectory import Line
+
+# ScienceWorld through the graphs: gold paths on the twin and the real simulator, processes that die, prompts.
+#
+# The whole matrix, all thirty tasks through three graphs, is a script: `python tests/golds.py`.
+
+TESTS = Path(__file__).parents[2]
+
+RECORDED = (
+    "boil",
+    "chemistry-mix",
+    "find-plant",
+    "identify-life-stages-2",
+    "inclined-plane-determine-angle",
+    "use-thermometer",
+)
+"""Tasks of every kind: heat, chemistry, search, stages, an experiment with questions, a measurement."""
+
+TASK = "gold/lifespan-longest-lived-then-shortest-lived:0"
+
+CHILD = """
+import os, signal, sys
+from doubles import after_events
+from golds import GRAPHS, UNLIMITED
+from certigraph.runtime.run import run
+graph, benchmark = GRAPHS[sys.argv[1]]
+die = lambda: os.kill(os.getpid(), signal.SIGKILL)
+listener = after_events(int(sys.argv[4]), die)
+run(graph(), benchmark, sys.argv[2], context=UNLIMITED, out=sys.argv[3], listener=listener)
+"""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Result]:
+    """Uninterrupted runs, by graph."""
+    done: dict[str, Result] = {}
+
+    def of(name: str) -> Result:
+        if name not in done:
+            done[name] = golden(name, TASK, tmp_path_factory.mktemp(name))
+        return done[name]
+
+    return of
+
+
+def golden(name: str, task: str, out: Path, **more: Any) -> Result:
+    graph, benchmark = GRAPHS[name]
+    return run(graph(), benchmark, task, context=UNLIMITED, out=out, **more)
+
+
+def assert_same_episode(result: Result, whole: Result) -> None:
+    assert (result.ending, result.scores) == (whole.ending, whole.scores)
+    assert result.state["history"] == whole.state["history"], "the same actions and digests"
+    assert [event.node for event in result.trajectory.events] == [event.node for event in whole.trajectory.events]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("family", RECORDED)
+def test_the_expert_follows_a_recorded_gold_path_to_100(name: str, family: str, tmp_path: Path):
+    build, benchmark = GRAPHS[name]
+    recordings = read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")
+    live = Twins(recordings, benchmark.partition(":")[2])
+    result = run(build(), live, f"gold/{family}:0", context=UNLIMITED, out=tmp_path)
+    assert reached(result), result.message
+    actions = [step.action.text for step in result.state["history"]]
+    assert actions == list(live.recorded[f"gold/{family}:0"].actions)
+
+
+@pytest.mark.parametrize("family", RECORDED)
+def test_every_rise_of_the_score_is_a_predicate_that_is_certified_at_its_step(family: str, tmp_path: Path):
+    recordings = read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")
+    live = Twins(recordings, "paper")
+    result = run("sdp", live, f"gold/{family}:0", context=UNLIMITED, out=tmp_path)
+    rises = milestones(live.recorded[f"gold/{family}:0"])
+    assert [rise.score for rise in rises] == sorted({rise.score for rise in rises})
+    assert rises[-1].score == 100
+    assert [c.step for c in result.certificates] == [rise.last for rise in rises]
+    assert result.certificates[-1].targets[-1].kind == "goal"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("task", ids("short"))
+def test_the_expert_reaches_100_on_the_real_simulator(name: str, task: str, tmp_path: Path):
+    result = golden(name, task, tmp_path)
+    assert reached(result), result.message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ids("gold"))
+def test_react_follows_every_gold_path_of_the_real_simulator(task: str, tmp_path: Path):
+    assert reached(golden("react", task, tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sdp", "step"])
+@pytest.mark.parametrize("family", RECORDED)
+def test_sdp_and_step_follow_gold_paths_of_the_real_simulator(name: str, family: str, tmp_path: Path):
+    assert reached(golden(name, f"gold/{family}:0", tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "events"), [("sdp", 4), ("sdp", 9), ("step", 6), ("step", 12)])
+def test_a_run_that_is_killed_in_mid_episode_goes_on_as_if_nothing_had_happened(
+    name: str, events: int, whole: Callable[[str], Result], tmp_path: Path
+):
+    expected = whole(name)  # first: the expert knows the goals of worlds that its process opened, and no others
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent / "src"), str(TESTS / "helpers")])}
+    command = [sys.executable, "-c", CHILD, name, TASK, str(tmp_path), str(events)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    (folder,) = tmp_path.iterdir()
+    assert Result(folder).ending == "interrupted"
+    assert len(Result(folder).trajectory.events) == events
+    assert_same_episode(resume(folder), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "steps"), [("sdp", 1), ("sdp", 3), ("step", 2)])
+def test_a_jvm_that_dies_in_mid_run_is_the_worlds_fault_and_the_run_is_resumed(
+    name: str, steps: int, whole: Callable[[str], Result], tmp_path: Path
+):
+    acted = 0
+
+    def kill_the_jvm(line: Line) -> None:
+        nonlocal acted
+        acted += line.type == "event" and line.node == "act"
+        if acted == steps:
+            acted += 1
+            *_, episode = EPISODES.values()  # the latest: graphs that other tests invoked may have left theirs open
+            os.kill(episode.environment._simulator.process.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+
+    broken = golden(name, TASK, tmp_path, listener=kill_the_jvm)
+    assert broken.ending == "error:environment"
+    assert "Java process" in broken.message
+    assert len(broken.state["history"]) == steps
+    assert_same_episode(resume(broken.folder), whole(name))
+
+
+# What ScienceWorld's prompts hold and how long they are, read off walks along recorded gold paths.
+
+TASK_PROMPTS = "gold/use-thermometer:0"
+
+PREFIX = OPENING.format(briefing=BRIEFING)
+
+MOST = 800
+"""Tokens of a prompt beyond the prefix, at four characters each; the view of a room is shown whole."""
+
+BUILDS: dict[str, tuple[Callable[[], Any], str]] = {
+    "sdp": (sdp.build, ""),
+    "sdp:drafted": (sdp.build, "drafted"),
+    "sdp:paper": (sdp.build, "paper"),
+    "step": (partial(step.build, executor=as_written), ""),
+    "react": (partial(react.build, decide=as_written), ""),
+    "reflexion": (partial(reflexion.build, decide=as_written), ""),
+    "clin": (partial(clin.build, decide=as_written), ""),
+    "plan_and_solve": (partial(plan_and_solve.build, decide=as_written), ""),
+    "step:choosing": (step.build, "drafted"),
+    "react:choosing": (react.build, "drafted"),
+}
+"""The graphs, their executors writing and choosing."""
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[tuple[frozenset[str], str]]]:
+    """Every prompt of a walk along the gold path of TASK, with the fields that it asks for."""
+    recordings = read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")
+    known: dict[str, list[tuple[frozenset[str], str]]] = {}
+
+    def of(name: str) -> list[tuple[frozenset[str], str]]:
+        if name not in known:
+            known[name] = walked(name, Twins(recordings, BUILDS[name][1]), tmp_path_factory.mktemp("walk"))
+        return known[name]
+
+    return of
+
+
+def walked(name: str, twins: Twins, out: Path) -> list[tuple[frozenset[str], str]]:
+    expert, prompts = twins.expert(), list[tuple[frozenset[str], str]]()
+
+    def mind(prompt: str, schema: dict[str, Any]) -> Any:
+        prompts.append((frozenset(schema.get("properties", ())), prompt))
+        return expert(prompt, schema)
+
+    limits = UNLIMITED.limits.model_copy(update={"attempts": 30, "replans": 5, "steps": 60})  # type: ignore[union-attr]
+    context = UNLIMITED.model_copy(update={"chat": ScriptedChat(responder=mind), "limits": limits})
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (episodes, offers, operators):  # words alone: torch takes seconds to load
+            patch.setattr(module, "encoder", lambda: None)
+        result = run(BUILDS[name][0](), twins, TASK_PROMPTS, context=context, out=out)
+    assert reached(result) or name == "sdp:drafted", result.message
+    return prompts
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_every_prompt_opens_with_the_prefix_and_stays_short_beyond_it(name: str, asked: Any):
+    assert asked(name)
+    assert all(prompt.startswith(PREFIX) for _, prompt in asked(name))
+    assert max(len(prompt) - len(PREFIX) for _, prompt in asked(name)) / 4 <= MOST
+
+
+def test_the_prefix_holds_no_task():
+    goals = [recording.desc for recording in read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")]
+    assert len(goals) == 30
+    assert not [goal for goal in goals if goal in PREFIX]
+    assert "Your task" not in PREFIX
+
+
+@pytest.mark.parametrize("name", ["step", "step:choosing"])
+def test_steps_executor_and_evaluator_never_see_the_main_task(name: str, asked: Any):
+    goal = Twins(read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")).task(TASK_PROMPTS).goal
+    scoped = [prompt for fields, prompt in asked(name) if fields & {"action", "choice", "completed", "forbidden"}]
+    told = [prompt for fields, prompt in asked(name) if "subtask" in fields]
+    assert len(scoped) > len(told) > 1
+    assert all(goal in prompt for prompt in told)
+    first = goal.partition(",")[0]
+    assert not [prompt for prompt in scoped if first in prompt]

@@ -1,0 +1,159 @@
+"""Tests of `adapters.rewards`."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pytest import approx, mark
+
+from certigraph.adapters.rewards import FACTORS, factors_of, needed_factors, routed
+from certigraph.nodes.rewards import cut_off
+from certigraph.state.records import Fault, Task
+from certigraph.state.rewards import Entity, FactoredState, coarsened, factored, raw
+
+# Which worlds are read by rules: by the benchmark or the recording's domain, whatever its configuration.
+
+
+@pytest.mark.parametrize("world", FACTORS)
+def test_every_configuration_of_a_world_is_read_by_its_rules(world):
+    plain, configured = (factors_of(Task(benchmark=name, id="x")) for name in (world, f"{world}:drafted"))
+    recorded = factors_of(Task(benchmark="rewardprediction", id="x", constants={"domain": world}))
+    assert plain is configured is recorded is not None
+
+
+def test_other_worlds_are_read_by_a_model():
+    task = Task(benchmark="hotpotqa:corpus", id="x")
+    assert factors_of(task) is None
+    with pytest.raises(Fault, match=r"reads hotpotqa, only .*use extract=prompted_state"):
+        needed_factors(task)
+
+
+COSINES = {("apple", "apple 3"): 0.8, ("apple", "pear"): 0.5, ("place", "location"): 0.9, ("fridge", "table"): 0.4}
+"""Of the texts that are neither equal nor unrelated."""
+
+
+def encode(texts):
+    """Vectors whose dot products are COSINES: each pair has two axes of its own, and each text one."""
+    import numpy as np
+
+    known = sorted({*texts, *(text for pair in COSINES for text in pair)})
+    gram = np.eye(len(known), dtype=np.float64)
+    for (one, other), cosine in COSINES.items():
+        a, b = known.index(one), known.index(other)
+        gram[a, b] = gram[b, a] = cosine
+    values, vectors = np.linalg.eigh(gram)
+    rooted = vectors * np.sqrt(np.clip(values, 0, None))
+    return rooted[[known.index(text) for text in texts]].astype(np.float32)
+
+
+def reward(goal, state):
+    return routed(factored(goal), factored(state), encode).reward
+
+
+class TestByHand:
+    def test_identity_times_mean_attribute(self):
+        goal = {"apple": {"place": "fridge", "heat": "warm"}}
+        state = {"apple 3": {"location": "table", "heat": "warm"}, "pear": {"location": "fridge", "heat": "warm"}}
+        # apple 3: 0.8 x (0.4 + 1) / 2 = 0.56; pear: 0.5 x (1 + 1) / 2 = 0.5
+        found = routed(factored(goal), factored(state), encode)
+        assert found.reward == approx(0.56, abs=1e-5)
+        assert [(match.wanted, match.found) for match in found.matches] == [("apple", "apple 3")]
+
+    def test_the_better_attributes_win_over_the_better_name(self):
+        goal = {"apple": {"place": "fridge"}}
+        assert reward(goal, {"apple 3": {"location": "table"}, "pear": {"location": "fridge"}}) == approx(0.5, abs=1e-5)
+
+    def test_only_the_value_under_the_most_similar_name_counts(self):
+        assert reward({"apple": {"place": "fridge"}}, {"apple": {"location": "table", "colour": "fridge"}}) == approx(
+            0.4, abs=1e-5
+        )
+
+    @mark.parametrize(("first", "worth"), [("fridge", 1.0), ("table", 0.4)])
+    def test_of_equally_similar_names_the_first_counts(self, first, worth):
+        second = "table" if first == "fridge" else "fridge"
+        state = {"apple": {"above": first, "below": second}}  # both are unlike "place"
+        assert reward({"apple": {"place": "fridge"}}, state) == approx(worth, abs=1e-5)
+
+    def test_a_goal_object_without_attributes_counts_by_its_name(self):
+        assert reward({"apple": {}}, {"apple 3": {"location": "table"}, "pear": {}}) == approx(0.8, abs=1e-5)
+
+    def test_an_object_without_attributes_fulfils_none(self):
+        assert reward({"apple": {"place": "fridge"}}, {"apple": {}}) == 0.0
+
+    def test_the_mean_is_over_goal_objects(self):
+        assert reward({"apple": {}, "lamp": {}}, {"apple 3": {}}) == approx(0.4, abs=1e-5)
+
+    @mark.parametrize(("goal", "state"), [({}, {"apple": {}}), ({"apple": {}}, {}), ({}, {})])
+    def test_an_empty_side_is_worth_nothing(self, goal, state):
+        assert routed(factored(goal), factored(state), encode) == (0.0, ())
+
+    def test_what_is_opposite_counts_as_unlike(self):
+        def opposite(texts):
+            import numpy as np
+
+            return np.array([[1.0 if text == "apple" else -1.0] for text in texts], dtype=np.float32)
+
+        assert routed(factored({"apple": {}}), factored({"pear": {}}), opposite).reward == 0.0
+
+    @mark.parametrize(("whole", "cut"), [(0.5666, 0.56), (0.29, 0.29), (0.9999999, 1.0), (1.0, 1.0), (0.019, 0.01)])
+    def test_rewards_are_cut_off_not_rounded(self, whole, cut):
+        assert cut_off(whole, 2) == cut
+
+
+def random_vectors(texts):
+    import numpy as np
+
+    rows = [np.random.default_rng(sum(map(ord, text))).normal(size=6) for text in texts]
+    return np.array([row / np.linalg.norm(row) for row in rows], dtype=np.float32)
+
+
+WORDS = st.sampled_from(["a", "bb", "ccc", "dd d", "e", "ff", "g"])
+STATES = st.dictionaries(WORDS, st.dictionaries(WORDS, WORDS, max_size=3), max_size=5).map(factored)
+
+
+class TestProperties:
+    @given(STATES, STATES)
+    @settings(max_examples=60, deadline=None)
+    def test_rewards_are_in_the_unit_interval(self, goal, state):
+        assert 0.0 <= routed(goal, state, random_vectors).reward <= 1.0
+
+    @given(STATES.filter(lambda state: state.entities))
+    @settings(max_examples=60, deadline=None)
+    def test_a_state_fulfils_itself(self, state):
+        assert routed(state, state, random_vectors).reward == approx(1.0, abs=1e-5)
+
+    @given(STATES, STATES, STATES)
+    @settings(max_examples=60, deadline=None)
+    def test_more_objects_never_lower_it(self, goal, state, more):
+        new = [entity for entity in more.entities if state.get(entity.identity) is None]
+        larger = FactoredState(entities=(*state.entities, *new))
+        assert routed(goal, larger, random_vectors).reward >= routed(goal, state, random_vectors).reward - 1e-6
+
+
+def test_all_texts_are_encoded_by_one_call_and_each_once_a_side():
+    asked = []
+
+    def counting(texts):
+        asked.append(list(texts))
+        return encode(texts)
+
+    state = factored({f"thing {n}": {"location": "table"} for n in range(5)})
+    routed(factored({"apple": {"place": "fridge"}}), state, counting)
+    assert len(asked) == 1 and len(asked[0]) == len(set(asked[0]))
+
+
+def test_coarser_states_tell_the_same_facts_in_one_order():
+    goal = factored({"apple 3": {"location": "fridge"}})
+    state = factored({"cup 1": {"location": "shelf"}, "apple 3": {"state": "hot", "location": "table"}})
+    assert coarsened(state, "textual", goal) == factored({"apple 3: state hot. apple 3: location table": {}})
+    described = coarsened(state, "object", goal).get("apple 3")
+    assert described == Entity(identity="apple 3", attributes={"description": "location table; state hot"})
+    assert coarsened(state, "attribute", goal) == state
+
+
+def test_flat_text_tells_everything_where_nothing_of_the_goal_is_known():
+    state = factored({"cup 1": {}})
+    assert coarsened(state, "textual", factored({"apple": {}})) == factored({"cup 1": {}})
+
+
+def test_blank_text_is_no_state():
+    assert raw("  \n") == FactoredState() and routed(raw("apple"), raw("pear"), encode).reward == approx(0.5, abs=1e-5)

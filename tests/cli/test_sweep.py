@@ -1,0 +1,133 @@
+"""`certigraph sweep`: its forecast, its table, its JSON and its exit status."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from certigraph import cli
+from certigraph.evaluation.comparison import Workers
+from certigraph.evaluation.sweep import held, prepared
+
+pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
+pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
+
+
+TEXT = """
+model: simulated:act=0.1
+benchmarks: [{name: blocksworld, tasks: [3-0, 4-0]}]
+graphs: [sdp, react]
+operators: [{}, {validate: always_pass}]
+budget: {calls: 20}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _generated_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["sweep", *arguments])
+    out, err = capsys.readouterr()
+    return int(stop.value.code or 0), out, err
+
+
+def file(folder: Path, text: str = TEXT) -> str:
+    path = folder / "sweep.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_a_forecast_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    status, shown, _ = said(capsys, file(tmp_path), "--dry-run")
+    assert status == 0
+    assert "3 methods: sdp, sdp validate=always_pass, react\n" in shown
+    assert "validate=always_pass is not run in react (no slot validate)" in shown
+    assert "blocksworld: 6 runs (3 methods x 2 tasks), 0 done" in shown
+    assert [path.name for path in tmp_path.iterdir()] == ["sweep.yaml"]
+
+
+def test_a_forecast_imports_no_operators_of_ones_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "dry_run_operators.py").write_text(
+        "open('imported', 'w').close()\nfrom certigraph import always_pass\n"
+    )
+    own = TEXT.replace("validate: always_pass", "validate: dry_run_operators:always_pass")
+    status, shown, _ = said(capsys, file(tmp_path, own), "--dry-run")
+    assert status == 0
+    assert "3 methods: sdp, sdp validate=dry_run_operators:always_pass, react\n" in shown
+    assert not (tmp_path / "imported").exists()
+
+
+def test_a_forecast_refuses_what_the_sweep_would_refuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    out = ("--out", str(tmp_path / "sweep"))
+    status, _, told = said(capsys, file(tmp_path, TEXT + "faults: timeut=0.1\n"), *out, "--dry-run")
+    assert status == 2 and "timeut" in told
+    plan = prepared(Path(file(tmp_path)), tmp_path / "sweep")
+    held(plan)
+    status, _, told = said(capsys, file(tmp_path, TEXT.replace("3-0, 4-0", "3-0")), *out, "--dry-run")
+    assert status == 2 and "benchmarks may be added" in told
+
+
+def test_what_goes_on_with_a_sweep_names_its_workers(tmp_path: Path):
+    plan = prepared(Path(file(tmp_path)), tmp_path / "sweep", Workers("local"))
+    assert plan.go_on.endswith(f"--ray local --out {tmp_path / 'sweep'}")
+
+
+def test_a_forecast_of_a_model_that_costs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.delenv("CERTIGRAPH_BASE_URL", raising=False)
+    text = TEXT.replace("simulated:act=0.1", "openai:gpt-4o-mini") + "most: {usd: 12.5}\n"
+    _, shown, _ = said(capsys, file(tmp_path, text), "--dry-run")
+    assert "6 runs to go, at most 120 calls, 12,000,000 tokens and 30.00 usd; together no more than 12.5 usd" in shown
+    _, shown, _ = said(capsys, file(tmp_path, text), "--dry-run", "--json")
+    assert json.loads(shown)["calls_at_most"] == 120
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "told"),
+    [
+        (TEXT + "modle: x\n", (), "line 7: no key 'modle'"),
+        (TEXT.replace("blocksworld", "blockswrld"), (), "blockswrld"),
+        (TEXT.replace("4-0", "nope"), (), "nope"),
+        (TEXT.replace("calls: 20", "cals: 20"), (), "no budget 'cals'"),
+        (TEXT, ("--report-only",), "holds no sweep: begin it with certigraph sweep"),
+        (TEXT, ("--workers", "2"), "--workers are a cluster's"),
+    ],
+)
+def test_unusable_arguments(
+    text: str, arguments: tuple[str, ...], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    status, _, err = said(capsys, file(tmp_path, text), "--out", str(tmp_path / "out"), *arguments)
+    assert status == 2
+    assert told in err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_the_command_runs_goes_on_and_reports(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    given = file(tmp_path, TEXT + "most: {calls: 5}\n")
+    status, shown, told = said(capsys, given)
+    assert status == 1
+    assert "calls are made" in shown
+    assert "go on with a larger `most`" in shown
+    assert "blocksworld (1 of 1)\nmodel simulated:act=0.1: " in told
+    assert "; 6 runs (3 methods x 2 tasks): 0 done" in told
+    status, shown, told = said(capsys, file(tmp_path))
+    assert status == 0
+    assert "report: sweep/sweep.html" in shown
+    assert "none left" in told
+    status, shown, told = said(capsys, given, "--report-only", "--json")
+    found = json.loads(shown)
+    assert (status, told, found["left"], found["methods"]) == (0, "", 0, ["sdp", "sdp validate=always_pass", "react"])

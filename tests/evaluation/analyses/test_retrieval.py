@@ -1,0 +1,196 @@
+"""Tests of `evaluation.analyses.retrieval`."""
+
+import gzip
+import json
+
+import pytest
+from real_data import data_folder
+
+from certigraph.adapters.retrieval.bm25 import Hit, Pool
+from certigraph.adapters.retrieval.sources import paragraph, question_paragraphs, read_passages
+from certigraph.evaluation.analyses.retrieval import (
+    EACH,
+    FILES,
+    MEASURES,
+    ONCE,
+    WOVEN,
+    Asked,
+    RecallStudy,
+    findings,
+    print_recall,
+    read_questions,
+    recall_study,
+    recalls,
+    scored,
+    write_recall,
+)
+from certigraph.state.records import Fault, UnknownName
+from certigraph.state.search import Passage
+
+BRIDGE = {
+    "_id": "h1",
+    "type": "bridge",
+    "question": "Who directed the film shot near Leland, Ohio?",
+    "supporting_facts": [["Leland, Ohio", 0], ["Overdrive (film)", 0], ["Overdrive (film)", 1]],
+    "context": [
+        ["Leland, Ohio", ["A village.", " Overdrive was shot near it."]],
+        ["Overdrive (film)", ["A film.", " King directed it."]],
+        ["Dayton, Ohio", ["A city."]],
+    ],
+}
+COMPARISON = {
+    "_id": "h2",
+    "type": "comparison",
+    "question": "Are Leland, Ohio and Dayton, Ohio cities?",
+    "supporting_facts": [["Dayton, Ohio", 0], ["Leland, Ohio", 0]],
+    "context": BRIDGE["context"],
+}
+CHAIN = {
+    "id": "2hop__1_2",
+    "question": "Who governs the place of the river's source?",
+    "question_decomposition": [
+        {"question": "river >> source", "answer": "Alba", "paragraph_support_idx": 2},
+        {"question": "Who governs #1 ?", "answer": "Ada", "paragraph_support_idx": 0},
+    ],
+    "paragraphs": [
+        {"idx": 0, "title": "Alba", "paragraph_text": "Ada governs it.", "is_supporting": True},
+        {"idx": 1, "title": "Rome", "paragraph_text": "A city.", "is_supporting": False},
+        {"idx": 2, "title": "River", "paragraph_text": "Its source is Alba.", "is_supporting": True},
+    ],
+}
+
+
+def written(folder, split, *rows):
+    path = folder / FILES[split]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
+    return path
+
+
+class TestQuestions:
+    def test_a_bridge_question_is_asked_again_with_the_title_that_it_does_not_name(self, tmp_path):
+        [asked] = read_questions(written(tmp_path, "hotpotqa dev", BRIDGE))
+        assert asked.hops == (BRIDGE["question"], BRIDGE["question"] + " Overdrive (film)")
+        assert asked.gold == {passage.id for passage in question_paragraphs(BRIDGE)[:2]}
+
+    def test_a_comparison_is_asked_by_its_titles(self, tmp_path):
+        [asked] = read_questions(written(tmp_path, "hotpotqa dev", COMPARISON))
+        assert asked.hops == ("Dayton, Ohio", "Leland, Ohio") and len(asked.gold) == 2
+
+    def test_a_decomposition_is_asked_with_its_gold_answers(self, tmp_path):
+        [asked] = read_questions(written(tmp_path, "musique dev", CHAIN))
+        assert asked.hops == ("river >> source", "Who governs Alba ?")
+        assert asked.gold == {paragraph("Alba", "Ada governs it.").id, paragraph("River", "Its source is Alba.").id}
+
+    @pytest.mark.parametrize(
+        ("row", "told"),
+        [
+            ({**BRIDGE, "supporting_facts": [["Nowhere", 0]]}, "'h1' has no supporting"),
+            ({"id": "x"}, ":1: not a question"),
+        ],
+    )
+    def test_a_row_without_support_or_of_another_layout_is_a_fault(self, tmp_path, row, told):
+        with pytest.raises(Fault, match=told):
+            read_questions(written(tmp_path, "hotpotqa dev", row))
+
+    def test_a_missing_or_spoilt_file_is_a_fault(self, tmp_path):
+        with pytest.raises(Fault, match="CERTIGRAPH_DATA"):
+            read_questions(tmp_path / "none.gz")
+        path = written(tmp_path, "hotpotqa dev", BRIDGE)
+        path.write_bytes(path.read_bytes()[:50])
+        with pytest.raises(Fault, match="no questions in"):
+            read_questions(path)
+
+
+class Told:
+    """Finds for each query the passages that it names, in order."""
+
+    name = "told"
+
+    def search(self, query, k):
+        return [Hit(Passage(id=id, title="", text=""), 1.0) for id in query.split()][:k]
+
+
+class TestMeasures:
+    ASKED = Asked("q", "x a y z u v b", frozenset("ab"), ("a m", "n b"))
+
+    def test_one_list_is_cut_at_k(self):
+        found = findings(Told(), self.ASKED)[ONCE]
+        assert {name: of(found, self.ASKED.gold) for name, of in MEASURES.items()} == {
+            "R@2": 0.5,
+            "R@5": 0.5,
+            "R@10": 1.0,
+            "all@10": 1.0,
+        }
+
+    def test_hops_take_turns_and_share_k_or_have_k_each(self):
+        found = findings(Told(), self.ASKED._replace(hops=("a m b", "a n")))
+        assert [list(found[WOVEN](k)) for k in (2, 5)] == [["a", "m"], ["a", "m", "n", "b"]]
+        assert list(found[EACH](2)) == ["a", "m", "a", "n"]
+
+    def test_a_question_half_answered_is_not_all(self):
+        asked = self.ASKED._replace(text="a x")
+        scores = scored([asked], {"told": Told()})
+        assert scores["told", ONCE, "R@10"] == {"q": [0.5]} and scores["told", ONCE, "all@10"] == {"q": [0.0]}
+
+
+def test_differences_are_paired_with_plain_bm25_asked_once():
+    keys = [("bm25", ONCE, "R@2"), ("bm25", WOVEN, "R@2"), ("dense", ONCE, "R@2")]
+    questions = [f"q{n}" for n in range(8)]
+    scores = {key: {q: [0.5 * place] for q in questions} for place, key in enumerate(keys)}
+    base, dense, woven = recalls("musique dev", scores)
+    assert (base.mean, base.difference, base.p) == (0.0, None, None)
+    assert (dense.queries, dense.difference, dense.difference_low) == (ONCE, 1.0, 1.0)
+    assert (woven.queries, woven.difference) == (WOVEN, 0.5) and woven.p == pytest.approx(0.5**7)
+    assert woven.p_holm == pytest.approx(2 * 0.5**7) and woven.p_holm > woven.p  # adjusted for two differences
+
+
+class TestStudy:
+    @pytest.fixture
+    def study(self, tmp_path):
+        written(tmp_path, "hotpotqa dev", BRIDGE, COMPARISON)
+        written(tmp_path, "musique dev", CHAIN)
+        return recall_study(tmp_path, splits=("hotpotqa dev", "musique dev"), dense=False)
+
+    def test_every_method_is_asked_in_every_way(self, study):
+        assert [(c.split, c.questions, c.hops, c.passages) for c in study.corpora] == [
+            ("hotpotqa dev", 2, 4, 3),
+            ("musique dev", 1, 2, 3),
+        ]
+        assert len(study.recalls) == 2 * 2 * 3 * 4 and study.encoder is None
+        hops = next(r for r in study.recalls if (r.split, r.queries, r.measure) == ("musique dev", EACH, "all@10"))
+        assert hops.mean == 1.0
+
+    def test_it_is_printed_and_drawn_from_its_file(self, study, tmp_path, capsys):
+        files = write_recall(study, tmp_path / "out")
+        assert [path.name for path in files] == ["recall.json", "recall.png", "recall.svg"]
+        assert RecallStudy.model_validate_json(files[0].read_bytes()) == study
+        print_recall(study)
+        shown = capsys.readouterr().out
+        assert "musique dev: 1 question, 2 hops, 3 passages" in shown and "two-stage" in shown
+
+    def test_an_unknown_split_is_refused_before_anything_is_read(self, tmp_path):
+        with pytest.raises(UnknownName, match="no split 'hotpotqa'; there are hotpotqa train"):
+            recall_study(tmp_path, splits=("hotpotqa",))
+
+    def test_vectors_without_an_encoder_are_a_fault_with_the_command(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("certigraph.evaluation.analyses.retrieval.encoder", lambda: None)
+        with pytest.raises(Fault, match=r"pip install 'certigraph.embeddings.*--no-dense"):
+            recall_study(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("split", "points"), [("hotpotqa train", 7), ("musique train", 2)])
+def test_titles_first_find_more_of_real_evidence_than_plain_bm25(split, points):
+    study = recall_study(data_folder(FILES[split].partition("/")[0]).parent, splits=(split,), dense=False)
+    [found] = [r for r in study.recalls if (r.method, r.queries, r.measure) == ("two-stage", ONCE, "R@2")]
+    assert found.difference >= points / 100 and found.difference_low > 0
+
+
+@pytest.mark.slow
+def test_hops_with_gold_bridges_find_more_than_the_question_alone():
+    path = data_folder("musique") / "musique_ans_train.jsonl.gz"
+    questions = read_questions(path)
+    scores = scored(questions, {"pool": Pool(list(read_passages(path)))})
+    once, woven = (sum(s for [s] in scores["pool", queries, "R@10"].values()) for queries in (ONCE, WOVEN))
+    assert len(questions) == 100 and woven > once + 15

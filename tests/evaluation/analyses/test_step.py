@@ -1,0 +1,212 @@
+"""Tests of `evaluation.analyses.step`."""
+
+import csv
+
+import pytest
+import real_data
+from typer.testing import CliRunner
+
+from certigraph.adapters.protocols import Context, Limits
+from certigraph.cli import app
+from certigraph.evaluation.analyses.step import (
+    accident_of,
+    best_rows,
+    changes,
+    curves,
+    focused,
+    gold_scores,
+    learning,
+    pairs,
+)
+from certigraph.evaluation.analyses.step_figures import draw_figures
+from certigraph.evaluation.frames import read_traces, traces_of
+from certigraph.graphs.assembly import operators_of
+from certigraph.nodes.slots import Spec
+from certigraph.runtime.registry import build_graph, graph_module
+from certigraph.runtime.run import run
+from certigraph.state.records import Fault, Observation, Scores, Step, Task, Usage
+from certigraph.state.trajectory import Event, Footer, Header, assembled
+
+pytestmark = pytest.mark.slow  # whole runs, drawn
+
+FRICTION = "inclined-plane-friction-named-surfaces"
+RESET = {"history": []}
+
+
+def lines(*episodes, graph="step", task="boil:1", ending="gave_up", run_id="r", benchmark="scienceworld", **swaps):
+    """A run whose episodes are lists of scores, of (action, score), or of (action, Observation)."""
+    operators = {**operators_of(graph_module(graph).graph), **{s: Spec(name=n).as_json() for s, n in swaps.items()}}
+    header = Header(
+        run_id=run_id,
+        created="2026-01-01T00:00:00",
+        graph=graph,
+        operators={slot: Spec.model_validate(spec).model_dump() for slot, spec in operators.items()},
+        task=Task(benchmark=benchmark, id=task),
+        context={"model": "scripted:x"},
+        versions={},
+    )
+    updates = [update for episode in episodes for update in (RESET, *map(acted, episode))]
+    footer = [Footer(ending=ending, usage=Usage(node="all"), scores=Scores(value=0))] if ending else []
+    return [header, *(event(number, update) for number, update in enumerate(updates, 1)), *footer]
+
+
+def acted(entry):
+    action, answer = entry if isinstance(entry, tuple) else ("look around", entry)
+    seen = answer if isinstance(answer, Observation) else Observation(text="seen", data={"score": answer})
+    step = Step.model_validate({"action": {"text": action}, "digest": "d"})
+    return {"history": [step.as_json()], "observation": seen.as_json()}
+
+
+def event(number, update):
+    replaced = ["history"] if update is RESET else []
+    return Event(t=0, superstep=number, node="act", usage=Usage(node="act"), update=update, replaced=replaced)
+
+
+def traces(*episodes, **about):
+    return traces_of(assembled(lines(*episodes, **about)))
+
+
+def write(folder, *episodes, **about):
+    folder.mkdir(parents=True)
+    text = "".join(line.model_dump_json() + "\n" for line in lines(*episodes, run_id=folder.name, **about))
+    (folder / "trajectory.jsonl").write_text(text, encoding="utf-8")
+
+
+def table(path):
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_episodes_are_told_apart_and_scores_are_the_last_positive_ones():
+    first, second = traces([0, 30, -100], [10, 8, 50], task="step-18/boil:1")
+    assert (first.scores, first.final, first.episode, first.last) == ((0, 30, 30), 30, 1, False)
+    assert (second.scores, second.episode, second.last, second.task) == ((10, 8, 50), 2, True, "boil")
+    assert [first.at(step) for step in (0, 1, 2, 9)] == [0, 0, 30, 30]
+
+
+def test_rewards_stand_in_for_a_score_that_the_world_does_not_tell():
+    earned = [("a", Observation(text="", reward=r)) for r in (0.0, 0.25, 1.0)]
+    [trace] = traces(earned, benchmark="blocksworld", task="4-0")
+    assert (trace.scores, trace.solved, trace.task) == ((0, 25, 100), True, "blocksworld 4-0")
+
+
+def test_methods_are_named_by_what_was_swapped():
+    named = [str(t.method) for t in [*traces([1]), *traces([1], planner="none"), *traces([1], graph="clin")]]
+    assert named == ["step", "step planner=none", "clin"]
+
+
+def test_curves_keep_the_score_of_episodes_that_are_over():
+    both = traces([20, 60], [40, 40, 40, 80])
+    [curve] = curves(both)
+    assert (curve.n, curve.mean) == (2, (0, 30, 50, 50, 70))
+    assert curve.sd[:2] == pytest.approx((0, 200**0.5))
+    first, last = learning(both)
+    assert (first.mean, last.mean) == ((0, 20, 60), (0, 40, 40, 40, 80))
+    assert learning(traces([20], graph="react")) == []
+
+
+def test_best_row_is_the_best_episode_and_ends_with_it():
+    [row] = best_rows(traces([50, 70, 70, 70], [10, 90], [10, 10, 90]))
+    assert (row.scores, row.runs) == ((10, 90), 1)
+    [mean] = best_rows([*traces([10, 90], run_id="a"), *traces([50], task="boil:2", run_id="b")])
+    assert (mean.scores, mean.runs) == ((30, 70), 2)
+
+
+def test_planner_is_paired_by_task_within_its_group():
+    whole = [*traces([100], task="use-thermometer:1", run_id="a"), *traces([60], task="boil:1", run_id="b")]
+    whole += traces([90], task="freeze:1", run_id="alone")
+    without = [
+        *traces([40], task="use-thermometer:1", run_id="c", planner="none"),
+        *traces([70], run_id="d", planner="none"),
+    ]
+    short, long, everything = changes(pairs([*whole, *without]))
+    assert [(c.group, c.tasks) for c in (short, long, everything)] == [("S", 1), ("L", 1), ("All", 2)]
+    assert (short.score_change, long.score_change, everything.score_change) == (-60, 10, -25)
+    assert (short.success_change, long.success_change, everything.success_change) == (-100, 0, -50)
+
+
+def test_another_swap_is_no_ablation_of_the_planner():
+    other = traces([40], run_id="b", planner="none", memory="gain_insights")
+    assert pairs([*traces([90], run_id="a"), *other]) == []
+
+
+@pytest.mark.parametrize(
+    ("episode", "accidental"),
+    [
+        ([10, ("focus on inclined plane b", 100)], True),
+        ([10, ("Focus on plane", 10), ("1", 100)], True),
+        ([30, ("focus on inclined plane b", 100)], False),
+        ([10, ("pour jug into flower pot", 100)], False),
+        ([10, ("focus on inclined plane b", 60)], False),
+        ([10, ("focus on inclined plane a", -100)], False),
+    ],
+)
+def test_a_win_is_accidental_when_a_focus_skips_the_milestones(episode, accidental):
+    [trace] = traces(episode, task=f"{FRICTION}:1")
+    found = accident_of(trace, {FRICTION: 50.0})
+    assert bool(found) == accidental
+    assert found is None or (found.step, found.before) == (len(episode), 10)
+
+
+def test_no_gold_path_of_the_real_recordings_is_accidental():
+    from certigraph.adapters.scienceworld.recordings import read_recordings
+
+    recordings = read_recordings(real_data.data_folder("scienceworld") / "gold_var0.jsonl.gz")
+    golds = gold_scores(real_data.ROOT)
+    assert golds[FRICTION] == 50
+    assert "use-thermometer" not in golds  # its last action puts an object into a box
+    for gold in recordings:
+        [trace] = traces(list(zip(gold.gold, gold.scores, strict=True))[: gold.firstdone], task=f"{gold.task}:0")
+        assert trace.solved
+        assert accident_of(trace, golds) is None
+
+
+def test_number_after_another_action_is_no_focus():
+    assert not focused(["focus on a", "pour jug", "1"], 2)
+
+
+@pytest.mark.slow
+def test_figures_leave_out_accidents_and_unfinished_runs(tmp_path):
+    runs = tmp_path / "runs"
+    write(runs / "lucky", [5, ("focus on inclined plane b", 100)], [30, 40], task=f"{FRICTION}:1")
+    write(runs / "deep" / "plain", [20, 45], [20, 30], task=f"{FRICTION}:1", planner="none")
+    write(runs / "stopped", [90], ending="")
+    write(runs / "broken", [90], ending="error:environment")
+    drawn = draw_figures([runs], tmp_path / "figures")
+    assert {folder.name for folder in drawn.left_out} == {"stopped", "broken"}
+    assert [(a.run, a.step, a.before) for a in drawn.accidents] == [("lucky", 2, 5)]
+    assert all(file.stat().st_size for file in drawn.files)
+    assert {f.stem for f in drawn.files} == {"rewards", "learning", "best", "planner", "planner_tasks", "accidental"}
+    assert drawn.changes[-1].score_change == 5
+    best = [row["score"] for row in table(tmp_path / "figures" / "best.csv") if row["method"] == "step"]
+    assert best == ["30", "40"]
+    kept = draw_figures([runs], tmp_path / "figures", with_accidental=True)
+    assert kept.changes[-1].score_change == 45 - 100
+
+
+def test_same_runs_make_the_same_files(tmp_path):
+    write(tmp_path / "runs" / "a", [20, 45], [20, 30])
+    files = [draw_figures([tmp_path / "runs"], tmp_path / name).files for name in ("one", "two")]
+    assert [one.read_bytes() == two.read_bytes() for one, two in zip(*files, strict=True)] == [True] * len(files[0])
+
+
+def test_nothing_to_draw_says_what_to_give(tmp_path):
+    with pytest.raises(Fault, match=r"no such folder: give folders that `certigraph run` wrote"):
+        read_traces([tmp_path / "none"])
+    with pytest.raises(Fault, match="no episode of a finished run"):
+        read_traces([tmp_path])
+    write(tmp_path / "a", [("focus on a", 100)])
+    with pytest.raises(Fault, match="--with-accidental"):
+        draw_figures([tmp_path], tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_real_runs_of_step_and_clin_are_drawn_by_the_command(tmp_path):
+    context = Context(model="scripted:first", limits=Limits(trials=2, steps=6, substeps=3))
+    for graph in (build_graph("step"), build_graph("step", {"planner": Spec(name="none")}), build_graph("clin")):
+        run(graph, "blocksworld", "4-0", context=context, out=tmp_path / "runs")
+    done = CliRunner().invoke(app, ["figures", str(tmp_path / "runs"), "--out", str(tmp_path / "figures")])
+    assert done.exit_code == 0, done.output
+    assert "6 episodes, 0 of them won by accident" in done.output
+    methods = {row["method"] for row in table(tmp_path / "figures" / "rewards.csv")}
+    assert methods == {"step", "step planner=none", "clin"}

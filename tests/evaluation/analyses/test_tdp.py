@@ -1,0 +1,206 @@
+"""`certigraph study tdp`: prompts of scripted episodes of growing length."""
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.protocols import Context
+from certigraph.cli.evaluations import study_app
+from certigraph.evaluation.analyses.tdp import (
+    ANY,
+    SUBTASK,
+    TASK_GRAPH,
+    WHOLE_TASK,
+    Corridor,
+    Size,
+    Slope,
+    Study,
+    Total,
+    fitted,
+    order_of,
+    report,
+    sizes_of,
+    slopes_of,
+    totals_of,
+    worked_off,
+)
+from certigraph.evaluation.comparison import Cell, methods_from, rows_of
+from certigraph.runtime.run import run
+from certigraph.state.records import Action, Fault, UnknownName
+
+pytest.importorskip("scipy", reason="pip install 'certigraph[eval]'")
+
+
+LONGEST = 24
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Path]:
+    """Three lengths, which takes seconds."""
+    folder = tmp_path_factory.mktemp("study")
+    given = order_of(LONGEST, folder)
+    assert worked_off(given, folder, report_only=False, as_json=True) == 0
+    return report(given.plan, folder), folder
+
+
+def slope(study: Study, kind: str, method: str, operator: str = ANY) -> Slope:
+    [found] = [s for s in study.slopes if (s.kind, s.method, s.operator) == (kind, method, operator)]
+    return found
+
+
+def size(rooms: int, characters: int, about: str = SUBTASK, operator: str = "execute") -> Size:
+    return Size("wide", rooms, "tdp", about, operator, "n", 0, characters // 4, characters, 10)
+
+
+# --- slopes
+
+
+def test_the_slope_by_hand():
+    """Deviations -8, 0, 8 and -8, -8, 16: 192 / 128; residuals 4, -8, 4, error sqrt(96 / 128)."""
+    found = fitted([8, 16, 24], [100, 100, 124])
+    assert found == pytest.approx((1.5, 1.5 - 12.706205 * 0.75**0.5, 1.5 + 12.706205 * 0.75**0.5))
+
+
+def test_a_slope_is_called_by_its_interval():
+    growing = slopes_of([size(rooms, 10 * rooms) for rooms in (8, 16, 24)])[0]
+    level = slopes_of([size(rooms, 400) for rooms in (8, 16, 24)])[0]
+    uncertain = slopes_of([size(rooms, value) for rooms, value in ((8, 100), (16, 100), (24, 124))])[0]
+    assert [found.words for found in (growing, level, uncertain)] == ["growing", "bounded", "cannot be told"]
+    assert (level.slope, level.low, level.high) == (0, 0, 0)
+
+
+def test_two_lengths_do_not_tell():
+    assert slopes_of([size(8, 100), size(16, 900)])[0].words.startswith("too few lengths")
+
+
+def test_only_the_largest_prompt_counts_and_the_task_graph_apart():
+    sizes = [size(8, 100), size(8, 40), size(8, 60, operator="plan"), size(8, 999, TASK_GRAPH, "revise")]
+    found = {(s.about, s.operator): s.longest for s in slopes_of(sizes)}
+    graph = {(TASK_GRAPH, "revise"): 999}
+    assert found == {(SUBTASK, ANY): 100, (SUBTASK, "execute"): 100, (SUBTASK, "plan"): 60, **graph}
+
+
+# --- the study
+
+
+@pytest.mark.parametrize(("graph", "grows"), [("tdp", False), ("react", True), ("plan_and_act", True)])
+def test_a_longer_episode_needs_larger_prompts_unless_it_is_decoupled(graph: str, grows: bool, tmp_path: Path):
+    corridor, [method] = Corridor(), methods_from([graph])
+    largest = []
+    for task in ("wide-08", "wide-12"):
+        done = run(method.build(), corridor, task, context=Context(limits=corridor.limits), out=tmp_path)
+        sizes = sizes_of(Cell(method, task, 0, tmp_path), done.trajectory)
+        largest.append(max(size.characters for size in sizes if size.about != TASK_GRAPH))
+    assert (largest[1] > largest[0] + 400) == grows
+    assert (largest[1] == largest[0]) != grows
+
+
+@pytest.mark.slow
+def test_prompts_of_sub_tasks_are_bounded_and_those_of_others_grow(whole: tuple[Study, Path]):
+    for method in ("react", "cot", "plan_and_act"):
+        assert slope(whole[0], "wide", method).words == "growing"
+        assert slope(whole[0], "wide", method).low > 50  # type: ignore[operator]
+    for operator in (ANY, "plan", "execute", "supervise"):
+        found = slope(whole[0], "wide", "tdp", operator)
+        assert found.words == "bounded"
+        assert abs(found.slope) < 1  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_within_one_sub_task_tdp_s_prompts_grow_like_any(whole: tuple[Study, Path]):
+    assert slope(whole[0], "deep", "tdp").words == "growing"
+
+
+@pytest.mark.slow
+def test_every_episode_reaches_its_goal_in_its_steps(whole: tuple[Study, Path]):
+    rows = rows_of(order_of(None, whole[1]).plan, whole[1])
+    assert len(rows) == 4 * 2 * 3
+    assert {row.score for row in rows} == {100}
+    assert {row.task[-2:]: row.steps for row in rows if row.method == "tdp"} == {"08": 9, "16": 17, "24": 25}
+
+
+@pytest.mark.slow
+def test_prompts_are_told_by_what_they_are_about(whole: tuple[Study, Path]):
+    about = {(s.method, s.operator): s.about for s in whole[0].sizes}
+    assert about["react", "decide"] == WHOLE_TASK
+    assert (about["tdp", "decompose"], about["tdp", "execute"]) == (TASK_GRAPH, SUBTASK)
+    last = [s for s in whole[0].sizes if (s.kind, s.rooms, s.method, s.operator) == ("wide", 24, "tdp", "plan")]
+    assert [(s.subtask, s.steps) for s in last] == [(f"n{n:02}", 4 * n) for n in range(6)]
+
+
+@pytest.mark.slow
+def test_everything_is_written(whole: tuple[Study, Path]):
+    study, folder = whole
+    with (folder / "prompts.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == len(study.sizes)
+    assert (folder / "prompts.png").read_bytes().startswith(b"\x89PNG")
+    page = (folder / "study.html").read_text(encoding="utf-8")
+    assert "a script answers for the model" in page
+    assert "not finished" not in page
+    assert re.findall(r'(?:href|src)="(?!#)[^"]*"|url\((?!#)[^)]*\)|<script|<link', page) == []
+
+
+@pytest.mark.slow
+def test_a_begun_study_goes_on_with_its_own_lengths(whole: tuple[Study, Path], capsys: pytest.CaptureFixture[str]):
+    before = {path: path.stat().st_mtime_ns for path in whole[1].rglob("trajectory.jsonl")}
+    assert study_app(["tdp", "--out", str(whole[1]), "--json"], standalone_mode=False) == 0
+    told = json.loads(capsys.readouterr().out)["slopes"]
+    assert len(told) == len(whole[0].slopes)
+    assert {path: path.stat().st_mtime_ns for path in whole[1].rglob("trajectory.jsonl")} == before
+    with pytest.raises(Fault, match=f"certigraph study tdp --out {whole[1]}"):
+        worked_off(order_of(32, whole[1]), whole[1], report_only=False, as_json=True)
+
+
+def test_a_study_that_is_not_done_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    given = order_of(LONGEST, tmp_path)
+    with pytest.raises(Fault, match="holds no comparison"):
+        worked_off(given, tmp_path, report_only=True, as_json=True)
+    (tmp_path / "comparison.json").write_text(given.plan.model_dump_json())
+    assert worked_off(given, tmp_path, report_only=True, as_json=True) == 1
+    assert "24 runs not finished" in (tmp_path / "study.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("longest", [0, 16, 97])
+def test_lengths_that_tell_nothing_are_refused(longest: int, tmp_path: Path):
+    with pytest.raises(UnknownName, match="24 to 96 steps"):
+        order_of(longest, tmp_path)
+
+
+# --- the corridor
+
+
+def test_rooms_answer_alike_and_an_answer_ends_them():
+    corridor = Corridor()
+    world = corridor.open(corridor.task("deep-08"))
+    assert len({len(world.step(Action(text=f"search[room {n:02}]")).text) for n in (1, 9, 10, 96)}) == 1
+    assert not world.step(Action(text="search[room 97]")).accepted
+    assert not world.step(Action(text="walk")).accepted
+    assert world.step(Action(text="finish[word-08]")).done
+    assert world.score().value == 1
+
+
+@pytest.mark.parametrize("task", ["deep-97", "wide-0", "long-08", "deep"])
+def test_tasks_that_do_not_exist(task: str):
+    with pytest.raises(UnknownName, match="deep-40 or wide-40"):
+        Corridor().task(task)
+
+
+def test_the_scripted_agent_answers_inside_a_run_only():
+    form: Any = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
+    with pytest.raises(LookupError, match="certigraph study tdp"):
+        ScriptedChat(responder=Corridor().expert()).invoke("where?", response_format=form)
+
+
+def test_the_calls_of_an_episode_are_added_up_and_methods_keep_their_order():
+    sizes = [size(8, 100), size(8, 300), size(16, 40)]
+    sizes.insert(1, size(8, 60)._replace(method="react"))
+    assert totals_of(sizes) == [
+        Total("wide", 8, "tdp", 2, 100, 20),
+        Total("wide", 8, "react", 1, 15, 10),
+        Total("wide", 16, "tdp", 1, 10, 10),
+    ]

@@ -1,0 +1,417 @@
+"""Comparisons: plans that are held to, and runs that go on after anything."""
+
+import asyncio
+import csv
+import fcntl
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from certigraph import cli
+from certigraph.adapters import benchmarks
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.evaluation.compare import Choice, Order, order, seconds_left, spoken
+from certigraph.evaluation.comparison import (
+    Outline,
+    carry_out,
+    cells_of,
+    compare,
+    differences,
+    methods_from,
+    plan_of,
+    recorded,
+    rows_of,
+    settle,
+)
+from certigraph.evaluation.comparison_report import findings_of, report, write_page
+from certigraph.evaluation.comparison_summary import comparison_of
+from certigraph.evaluation.plots import AXES, draw_curves, mean_curve, points_of
+from certigraph.runtime.history import Prompted, Row
+from certigraph.state.records import Fault, Interrupted, Scores, Task, UnknownName, Usage
+from certigraph.state.trajectory import Event, Footer, Header, Trajectory
+
+pytest.importorskip("scipy", reason="pip install 'certigraph[eval]'")
+
+
+pytestmark = pytest.mark.slow  # whole comparisons
+
+ROOT = Path(__file__).parents[2]
+TASKS = ("3-0", "4-0")
+
+
+def asked(*graphs: str, tasks: Sequence[str] = TASKS, calls: int = 6, swaps: Sequence[str] = ()) -> Order:
+    context = Context(budget=Budget(calls=calls))
+    return order(methods_from(graphs or ("react", "sdp"), swaps), "blocksworld", Choice(tasks), context)
+
+
+def done(given: Order, folder: Path) -> list[str]:
+    """Carry the comparison out; the cells that had to be."""
+    told: list[str] = []
+    plan, context, benchmark, _ = given
+    compare(plan, context, benchmark, folder, told=lambda cell, _: told.append(f"{cell.method.name} {cell.task}"))
+    return told
+
+
+def row(method: str, task: str = "t", **figures: Any) -> Row:
+    usual = {"ending": "goal", "score": 0.0, "solved": False, "calls": 1, "prompt_tokens": 0, "cached_tokens": 0}
+    usual |= {"output_tokens": 0, "steps": 0, "seconds": 0.0, "roles": {}, "run": "r"}
+    return Row.model_validate({"method": method, "task": task, **usual, **figures})
+
+
+# --- plans
+
+
+def test_methods_take_names_and_swaps():
+    plain, bare = methods_from(["sdp", "bare=sdp"], ["bare:validate=always_pass"])
+    assert (plain.name, bare.name, bare.graph) == ("sdp", "bare", "sdp")
+    assert plain.operators["validate"] != bare.operators["validate"] == {"name": "always_pass", "args": {}}
+
+
+@pytest.mark.parametrize(
+    ("graphs", "swaps", "fix"),
+    [
+        (["sdpp"], [], "react"),
+        (["sdp", "sdp"], [], "NAME=GRAPH"),
+        (["sdp"], ["step:validate=always_pass"], "METHOD:SLOT=OPERATOR"),
+        (["sdp"], ["sdp:validator=always_pass"], "validate"),
+    ],
+)
+def test_methods_that_do_not_exist(graphs: list[str], swaps: list[str], fix: str):
+    with pytest.raises(UnknownName, match=fix):
+        methods_from(graphs, swaps)
+
+
+def test_cells_go_task_by_task(tmp_path: Path):
+    cells = cells_of(asked().plan, tmp_path)
+    assert [(c.task, c.method.name) for c in cells] == [(t, m) for t in TASKS for m in ("react", "sdp")]
+    assert len({cell.folder for cell in cells}) == 4
+
+
+def test_a_changed_plan_is_refused_with_what_differs(tmp_path: Path):
+    settle(asked().plan, tmp_path)
+    settle(asked().plan, tmp_path)
+    changed = asked(tasks=("3-0", "4-1"), calls=7).plan
+    with pytest.raises(Fault, match=r'tasks\.2: "4-0" there, "4-1" here; budget\.calls: 6 there, 7 here') as refusal:
+        settle(changed, tmp_path)
+    assert f"certigraph compare --out {tmp_path}" in str(refusal.value)
+    swapped = asked("react", "sdp", swaps=["sdp:validate=always_pass"]).plan
+    assert [told.partition(":")[0] for told in differences(asked().plan, swapped)] == [
+        "methods.2.operators.validate.name"
+    ]
+
+
+def test_a_local_model_is_known_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "tiny.gguf").touch()
+    monkeypatch.setenv("CERTIGRAPH_GGUF", str(tmp_path / "tiny.gguf"))
+    plan = plan_of("blocksworld", methods_from(["react"]), TASKS, Context(model="local", roles={"planner": "local"}))
+    assert (plan.model, plan.roles) == ("local:tiny.gguf", {"planner": "local:tiny.gguf"})
+
+
+# --- carrying out
+
+
+def test_what_is_done_is_kept(tmp_path: Path):
+    given = asked()
+    assert done(given, tmp_path) == ["react 3-0", "sdp 3-0", "react 4-0", "sdp 4-0"]
+    files = {path: path.read_bytes() for path in tmp_path.rglob("trajectory.jsonl")}
+    assert done(given, tmp_path) == []
+    assert {path: path.read_bytes() for path in tmp_path.rglob("trajectory.jsonl")} == files
+    endings = {(r.method, r.task): (r.ending, r.score, r.calls) for r in rows_of(given.plan, tmp_path)}
+    assert endings["sdp", "4-0"] == ("limit:calls", 0.0, 6)
+    assert endings["react", "4-0"] == ("goal", 100.0, 4)
+
+
+def test_checkpoints_are_kept_only_of_runs_that_can_go_on(tmp_path: Path):
+    given = asked()
+    done(given, tmp_path)
+    kept = {
+        row.ending: bool(list(tmp_path.rglob(f"{row.run}/checkpoints.sqlite"))) for row in rows_of(given.plan, tmp_path)
+    }
+    assert kept == {"limit:calls": True, "goal": False}
+
+
+def test_an_interrupted_comparison_says_how_it_goes_on(tmp_path: Path):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    given = asked()
+    with pytest.raises(Interrupted, match=f"certigraph compare --out {tmp_path}"):
+        compare(given.plan, given.context, given.benchmark, tmp_path, told=interrupt)
+    assert len(done(given, tmp_path)) == 3
+
+
+def test_where_the_first_runs_all_fail_alike_the_rest_is_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    given = asked(tasks=[f"3-{n}" for n in range(9)])
+    monkeypatch.setattr(type(given.benchmark), "open", broken)
+    with pytest.raises(Fault, match=r"first 3 runs failed alike \(no Java here\).*certigraph compare --out"):
+        done(given, tmp_path)
+    assert len(list(tmp_path.rglob("trajectory.jsonl"))) == 3
+    monkeypatch.undo()
+    assert len(done(given, tmp_path)) == 18
+
+
+def broken(*_: object) -> None:
+    raise Fault("environment", "no Java here")
+
+
+def test_errors_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    code = "from pathlib import Path\nfrom certigraph.nodes.sdp import validate\n"
+    code += "async def touchy(state, runtime):\n"
+    code += f"    if not Path({str(tmp_path / 'mended')!r}).exists(): raise ZeroDivisionError('touchy')\n"
+    code += "    return await validate(state, runtime)\n"
+    (tmp_path / "touchy_operator.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    given = asked("sdp", "react", tasks=["3-0"], calls=50, swaps=["sdp:validate=touchy_operator:touchy"])
+    assert done(given, tmp_path / "out") == ["sdp 3-0", "react 3-0"]
+    assert [r.method for r in rows_of(given.plan, tmp_path / "out")] == ["react"]
+    (tmp_path / "mended").touch()
+    assert done(given, tmp_path / "out") == ["sdp 3-0"]
+    assert [r.ending for r in rows_of(given.plan, tmp_path / "out")] == ["goal", "goal"]
+
+
+def test_a_run_that_died_before_its_first_line_begins_anew(tmp_path: Path):
+    given = asked()
+    cell = cells_of(given.plan, tmp_path)[0]
+    (cell.folder / "20200101-dead").mkdir(parents=True)
+    (cell.folder / "20200101-dead" / "trajectory.jsonl").write_text('{"type": "hea')
+    assert recorded(cell) is None
+    carried = asyncio.run(carry_out(cell, given.context, given.benchmark))
+    assert carried.footer == recorded(cell).footer  # type: ignore[union-attr]
+
+
+def test_one_process_at_a_time(tmp_path: Path):
+    with (tmp_path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(Fault, match="another process"):
+            done(asked(), tmp_path)
+
+
+# --- figures
+
+
+def test_tasks_that_a_method_lacks_are_left_out_for_all():
+    rows = [row("react", "3-0", score=40), row("sdp", "3-0", score=60), row("react", "4-0", score=100, solved=True)]
+    found = comparison_of(asked().plan.outline, rows)
+    assert [(m.n, m.score, m.successes) for m in found.methods] == [(1, 40, 0), (1, 60, 0)]
+    (apart,) = found.differences
+    assert (apart.method, apart.against, apart.mean, apart.words) == (
+        "sdp",
+        "react",
+        20,
+        "too few tasks to tell: n=1, it takes 6",
+    )
+
+
+def test_a_method_that_finished_nothing_empties_no_table():
+    found = comparison_of(asked("react", "sdp", "step").plan.outline, [row("react", score=40), row("sdp", score=60)])
+    assert [(m.method, m.n, m.score) for m in found.methods] == [("react", 0, 0.0), ("sdp", 0, 0.0), ("step", 0, 0.0)]
+    rows = [row(method, task, score=50) for method in ("react", "sdp") for task in TASKS]
+    found = comparison_of(asked("react", "sdp", "step").plan.outline, rows)
+    assert [(m.method, m.n) for m in found.methods] == [("react", 2), ("sdp", 2), ("step", 0)]
+    assert [d.words for d in found.differences] == ["equal on every task at n=2", "no task that both finished"]
+
+
+def test_the_difference_is_paired_by_task():
+    tasks = [f"3-{n}" for n in range(8)]
+    rows = [row("sdp", t, score=10.0 * n + 30 + n % 2) for n, t in enumerate(tasks)]
+    rows += [row("react", t, score=10.0 * n) for n, t in enumerate(tasks)]
+    (apart,) = comparison_of(asked(tasks=tasks).plan.outline, rows).differences
+    assert apart.mean == 30.5
+    assert apart.low == pytest.approx(30.5, abs=0.5)
+    assert apart.words == "above react at n=8"
+
+
+def test_time_left_follows_the_calls_that_were_made():
+    rows = [row("react", calls=10, seconds=20.0), row("sdp", calls=20, seconds=40.0)]
+    assert seconds_left(rows, ["react", "sdp", "step"], 30, pace=2.0) == pytest.approx(2.0 * (10 + 20 + 15))
+    assert seconds_left([], ["react"], 30, pace=2.0) == 60
+    assert seconds_left(rows, ["react"], 30, pace=None) is None
+    assert [spoken(s) for s in (5, 600, 6000)] == [
+        "less than a minute left",
+        "about 10 min left",
+        "about 1 h 40 min left",
+    ]
+
+
+def event(node: str, calls: int = 0, new: bool = False, **observation: Any) -> Event:
+    usage = Usage(node=node, calls=calls, input_tokens=100 * calls, output_tokens=10 * calls, cached_tokens=40 * calls)
+    update: dict[str, Any] = {"observation": {"text": "", **observation}} if observation else {}
+    return Event(t=0, superstep=0, node=node, usage=usage, update=update, replaced=["history"] if new else [])
+
+
+def trajectory(*events: Event, value: float) -> Trajectory:
+    header = Header(
+        run_id="r", created="", graph="react", operators={}, task=Task(benchmark="b", id="t"), context={}, versions={}
+    )
+    footer = Footer(ending="goal", scores=Scores(value=value), usage=Usage(node="all"))
+    return Trajectory(header=header, events=list(events), footer=footer)
+
+
+def test_the_score_so_far_is_the_best_episode_s():
+    points = points_of(
+        trajectory(
+            event("reset", new=True, data={"score": 8}),
+            event("decide", calls=2),
+            event("act", data={"score": 30}),
+            event("decide", calls=1),
+            event("act", data={"score": -100}),
+            event("reset", new=True, data={"score": 8}),
+            event("decide", calls=1),
+            event("act", data={"score": 50}),
+            value=0.5,
+        )
+    )
+    assert [(p.calls, p.score) for p in points] == [
+        (0, 8), (2, 8), (2, 30), (3, 30), (3, 30), (3, 30), (4, 30), (4, 50), (4, 50),
+    ]  # fmt: skip
+    assert points[-1][:3] == (4, 440, 280)
+
+
+def test_rewards_stand_in_where_no_score_is_shown():
+    acts = [event("act", reward=0.25), event("act", reward=0.25), event("reset", new=True, reward=0.0)]
+    assert [p.score for p in points_of(trajectory(*acts, value=0.9))] == [25, 50, 50, 90]
+
+
+def test_a_mean_curve_steps_where_any_run_does():
+    one = points_of(trajectory(event("decide", calls=2), event("act", data={"score": 40}), value=0.4))
+    other = points_of(trajectory(event("decide", calls=3), event("act", data={"score": 80}), value=0.8))
+    knots = mean_curve([one, other], "calls")
+    assert [(k.x, k.mean, k.stderr, k.n) for k in knots] == [(0, 0, 0, 2), (2, 20, 20, 2), (3, 60, 20, 2)]
+
+
+def test_everything_is_written_and_the_curves_end_at_the_table(tmp_path: Path):
+    given = asked()
+    done(given, tmp_path)
+    comparison = report(given.plan, tmp_path).comparison
+    assert {m.method: m.score for m in comparison.methods} == {"react": 100, "sdp": 0}
+    with (tmp_path / "curves.csv").open() as file:
+        last = {(line["axis"], line["method"]): float(line["mean"]) for line in csv.DictReader(file)}
+    assert last == {(axis, m.method): m.score for axis in AXES for m in comparison.methods}
+    assert json.loads((tmp_path / "table.json").read_text())["n"] == 2
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "comparison.html").read_text()
+    assert (tmp_path / "curves.svg").read_text().rpartition("<svg")[2] in page
+    assert re.findall(r'(?:href|src)="(?!#)[^"]*"|url\((?!#)[^)]*\)|<script|<link', page) == []
+
+
+def test_the_page_escapes_what_comes_from_outside(tmp_path: Path):
+    plan = asked().plan.model_copy(update={"tasks": ("<script>1</script>",), "model": "<i>m</i>"})
+    findings = findings_of(plan, tmp_path)
+    write_page(plan, findings, draw_curves({a: {} for a in AXES}, tmp_path), tmp_path / "page.html")
+    assert not re.search("<script|<i>m", (tmp_path / "page.html").read_text())
+
+
+def test_cached_shares():
+    assert (Prompted(prompt_tokens=200, cached_tokens=150).share, Prompted().share) == (0.75, 0.0)
+
+
+# --- the command
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["compare", *arguments])
+    out, err = capsys.readouterr()
+    return int(stop.value.code or 0), out, err
+
+
+@pytest.mark.slow
+def test_the_command_runs_goes_on_and_reports(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    out = str(tmp_path / "c")
+    chosen = ("--on", "blocksworld", "--task", "3-0", "--task", "4-0", "--budget", "calls=6")
+    status, shown, told = said(capsys, "react", "sdp", *chosen, "--out", out)
+    assert status == 0
+    assert "4 runs (2 methods x 2 tasks): 0 done" in told
+    assert "none left" in told
+    assert "too few tasks to tell: n=2" in shown
+    status, shown, told = said(capsys, "--report-only", "--out", out, "--json")
+    assert (status, told) == (0, "")
+    assert [m["method"] for m in json.loads(shown)["methods"]] == ["react", "sdp"]
+    assert "4 done" in said(capsys, "--out", out)[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fix"),
+    [
+        (("--out", "nothing-here"), "--on BENCHMARK"),
+        (("react", "--on", "blockworld"), "blocksworld"),
+        (("react", "--task", "nine"), "tower-30"),
+    ],
+)
+def test_bad_arguments(arguments: tuple[str, ...], fix: str, capsys: pytest.CaptureFixture[str]):
+    status, _, told = said(capsys, *arguments)
+    assert (status, fix in told) == (2, True)
+
+
+KILLED = """
+import sys
+from certigraph.adapters import benchmarks
+from certigraph.cli import main
+benchmarks.BENCHMARKS["script"] = "doubles:Slow"
+main(["compare", "one=sdp", "two=sdp", "--on", "script", "--out", sys.argv[1]])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("folder", "lines"), [("1-one", 1), ("1-one", 40), ("2-two", 25)])
+def test_a_killed_comparison_goes_on(folder: str, lines: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])}
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], env=env, stderr=subprocess.DEVNULL)
+    await_lines(tmp_path / "runs" / "001-only" / "0" / folder, lines)
+    process.send_signal(signal.SIGKILL)
+    process.wait(timeout=60)
+    monkeypatch.setitem(benchmarks.BENCHMARKS, "script", "doubles:Slow")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("trajectory.jsonl")}
+    again = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], env=env, capture_output=True, check=False)
+    assert again.returncode == 0, again.stderr
+    table = json.loads((tmp_path / "table.json").read_text())
+    assert [(m["score"], m["steps"]) for m in table["methods"]] == [(100.0, 26), (100.0, 26)]
+    assert len(list(tmp_path.rglob("trajectory.jsonl"))) == 2
+    assert all(path.read_bytes().startswith(text) for path, text in before.items())
+
+
+def await_lines(folder: Path, count: int) -> None:
+    for _ in range(6_000):
+        if any(path.read_bytes().count(b"\n") >= count for path in folder.glob("*/trajectory.jsonl")):
+            return
+        time.sleep(0.005)
+    raise AssertionError(f"no {count} lines under {folder}")
+
+
+def test_runs_that_a_method_s_own_limit_ended_are_warned_about():
+    ended = [("sdp", "goal"), ("sdp", "limit:plan"), ("step", "limit:subtasks"), ("step", "limit:steps")]
+    rows = [row(method, task=f"t{n % 2}", ending=ending) for n, (method, ending) in enumerate(ended)]
+    comparison = comparison_of(Outline("blocksworld", "local", ("sdp", "step"), ("t0", "t1")), rows)
+    assert comparison.warnings == (
+        "sdp: 1 of 2 runs ended at limit:plan; raise it with --budget plan=N",
+        "step: 1 of 2 runs ended at limit:subtasks; raise it with --budget subtasks=N or failures=N",
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compare", "full=sdp", "cut=sdp", "--swap", "cut:replan=give_up", "--on", "blocksworld"),
+        ("ablate", "sdp", "blocksworld", "--swap", "replan=give_up"),
+    ],
+    ids=["compare", "ablate"],
+)
+def test_the_warning_is_in_the_table_and_on_the_page(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    chosen = ("--task", "tower-5", "--task", "tower-6", "--model", "scripted:expert", "--budget", "plan=3")
+    with pytest.raises(SystemExit):
+        cli.main([*command, *chosen, "--out", str(tmp_path / "c")])
+    warning = "2 of 2 runs ended at limit:plan; raise it with --budget plan=N"
+    shown = capsys.readouterr().out
+    assert shown.count(warning) == 1
+    assert (tmp_path / "c" / "comparison.html").read_text().count(warning) == 1

@@ -1,0 +1,191 @@
+"""Tests of `evaluation.comparison_report`."""
+
+import json
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai.log import read_eval_log
+
+from certigraph import cli
+from certigraph.adapters import benchmarks
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld
+from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.evaluation.anatomy import analyse
+from certigraph.evaluation.compare import Choice, compare_logs, order
+from certigraph.evaluation.comparison import Method, Outline, compare, methods_from, plan_of
+from certigraph.evaluation.comparison_report import findings_of, method_table, report, told, write_page
+from certigraph.evaluation.comparison_summary import Comparison, comparison_of
+from certigraph.evaluation.evaluate import evaluate
+from certigraph.evaluation.evaluation_results import print_evaluations
+from certigraph.evaluation.measures import fault_warnings
+from certigraph.evaluation.plots import AXES, draw_curves
+from certigraph.runtime.history import Row
+from certigraph.state.records import Fault, Task
+
+# What the page of a comparison calls it, and how its table of runs counts trials.
+
+
+def variant(number: int) -> Method:
+    [method] = methods_from(["b=sdp"], [f"b:validate=capped:depth={number}"])
+    return method.model_copy(update={"name": f"depth {number}"})
+
+
+def page(methods: list[Method], folder: Path, trials: int = 1) -> str:
+    plan = plan_of("blocksworld", methods, ["3-0"], Context(limits=Limits()), trials)
+    write_page(plan, findings_of(plan, folder), draw_curves({axis: {} for axis in AXES}, folder), folder / "page.html")
+    return (folder / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("methods", "title"),
+    [
+        (["sdp", 1, 2, 3], "sdp and 3 variants"),
+        (["sdp", 1], "sdp and 1 variant"),
+        (["sdp"], "sdp"),
+        (["sdp", "react"], "sdp · react"),
+        ([1, "sdp"], "depth 1 · sdp"),
+        (["react", *range(1, 8)], "react · depth 1 · depth 2 · depth 3 · depth 4 · depth 5 · and 2 more"),
+    ],
+)
+def test_the_title_is_short(methods: list[str | int], title: str, tmp_path: Path):
+    made = [variant(m) if isinstance(m, int) else methods_from([m])[0] for m in methods]
+    assert re.findall("<(?:title|h1)>(.*?)</", page(made, tmp_path)) == [f"{title} on blocksworld"] * 2
+
+
+@pytest.mark.slow
+def test_trials_are_counted_from_zero(tmp_path: Path):
+    [method] = methods_from(["sdp"])
+    assert re.findall(r"<td>(3-0[^<]*)</td>", page([method], tmp_path, trials=2)) == ["3-0 trial 0", "3-0 trial 1"]
+    assert "<td>3-0</td>" in page([method], tmp_path)
+
+
+# Faults of worlds and data are counted next to success and never as failures of a method; errors of models are.
+
+pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
+
+
+TASKS = ("3-0", "3-1", "3-2", "3-3")
+
+
+def row(method: str, task: str, ending: str = "goal", score: float = 0.0) -> Row:
+    figures: dict[str, Any] = dict.fromkeys(("calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps"), 0)
+    named = {"method": method, "task": task, "ending": ending, "score": score, "solved": score == 100}
+    return Row(**figures, **named, seconds=0.0, roles={}, run=f"{method}-{task}")
+
+
+def compared(*rows: Row) -> Comparison:
+    return comparison_of(Outline("blocksworld", "scripted:expert", ("react", "sdp"), TASKS), rows)
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Make the worlds of some tasks fail."""
+    opened = BlocksWorld.open
+
+    def breaking(*tasks: str, boundary: str = "environment") -> None:
+        def fails(self: BlocksWorld, task: Task) -> Any:
+            if task.id in tasks:
+                raise Fault(boundary, "the simulator crashed")  # type: ignore[arg-type]
+            return opened(self, task)
+
+        monkeypatch.setattr(BlocksWorld, "open", fails)
+
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+    benchmarks._load.cache_clear()
+    return breaking
+
+
+def test_pairs_with_a_fault_in_either_arm_are_left_out_and_counted():
+    rows = [row("react", task, score=100) for task in TASKS]
+    rows += [row("sdp", "3-0", score=100), row("sdp", "3-1", "error:environment"), row("sdp", "3-2", "error:data")]
+    found = compared(*rows, row("sdp", "3-3", "gave_up"))
+    assert [(m.n, m.score, m.faults, m.begun) for m in found.methods] == [(2, 100, 0, 4), (2, 50, 2, 4)]
+    assert (found.n, found.faults) == (2, 2)
+    (apart,) = found.differences
+    assert (apart.n, apart.mean, apart.faults) == (2, -50, 2) and "2 pairs left out" in apart.words
+    heads, (react, sdp) = method_table(found.methods)
+    assert (react[heads.index("faults")], sdp[heads.index("faults")]) == ("0/4", "2/4")
+    assert "2 tasks with a fault left out" in told(found)
+    (warning,) = found.warnings
+    assert "react 0/4, sdp 2/4" in warning and "shares differ" in warning
+
+
+def test_errors_of_models_and_operators_count_as_failures_and_are_named():
+    rows = [row("react", task, score=100) for task in TASKS]
+    found = compared(*rows, *(row("sdp", task, "error:model") for task in TASKS))
+    assert [(m.n, m.score, m.faults) for m in found.methods] == [(4, 100, 0), (4, 0, 0)]
+    (warning,) = found.warnings
+    assert "sdp: 4 of 4 runs ended error:model and count as failures" in warning
+    assert found.left == 4
+
+
+def test_equal_small_shares_of_faults_are_told_without_a_doubt():
+    ended = [*["goal"] * 39, "error:environment"]
+    (equal,) = fault_warnings({"a": ended, "b": ended}, "again")
+    assert "a 1/40, b 1/40" in equal and "differ" not in equal and "more than" not in equal
+    (many,) = fault_warnings({"a": ["goal", "error:data"]}, "again")
+    assert "more than 5%" in many
+    assert not [*fault_warnings({"a": ["goal", "limit:calls"], "b": []}, "again")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("boundary", ["environment", "data"])
+def test_an_evaluation_is_over_the_runs_without_a_fault(boundary: str, broken, tmp_path: Path, capsys):
+    broken("3-1", "3-3", boundary=boundary)
+    done = evaluate("react", "blocksworld", ids=TASKS, out=tmp_path, quiet=True)
+    assert (done.n, done.faults, len(done.rows), done.figures["solved"]) == (2, 2, 4, 1.0)
+    log = read_eval_log(done.log)
+    assert log.results and (log.results.scores[0].scored_samples, log.results.scores[0].unscored_samples) == (2, 2)
+    values = {str(sample.id): sample.scores["certigraph"] for sample in log.samples or [] if sample.scores}
+    assert math.isnan(values["3-1"].as_float()) and values["3-1"].reason == f"error:{boundary}"
+    print_evaluations([done], as_json=False)
+    printed = capsys.readouterr().out
+    assert "faults" in printed and "2/4" in printed and "warning: faults" in printed
+    print_evaluations([done], as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert (found["n"], found["runs"], found["faults"], found["solved"]) == (2, 4, 2, 1.0) and found["warnings"]
+
+
+@pytest.mark.slow
+def test_an_evaluation_of_faults_alone_has_no_rate(broken, tmp_path: Path):
+    broken(*TASKS)
+    done = evaluate("react", "blocksworld", ids=TASKS, out=tmp_path, quiet=True)
+    assert (done.n, done.faults) == (0, 4) and "solved" not in done.figures
+
+
+@pytest.mark.slow
+def test_logs_are_compared_without_the_pairs_that_a_fault_took(broken, tmp_path: Path):
+    whole = evaluate("sdp", "blocksworld", ids=TASKS, out=tmp_path, quiet=True)
+    broken("3-1")
+    part = evaluate("react", "blocksworld", ids=TASKS, out=tmp_path, quiet=True)
+    found = compare_logs([Path(whole.log), Path(part.log)])
+    assert [(m.n, m.score, m.faults, m.begun) for m in found.methods] == [(3, 100, 0, 4), (3, 100, 1, 4)]
+    assert (found.n, found.faults, found.differences[0].faults) == (3, 1, 1)
+
+
+@pytest.mark.slow
+def test_comparison_anatomy_and_pages_name_the_faults_and_the_next_call_mends_them(broken, tmp_path: Path, capsys):
+    context = Context(budget=Budget(calls=50))
+    given = order(methods_from(("react", "sdp"), ()), "blocksworld", Choice(TASKS), context)
+    broken("3-1")
+    compare(given.plan, context, given.benchmark, tmp_path, told=lambda *_: None)
+    found = report(given.plan, tmp_path)
+    assert [(m.n, m.score, m.faults, m.begun) for m in found.comparison.methods] == [(3, 100, 1, 4), (3, 100, 1, 4)]
+    page = (tmp_path / "comparison.html").read_text()
+    assert "react 1/4, sdp 1/4" in page and "1 pair left out" in page
+    assert json.loads((tmp_path / "table.json").read_text())["warnings"]
+    tables = analyse(found.frames)
+    assert tables["solved"][["n", "value"]].values.tolist() == [[3, 1.0], [3, 1.0]]
+    assert tables["faults"][["n", "value"]].values.tolist() == [[4, 0.25], [4, 0.25]]
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["anatomy", str(tmp_path), "--out", str(tmp_path / "anatomy")])
+    assert "faults" in capsys.readouterr().out
+    broken()
+    compare(given.plan, context, given.benchmark, tmp_path, told=lambda *_: None)
+    mended = report(given.plan, tmp_path).comparison
+    assert (mended.n, mended.faults, mended.warnings, mended.left) == (4, 0, (), 0)

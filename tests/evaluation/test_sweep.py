@@ -1,0 +1,242 @@
+"""Tests of `evaluation.sweep`."""
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sweeps import RUNS, TEXT, ended, file, runs_left, table, worked
+
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld
+from certigraph.evaluation import sweep
+from certigraph.evaluation import workers as cluster
+from certigraph.evaluation.comparison import Workers
+from certigraph.evaluation.sweep import carried_out, prepared
+from certigraph.evaluation.sweep_report import sweep as sweep_sweep_report
+from certigraph.evaluation.sweep_report import worked_off
+from certigraph.evaluation.workers import Job, Worker
+from certigraph.runtime.result import Row
+from certigraph.state.records import Fault, Interrupted
+from certigraph.state.trajectory import read_trajectory
+
+# Sweeps that are killed or interrupted, whose worlds fail, or whose runs are other processes'.
+
+pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
+pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
+
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+
+SLOW = """
+import asyncio
+from certigraph.nodes.sdp import always_pass
+
+async def slow(state, runtime):
+    await asyncio.sleep(0.1)
+    return await always_pass(state, runtime)
+"""
+
+CHILD = """
+import sys
+from certigraph.evaluation.sweep_report import sweep
+sweep(sys.argv[1], sys.argv[2])
+"""
+
+
+@pytest.fixture
+def _generated_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+
+
+@pytest.mark.usefixtures("_generated_worlds")
+def test_a_killed_sweep_comes_to_what_an_undisturbed_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "sweep_operators.py").write_text(SLOW)
+    monkeypatch.syspath_prepend(tmp_path)
+    given, out = file(tmp_path, TEXT.replace("always_pass", "sweep_operators:slow")), tmp_path / "killed"
+    for finished in (2, 7):
+        killed(given, out, finished)
+    before = ended(out)
+    begun = {path.parent.name for path in out.rglob("trajectory.jsonl")}
+    assert 7 <= len(before) < RUNS
+
+    assert worked(given, out) == worked(given, tmp_path / "whole") == []
+
+    assert len(table(given, out)) == len(ended(out)) == RUNS
+    assert {name: ended(out)[name] for name in before} == before  # what had ended is not even touched
+    assert begun <= set(ended(out))  # and what was begun is gone on with
+    assert table(given, out) == table(given, tmp_path / "whole")
+
+
+def killed(given: Path, out: Path, finished: int) -> None:
+    """Begin a sweep in another process and kill it once so many runs have ended."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(given.parent), str(ROOT / "src")])}
+    child = subprocess.Popen([sys.executable, "-c", CHILD, str(given), str(out)], env=env, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while len(ended(out)) < finished and child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    child.send_signal(signal.SIGKILL)
+    _, said = child.communicate(timeout=30)
+    assert child.returncode == -signal.SIGKILL, said
+
+
+@pytest.mark.usefixtures("_generated_worlds")
+def test_ctrl_c_names_the_command_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    given, out = file(tmp_path), tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep.Purse, "note", interrupt)
+        with pytest.raises(Interrupted, match=f"go on with: certigraph sweep {given} --out {out}$"):
+            worked(given, out)
+    kept = ended(out)
+    assert len(kept) == 1
+    assert worked(given, out) == []
+    assert runs_left(given, out) == [0, 0]
+    assert kept.items() <= ended(out).items()
+
+
+@pytest.mark.usefixtures("_generated_worlds")
+def test_a_benchmark_that_fails_keeps_no_other_from_being_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def broken(*_: object) -> None:
+        raise Fault("environment", "no Java here")
+
+    given, out = file(tmp_path), tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(BlocksWorld, "open", broken)
+        [stopped] = worked(given, out)
+    assert stopped.startswith("blocksworld: the first 3 runs failed alike (no Java here): mend that and go on with: ")
+    assert stopped.endswith(f"certigraph sweep {given} --out {out}")
+    assert runs_left(given, out) == [9, 0]
+    assert worked(given, out) == []
+
+
+@pytest.mark.usefixtures("_generated_worlds")
+def test_workers_carry_out_the_same_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    class Pool:  # a worker's own code without Ray, which tests/evaluation/test_scaling*.py have
+        workers, at_once = 1, 2
+
+        async def done(self, job: Job) -> Row:
+            return await Worker([]).done(job.anywhere())
+
+    asked: list[tuple[Any, ...]] = []
+
+    @contextmanager
+    def pooled(address: str, model: str, **counts: int | None) -> Iterator[Pool]:
+        asked.append((address, model, counts))
+        yield Pool()
+
+    monkeypatch.setattr(cluster, "pooled", pooled)
+    given, out = file(tmp_path), tmp_path / "out"
+    assert carried_out(prepared(given, out, Workers("local", 1)), silent=True) == []
+    assert asked == 2 * [("local", "simulated:act=0.2,seed=3", {"workers": 1, "at_once": None})]
+    worked(given, tmp_path / "here")
+    assert table(given, out) == table(given, tmp_path / "here")
+    assert len(ended(out)) == RUNS
+
+
+@pytest.mark.usefixtures("_generated_worlds")
+def test_two_processes_do_not_share_a_folder(tmp_path: Path):
+    given, out = file(tmp_path), tmp_path / "out"
+    out.mkdir()
+    with sweep.alone(out), pytest.raises(Fault, match="another process"):
+        worked(given, out)
+
+
+# Sweeps carried out: limited, extended, reported; and what is written of them.
+
+pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
+pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
+
+
+@pytest.mark.usefixtures("_generated_worlds")
+def test_a_spent_purse_stops_the_sweep_and_a_larger_one_goes_on(tmp_path: Path):
+    given, out = file(tmp_path, TEXT + "most: {calls: 12}\n"), tmp_path / "out"
+    found = sweep_sweep_report(given, out)
+    assert 12 <= found.spent.calls < 12 + 30  # the run that was under way ended by its own budget
+    assert found.found[0].left > 0  # in the midst of the first benchmark
+    assert found.left < RUNS
+    [stopped] = found.stopped
+    assert re.match(rf"\d+ of 12 calls are made: {found.left} runs left; go on with a larger `most` in ", stopped)
+    assert stopped.endswith(f"certigraph sweep {given} --out {out}")
+    page = (out / "sweep.html").read_text()
+    assert f"partial: {found.left} of {RUNS} runs are still to be run" in page
+    assert stopped.partition(";")[0] in page
+    assert json.loads((out / "sweep.json").read_text())["partial"] is True
+    before = ended(out)
+    assert ended(out).keys() == before.keys() == {row.run for one in found.found for row in one.comparison.rows}
+    assert worked(given, out) == [stopped]  # what was spent is known to a new process
+    assert ended(out) == before
+
+    assert worked(file(tmp_path, TEXT + "most: {calls: 6000}\n"), out) == []
+    assert runs_left(given, out) == [0, 0]
+    assert {name: ended(out)[name] for name in before} == before
+
+
+@pytest.mark.usefixtures("_generated_worlds")
+def test_hours_are_those_of_one_start(tmp_path: Path):
+    given = file(tmp_path, TEXT + "most: {hours: 0.00000001}\n")
+    [stopped] = worked(given, tmp_path / "out")
+    assert (
+        stopped == f"1e-08 hours are over: {RUNS} runs left; go on with certigraph sweep {given} --out {tmp_path}/out"
+    )
+
+
+@pytest.mark.usefixtures("_generated_worlds")
+def test_a_benchmark_may_be_added_and_nothing_else_changed(tmp_path: Path):
+    small = TEXT.replace("  - {name: travelplanner, limit: 1}\n", "").replace("limit: 3", "limit: 1")
+    out = tmp_path / "out"
+    worked(file(tmp_path, small), out)
+    before = ended(out)
+    with pytest.raises(Fault, match=r"another sweep.yaml \(trials: 1 there, 2 here\): benchmarks may be added"):
+        worked(file(tmp_path, small + "trials: 2\n"), out)
+    with pytest.raises(Fault, match=r"tasks\.2"):
+        worked(file(tmp_path, small.replace("limit: 1", "limit: 2")), out)
+    with pytest.raises(Fault, match=r"has runs of blocksworld, which .*sweep.yaml lacks"):
+        worked(file(tmp_path, small.replace("{name: blocksworld", "{label: b, name: blocksworld")), out)
+    with pytest.raises(Fault, match=r"another sweep.yaml \(trials"):  # nor is a report of other runs written
+        worked_off(file(tmp_path, small + "trials: 2\n"), out, report_only=True, as_json=True)
+    assert ended(out) == before
+    worked(file(tmp_path, TEXT.replace("limit: 3", "limit: 1") + "at_once: 2\n"), out)
+    assert before.items() <= ended(out).items()
+    assert len(ended(out)) == 2 * len(before)
+
+
+@pytest.mark.usefixtures("_generated_worlds")
+def test_every_number_leads_to_its_runs(tmp_path: Path):
+    label = "<b>blocks</b>"
+    given, out = (
+        file(tmp_path, TEXT.replace("{name: blocksworld", f'{{label: "{label}", name: blocksworld')),
+        tmp_path / "o",
+    )
+    found = sweep_sweep_report(given, out)
+    with (out / "rows.csv").open() as lines:
+        rows = list(csv.DictReader(lines))
+    assert len(rows) == RUNS
+    for row in rows:
+        trajectory = read_trajectory(out / row["folder"])
+        assert (trajectory.header.run_id, trajectory.header.task.id) == (row["run"], row["task"])
+        assert trajectory.usage.calls == int(row["calls"])
+    blocks = next(one for one in found.found if one.title == label)
+    scores = [float(row["score"]) for row in rows if row["benchmark"] == label and row["method"] == "react"]
+    [summary] = [summary for summary in blocks.comparison.methods if summary.method == "react"]
+    assert summary.score == pytest.approx(sum(scores) / len(scores))
+    assert [effect.difference.method for effect in found.effects] == 2 * ["sdp validate=always_pass"]
+    page = (out / "sweep.html").read_text()
+    links = re.findall(r'(?:href|src)="(?!#)([^"]*)"|url\((?!#)[^)]*\)|<script|<link', page)
+    assert links == [one.page for one in found.found]
+    assert all((out / link).is_file() for link in links)
+    assert label not in page
+    assert "&lt;b&gt;blocks&lt;/b&gt;" in page
+    assert (out / "scores.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,207 @@
+"""Tests of `evaluation.sweep_file`."""
+
+from pathlib import Path
+
+import pytest
+
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.protocols import Budget
+from certigraph.evaluation.sweep import prepared
+from certigraph.evaluation.sweep_file import LARGEST, Case, Sweep, expanded, read_sweep
+from certigraph.state.records import Fault, UnknownName
+
+# A sweep's file: what it may say, what is refused and how that is told.
+
+pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
+
+
+LEAST = "benchmarks: [blocksworld]\ngraphs: [sdp]\n"
+
+
+def file(folder: Path, text: str) -> Path:
+    path = folder / "sweep.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_what_a_file_says(tmp_path: Path):
+    sweep = read_sweep(
+        file(
+            tmp_path,
+            """
+model: simulated:act=0.2
+roles: {planner: scripted:expert}
+benchmarks:
+  - blocksworld
+  - {name: travelplanner:paper, limit: 10, label: paper}
+graphs: [sdp, react]
+operators:
+  - {}
+  - {validate: "capped:depth=1", replan: give_up}
+limit: 4
+trials: 2
+budget: {calls: 40, usd: 1.5, steps: 60}
+most: {usd: 20, hours: 1.5}
+at_once: 3
+faults: crash=0.1
+""",
+        )
+    )
+    assert [case.title for case in sweep.benchmarks] == ["blocksworld", "paper"]
+    assert [sweep.choosing(case).limit for case in sweep.benchmarks] == [4, 10]
+    assert sweep.operators == ({}, {"validate": "capped:depth=1", "replan": "give_up"})
+    assert (sweep.budget, sweep.most.usd, sweep.most.tokens) == ({"calls": 40, "usd": 1.5, "steps": 60}, 20, None)
+    assert (sweep.trials, sweep.at_once, sweep.roles) == (2, 3, {"planner": "scripted:expert"})
+
+
+def test_texts_stay_texts(tmp_path: Path):
+    sweep = read_sweep(file(tmp_path, LEAST + "tasks: [4-0, 1:30, no, 2024-01-01, 007]\n"))
+    assert sweep.tasks == ("4-0", "1:30", "no", "2024-01-01", "007")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("graphs: [sdp]\n", "'benchmarks' is missing"),
+        ("", "'graphs' is missing"),
+        ("- sdp\n", "line 1: the file: "),
+        (LEAST + "limt: 3\n", "line 3: no key 'limt'; known: at_once, benchmarks, .*limit"),
+        ("graphs: [sdp]\nbenchmarks:\n- {nam: x}\n", "line 3: no key 'benchmarks.1.nam'; known: label, limit, name"),
+        (LEAST + "most:\n  usdd: 3\n", "line 4: no key 'most.usdd'; known: calls, hours, tokens, usd"),
+        (LEAST + "most: {usd: -1}\n", "line 3: most.usd: .*greater than 0, not '-1'"),
+        (LEAST + "most: {hours: inf}\n", "line 3: most.hours: .*finite"),
+        (LEAST + "budget:\n  calls: many\n", "line 4: budget.calls: .*number.*'many'"),
+        (LEAST + "trials: 0\n", "line 3: trials: .*'0'"),
+        (LEAST + "trials: 99999999999\n", "line 3: trials: .*1000"),
+        (LEAST + "graphs: [react]\n", "line 3: 'graphs' stands in line 2 already"),
+        (LEAST + "operators: [{gate: a, gate: b}]\n", "line 3: 'gate' stands in line 3 already"),
+        ("a: &x 1\nb: *x\n", "line 2: aliases .*x. are not read"),
+        (LEAST + "? [a]\n: 3\n", "line 3: a key is a word"),
+        ("[" * 60 + "]" * 60, "line 1: nested more than"),
+        ("graphs: [sdp\n", "no YAML: .*line 2"),
+        ("a: \x00", "no YAML"),
+        (LEAST + "---\na: b\n", "no YAML: .*another document"),
+        ("benchmarks: [a, {name: A}]\ngraphs: [sdp]\n", "'A' twice: give one of them another `label`"),
+        ("benchmarks: [a]\ngraphs: [sdp, sdp]\n", "graphs has 'sdp' twice"),
+        (LEAST + "operators: [{}, {}]\n", "operators has {} twice"),
+        ("!!python/object/apply:os.system [echo]\n", "line 1: the file: "),
+    ],
+)
+def test_what_is_refused_and_how_it_is_told(text: str, told: str, tmp_path: Path):
+    with pytest.raises(Fault, match=told):
+        read_sweep(file(tmp_path, text))
+
+
+def test_growing_files_cost_nothing(tmp_path: Path):
+    laughs = "a: &a [x, x]\n" + "".join(
+        f"{b}: &{b} [*{a}, *{a}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+    )
+    with pytest.raises(Fault, match="aliases"):
+        read_sweep(file(tmp_path, laughs))
+    with pytest.raises(Fault, match="bytes; a sweep's file has at most"):
+        read_sweep(file(tmp_path, "#" * (LARGEST + 1)))
+    with pytest.raises(Fault, match=r"no file .*certigraph sweep"):
+        read_sweep(tmp_path / "missing.yaml")
+
+
+# What a sweep's file expands to: methods, tasks, and what every run is given.
+
+pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
+pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
+
+
+@pytest.fixture
+def _generated_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+
+
+def asked(*graphs: str, operators: tuple[dict[str, str], ...] = ({},)) -> Sweep:
+    return Sweep(benchmarks=(Case(name="blocksworld"),), graphs=graphs, operators=operators)
+
+
+@pytest.mark.usefixtures("_generated_worlds")
+def test_every_graph_with_every_variant_that_fits_it():
+    variants = ({}, {"validate": "always_pass"}, {"validate": "capped:depth=1", "replan": "give_up"})
+    methods, left_out = expanded(asked("sdp", "react", operators=variants))
+    assert [method.name for method in methods] == [
+        "sdp",
+        "sdp validate=always_pass",
+        "sdp validate=capped:depth=1+replan=give_up",
+        "react",
+    ]
+    assert methods[2].operators["validate"] == {"name": "capped", "args": {"depth": 1}}
+    assert left_out == (
+        "validate=always_pass is not run in react (no slot validate)",
+        "validate=capped:depth=1+replan=give_up is not run in react (no slot validate, replan)",
+    )
+
+
+@pytest.mark.usefixtures("_generated_worlds")
+def test_a_variant_that_changes_nothing_is_run_once():
+    methods, left_out = expanded(asked("sdp", operators=({}, {"validate": "validate"})))
+    assert [method.name for method in methods] == ["sdp"]
+    assert left_out == ("sdp validate=validate has the operators of sdp: run once",)
+
+
+@pytest.mark.usefixtures("_generated_worlds")
+@pytest.mark.parametrize(
+    ("graph", "operators", "told"),
+    [
+        ("sdpp", {}, "unknown graph 'sdpp'; known: .*sdp"),
+        (
+            "sdp",
+            {"validat": "always_pass"},
+            "no graph of the sweep has the slots of validat=always_pass; sdp: .*validate",
+        ),
+        ("sdp", {"validate": "always_pas"}, "unknown operator 'always_pas'"),
+        ("sdp", {"validate": "capped:dept=1"}, "cannot be made"),
+    ],
+)
+def test_names_that_do_not_exist(graph: str, operators: dict[str, str], told: str):
+    with pytest.raises(UnknownName, match=told):
+        expanded(asked(graph, operators=(operators,)))
+
+
+@pytest.mark.usefixtures("_generated_worlds")
+def test_what_a_run_is_given(tmp_path: Path):
+    text = """
+benchmarks:
+  - {name: blocksworld, tasks: [4-0]}
+  - {name: travelplanner, limit: 2}
+graphs: [sdp]
+model: simulated
+budget: {calls: 40, steps: 7}
+cache: replies
+faults: crash=0.5
+checkpoints: ""
+"""
+    given = prepared(file(tmp_path, text), tmp_path / "out")
+    blocks, travel = (arm.order for arm in given.arms)
+    assert [arm.folder.name for arm in given.arms] == ["blocksworld", "travelplanner"]
+    assert (blocks.plan.tasks, len(travel.plan.tasks)) == (("4-0",), 2)
+    assert (blocks.plan.budget, blocks.plan.limits.steps) == (Budget(calls=40), 7)
+    assert (blocks.plan.faults, blocks.context.faults) == ("crash=0.5", "crash=0.5")
+    assert blocks.context.cache == str(tmp_path / "replies")
+    assert not given.out.exists()
+
+
+@pytest.mark.usefixtures("_generated_worlds")
+def test_spread_over_difficulty_where_that_is_asked_for(tmp_path: Path):
+    pytest.importorskip("inspect_ai")
+    from certigraph.evaluation.inspect_tasks import stratified
+
+    text = "benchmarks: [travelplanner]\ngraphs: [sdp]\nlimit: 4\n"
+    live = load_benchmark("travelplanner")
+    first, spread = (prepared(file(tmp_path, text + more)).arms[0].order.plan.tasks for more in ("", "stratify: yes\n"))
+    assert list(first) == [task.id for task in live.tasks()[:4]]
+    assert list(spread) == [task.id for task in stratified(live.tasks(), 4)]
+
+
+@pytest.mark.usefixtures("_generated_worlds")
+def test_shared_dollars_need_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.delenv("CERTIGRAPH_BASE_URL", raising=False)
+    text = LEAST + "most: {usd: 1}\nmodel: openai:"
+    with pytest.raises(Fault, match=r"a-model.* has no known price"):
+        prepared(file(tmp_path, text + "a-model\n"))
+    assert prepared(file(tmp_path, text + "gpt-4o-mini\n")).sweep.most.usd == 1

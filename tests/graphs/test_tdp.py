@@ -1,0 +1,631 @@
+"""Tests of `graphs.tdp`."""
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations, permutations
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pytest
+from decoupled import KINDS, NEEDS, Asked, Cast, Spoil, canary, decoupled, facts_of, looking, outcomes
+from hypothesis import given as for_all
+from hypothesis import settings
+from hypothesis import strategies as st
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Overwrite
+from records_world import WHOLE, Records
+from task_graphs import Jobs, Pondering, SerialJobs, dag_of, respond, subtask_of
+
+from certigraph.adapters import episodes
+from certigraph.adapters.hotpotqa.benchmark import HotpotQA
+from certigraph.adapters.models.scripted import ScriptedChat, current_situation
+from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.graphs import sdp, subtask, tdp
+from certigraph.graphs.assembly import operators_of
+from certigraph.graphs.tdp import solve
+from certigraph.nodes.gates import exhaustion_gate, judged_gate
+from certigraph.nodes.react import execute, pursue
+from certigraph.nodes.world import reset
+from certigraph.runtime.registry import rebuilt_graph
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume
+from certigraph.state.records import Action, LimitReached, Observation, Spent, Step
+from certigraph.state.run import Entry, Evidence
+from certigraph.state.tdp import Dag, Outcome, SolveView
+
+# TDP's schedule on random task graphs: what runs when, in which world, and what of it depends on the clock.
+
+Needs = dict[str, tuple[str, ...]]
+Delay = Callable[[str], float]
+
+ROOMY = Limits(nodes=300, steps=1_000, revisions=300)
+
+TOGETHER = 5.0
+"""Seconds within which all nodes of a batch must have begun."""
+
+
+def random_graph(size: int, seed: int, share: float) -> Needs:
+    """A task graph in which two nodes depend on each other with that chance, listed in any order."""
+    chance = random.Random(seed)
+    ids = [f"n{number}" for number in range(size)]
+    needs = {id_: {before for before in ids[:place] if chance.random() < share} for place, id_ in enumerate(ids)}
+    for place, id_ in enumerate(ids[:-1]):
+        if not any(id_ in needs[later] for later in ids[place + 1 :]):
+            needs[chance.choice(ids[place + 1 :])].add(id_)
+    return {id_: tuple(sorted(needs[id_])) for id_ in chance.sample(ids, size)}
+
+
+def seconds(seed: int) -> Delay:
+    """Delays of up to two milliseconds."""
+    return lambda id_: random.Random(f"{id_} {seed}").random() / 500
+
+
+graphs = st.builds(random_graph, st.integers(1, 20), st.integers(0, 10_000), st.sampled_from([0.0, 0.1, 0.5]))
+
+
+class Workers:
+    """Solves nodes without a graph: each waits until its whole batch has begun, then as long as it takes."""
+
+    def __init__(self, delay: Delay = lambda id_: 0.0, failing: frozenset[str] = frozenset()) -> None:
+        self.delay, self.failing = delay, failing
+        self.views: dict[str, SolveView] = {}
+        self.ended: list[str] = []
+        self.ended_before: dict[str, set[str]] = {}
+        self.batches: defaultdict[int, list[str]] = defaultdict(list)
+        self.gates: dict[int, asyncio.Barrier] = {}
+
+    async def __call__(self, view: SolveView, runtime: Any) -> dict[str, Any]:
+        id_, batch = view["node"].id, len(self.ended)
+        assert id_ not in self.views, "a node runs once"
+        self.views[id_], self.ended_before[id_] = view, {*self.ended}
+        self.batches[batch].append(id_)
+        async with asyncio.timeout(TOGETHER):
+            await self.gates.setdefault(batch, asyncio.Barrier(view["share"])).wait()
+        await asyncio.sleep(self.delay(id_))
+        self.ended.append(id_)
+        return {"outcomes": [self.outcome(id_, last=view["entry"].last)], "usage": [], "spent": Spent(calls=1)}
+
+    def outcome(self, id_: str, *, last: bool) -> Outcome:
+        seen = Observation(text=f"done: {id_}")
+        steps = () if last else (Step(action=Action(text=id_), digest=seen.digest()),)
+        status: Any = "failed" if id_ in self.failing else "completed"
+        return Outcome(node=id_, status=status, result=id_, ending="goal", steps=steps, taken=1, observation=seen)
+
+
+async def unrevised(state: Any, runtime: Any) -> dict[str, Any]:
+    return {"dag": state["dag"], "notes": ()}
+
+
+def carried_out(needs: Needs, workers: Workers, kind: type[Jobs] = Jobs) -> dict[str, Any]:
+    """The state after those workers carried out the graph."""
+
+    async def decompose(state: Any, runtime: Any) -> dict[str, Any]:
+        return {"dag": dag_of(needs), "notes": ()}
+
+    graph = tdp.build(decompose=decompose, solve=workers, revise=unrevised)
+    benchmark = kind(limits=ROOMY)
+    given: Any = {"task": benchmark.task("wide")}
+    return asyncio.run(graph.ainvoke(given, {"recursion_limit": 2_000}, context=Context(benchmark=benchmark)))
+
+
+def ancestors(needs: Needs, id_: str) -> set[str]:
+    return {found for need in needs[id_] for found in {need, *ancestors(needs, need)}}
+
+
+def level(needs: Needs, id_: str) -> int:
+    """The batch that a node is of."""
+    return 1 + max((level(needs, need) for need in needs[id_]), default=0)
+
+
+def world(state: Mapping[str, Any]) -> list[str]:
+    """What was done in the run's own world."""
+    return [step.action.text for step in state["history"]]
+
+
+def assert_scheduled(needs: Needs, workers: Workers) -> None:
+    assert sorted(workers.ended) == sorted(needs)
+    for id_ in needs:
+        assert set(needs[id_]) <= workers.ended_before[id_]
+    for batch in workers.batches.values():  # that all of it was at work together its barrier has shown
+        assert {workers.views[id_]["share"] for id_ in batch} == {len(batch)}
+
+
+@settings(max_examples=15, deadline=None)
+@for_all(graphs, st.integers(0, 99))
+def test_every_node_runs_once_after_what_it_needs_and_ready_ones_overlap(needs: Needs, seed: int):
+    workers = Workers(seconds(seed))
+    carried_out(needs, workers)
+    assert_scheduled(needs, workers)
+    waiting = {id_: set(before) for id_, before in needs.items()}
+    for batch in workers.batches.values():
+        assert sorted(batch) == sorted(id_ for id_, before in waiting.items() if not before)
+        waiting = {id_: before - {*batch} for id_, before in waiting.items() if id_ not in batch}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "share"), [(100, 0.3), (200, 0.01), (200, 0.05), (200, 0.5)])
+@pytest.mark.parametrize("kind", [Jobs, SerialJobs])
+def test_two_hundred_nodes(size: int, share: float, kind: type[Jobs]):
+    needs, workers = random_graph(size, size, share), Workers(seconds(1))
+    carried_out(needs, workers, kind)
+    assert_scheduled(needs, workers)
+
+
+@settings(max_examples=15, deadline=None)
+@for_all(graphs)
+def test_in_a_world_that_cannot_be_copied_one_node_runs_at_a_time_in_the_world_itself(needs: Needs):
+    workers = Workers()
+    carried_out(needs, workers, SerialJobs)
+    assert_scheduled(needs, workers)
+    assert {len(batch) for batch in workers.batches.values()} == {1}
+    assert not any(view["entry"].apart for view in workers.views.values())
+
+
+@settings(max_examples=15, deadline=None)
+@for_all(graphs, st.permutations(range(4)))
+def test_nothing_depends_on_which_node_ends_first(needs: Needs, seeds: list[int]):
+    one, other = (carried_out(needs, Workers(seconds(seed))) for seed in seeds[:2])
+    assert one["outcomes"] == other["outcomes"]
+    assert one["history"] == other["history"]
+    assert one["dag"] == other["dag"]
+
+
+@settings(max_examples=15, deadline=None)
+@for_all(graphs, st.integers(0, 99))
+def test_the_world_takes_the_steps_in_topological_order_and_a_copy_those_of_all_ancestors(needs: Needs, seed: int):
+    workers = Workers(seconds(seed))
+    done = world(carried_out(needs, workers))
+    for place, id_ in enumerate(done):
+        assert set(needs[id_]) <= {*done[:place]}
+    for id_, view in workers.views.items():
+        repeated = [step.action.text for step in view["entry"].steps]
+        assert sorted(repeated) == sorted(ancestors(needs, id_))
+        assert all(set(needs[step]) <= {*repeated[:place]} for place, step in enumerate(repeated))
+        assert view["entry"].apart
+
+
+@settings(max_examples=15, deadline=None)
+@for_all(graphs, st.data())
+def test_what_needs_a_failed_node_does_not_run_and_all_else_does(needs: Needs, data: st.DataObject):
+    failing = frozenset(data.draw(st.sets(st.sampled_from(sorted(needs)), min_size=1, max_size=3)))
+    workers = Workers(failing=failing)
+    state = carried_out(needs, workers)
+    assert {*workers.ended} == {id_ for id_ in needs if not failing & ancestors(needs, id_)}
+    assert tdp.ending(state) == "gave_up"
+
+
+ONE = {"thread_id": "one"}
+
+
+def solved(needs: Needs, chat: Pondering, limits: Limits, budget: Budget | None = None) -> dict[str, Any]:
+    """The state after TDP's own operators carried out the graph, or as far as the steps of the world allowed it."""
+
+    async def decompose(state: Any, runtime: Any) -> dict[str, Any]:
+        return {"dag": dag_of(needs), "notes": ()}
+
+    benchmark = Jobs(limits=limits)
+    context = Context(benchmark=benchmark, chat=chat, budget=budget or Budget())
+    given: Any = {"task": benchmark.task("wide")}
+    graph, config = tdp.build(InMemorySaver(), decompose=decompose, revise=unrevised), RunnableConfig(configurable=ONE)
+    try:
+        return asyncio.run(graph.ainvoke(given, config, context=context))
+    except LimitReached as reached:
+        if reached.kind != "steps":
+            raise
+        return graph.get_state(config).values
+
+
+small = st.builds(random_graph, st.integers(1, 6), st.integers(0, 10_000), st.sampled_from([0.0, 0.3]))
+
+
+@settings(max_examples=15, deadline=None)
+@for_all(small, st.integers(1, 14))
+def test_the_nodes_together_take_no_more_steps_than_the_run_has(needs: Needs, steps: int):
+    state = solved(needs, Pondering(), ROOMY.model_copy(update={"steps": steps}))
+    taken = [(level(needs, outcome.node), outcome.taken) for outcome in state["outcomes"]]
+    last = [steps_of_it for depth, steps_of_it in taken if depth == max(taken)[0]]
+    assert sum(n for _, n in taken) <= steps or {*last} == {1}, "a node that is dispatched may take one step"
+    assert sum(n for depth, n in taken if depth < max(taken)[0]) < steps
+    assert len(world(state)) == sum(n for _, n in taken)
+
+
+@settings(max_examples=15, deadline=None)
+@for_all(small, st.integers(0, 30))
+def test_nodes_that_run_at_the_same_time_do_not_overrun_the_budget(needs: Needs, calls: int):
+    chat = Pondering(seconds(calls))
+    try:
+        state = solved(needs, chat, ROOMY, Budget(calls=calls))
+    except LimitReached as reached:
+        assert reached.kind == "calls"
+    else:
+        assert state["spent"].calls == len(chat.asked)
+    assert len(chat.asked) <= calls
+
+
+# TDP's scopes: no prompt about a sub-task holds a word of one that it does not build on (section 3.3).
+
+CANARIES = {canary(kind, id_): id_ for kind in KINDS for id_ in NEEDS}
+
+SCOPES = {**{id_: {id_} for id_ in "abc"}, "d": {*"abd"}, "e": {*"ce"}, "g": {*NEEDS}}
+"""Each sub-task and all that it builds on."""
+
+
+def strangers(asked: list[Asked], canaries: Mapping[str, str] = CANARIES) -> set[tuple[str, str, str]]:
+    """(operator, sub-task, canary) of what stands in a prompt and is of a sub-task that its own does not build on."""
+    return {
+        (one.operator, one.subtask, found)
+        for one in about_one(asked)
+        for found, owner in canaries.items()
+        if found in one.prompt and owner not in SCOPES[one.subtask]
+    }
+
+
+def about_one(asked: list[Asked]) -> list[Asked]:
+    """The prompts of who plans, carries out and supervises sub-tasks, not of who decomposes and revises the whole."""
+    return [one for one in asked if one.operator not in ("decompose", "revise")]
+
+
+def told(cast: Cast, operator: str, id_: str) -> set[str]:
+    """The canaries in an operator's last prompt about a sub-task, by kind and owner."""
+    prompt = cast.prompts(operator, id_)[-1]
+    return {found.removesuffix("-canary") for found in CANARIES if found in prompt}
+
+
+WITHIN: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "structured": {"memory": "structured"},
+    "freeform": {"memory": "freeform"},
+    "gated": {"gate": exhaustion_gate()},
+    "judged": {"memory": "structured", "gate": judged_gate()},
+    "built": {"solve": subtask.build(memory="lobotomized")},
+    "certified": {"solve": sdp},
+}
+
+
+@pytest.mark.parametrize("concurrent", [True, False], ids=["concurrent", "serial"])
+@pytest.mark.parametrize("within", WITHIN)
+def test_no_prompt_knows_of_a_subtask_that_its_own_does_not_build_on(within: str, concurrent: bool, tmp_path: Path):
+    cast = Cast(looking([*NEEDS]))
+    world = Records(facts_of([*NEEDS]), concurrent=concurrent, attempts=1)
+    result = decoupled(cast, world, tmp_path, **WITHIN[within])
+    assert result.ending == "goal"
+    assert {one.subtask for one in about_one(cast.asked)} == {*NEEDS}
+    assert strangers(cast.asked) == set()
+    assert {one.subtask for one in about_one(cast.asked) if WHOLE in one.prompt} == {"g"}
+
+
+def test_every_operator_is_told_what_is_in_its_scope(tmp_path: Path):
+    cast = Cast(looking([*NEEDS]))
+    decoupled(cast, Records(facts_of([*NEEDS])), tmp_path)
+    known = {"SPEC-g", "RESULT-d", "RESULT-e"}
+    assert known <= told(cast, "plan", "g")
+    assert {*known, "SEEN-g", "PLAN-g", "WHY-g"} <= told(cast, "replan", "g")
+    assert {*known, "SEEN-g", "PLAN-g", "GUIDE-g"} <= told(cast, "execute", "g")
+    assert {*known, "SEEN-g", "PLAN-g"} <= told(cast, "supervise", "g")
+    assert "RESULT-a" not in told(cast, "plan", "g"), "of what it builds on it is told the results that it needs"
+
+
+def test_what_memory_holds_reaches_planner_and_supervisor_of_its_own_subtask(tmp_path: Path):
+    cast = Cast({id_: [*actions, actions[0]] for id_, actions in looking([*NEEDS]).items()})
+    decoupled(cast, Records(facts_of([*NEEDS])), tmp_path, memory="structured")
+    for operator in ("replan", "execute", "supervise"):
+        assert "FACT-d" in told(cast, operator, "d")
+
+
+def test_ready_subtasks_are_at_work_at_the_same_time(tmp_path: Path):
+    cast = Cast(looking([*NEEDS]))
+    decoupled(cast, Records(facts_of([*NEEDS])), tmp_path)
+    batch = [asked.subtask for asked in cast.asked if asked.subtask in "abc"]
+    first, last = ({id_: order.index(id_) for id_ in "abc"} for order in (batch, batch[::-1]))
+    assert all(first[one] + last[other] < len(batch) - 1 for one, other in permutations("abc", 2))
+
+
+@pytest.mark.parametrize("config", ["interactive", "corpus"])
+@pytest.mark.parametrize("within", ["plain", "judged"])
+def test_no_prompt_of_a_question_knows_the_pages_of_an_unrelated_subtask(config: str, within: str, tmp_path: Path):
+    benchmark = HotpotQA(None, config)
+    benchmark.limits = benchmark.limits.model_copy(update={"steps": 60, "passages": 1, "nodes": 8})
+    pages = dict(zip(NEEDS, _unrelated_pages(benchmark), strict=False))
+    actions = {
+        i: [*(f"search[{title}]" for title in two), f"finish[{canary('RESULT', i)}]"] for i, two in pages.items()
+    }
+    cast = Cast(actions)
+    without_vectors = {"execute": pursue(alpha=1.0)}  # an encoder takes seconds to load
+    result = decoupled(cast, benchmark, tmp_path, **WITHIN[within], **without_vectors)
+    assert result.state["observation"].text == f"Handed in: {canary('RESULT', 'g')}"
+    titles = {title: id_ for id_, two in pages.items() for title in two}
+    assert strangers(cast.asked, {**CANARIES, **titles}) == set()
+    assert all(title in cast.prompts("replan", id_)[0] for id_, (title, _) in pages.items())
+    assert {one.subtask for one in about_one(cast.asked) if benchmark.tasks()[0].goal in one.prompt} == {"g"}
+
+
+def _unrelated_pages(benchmark: HotpotQA) -> list[tuple[str, str]]:
+    """Titles by twos, none of which another page tells of."""
+    texts = {title: " ".join(lines) for question in benchmark.bank.all() for title, lines in question.sentences.items()}
+    apart: list[str] = []
+    for title, text in texts.items():
+        if not any(title in texts[other] or other in text for other in apart):
+            apart.append(title)
+    assert not any(one in other or other in one for one, other in combinations(apart, 2))
+    return list(zip(apart[::2], apart[1::2], strict=False))
+
+
+# TDP's isolation: what goes wrong in a sub-task stays there (section 3.3).
+
+SET_ASIDE = "its part of the calls was spent; it begins again with all that is left"
+
+INDEPENDENT = ("a", "c", "e")
+"""What does not build on b; d and g do."""
+
+
+def against_plan(prompt: str, fields: frozenset[str], answer: dict[str, Any]) -> Any:
+    """What is observed speaks against every plan."""
+    going_on = {"status": "needs_more_steps", "off_plan": True, "reason": "NOTHING FITS"}
+    return {**answer, **going_on} if "status" in fields else answer
+
+
+def nonsense(prompt: str, fields: frozenset[str], answer: dict[str, Any]) -> Any:
+    """The model writes what the world does not know, and sees no end."""
+    if "status" in fields:
+        return {**answer, "status": "needs_more_steps", "off_plan": False}
+    return {field: ["?!"] if field == "steps" else "?!" for field in fields}
+
+
+def never_done(prompt: str, fields: frozenset[str], answer: dict[str, Any]) -> Any:
+    """It goes on until its steps are used up."""
+    return {**answer, "status": "needs_more_steps", "off_plan": False} if "status" in fields else answer
+
+
+def given_up(prompt: str, fields: frozenset[str], answer: dict[str, Any]) -> Any:
+    """Its Supervisor says so."""
+    return {**answer, "status": "failed", "reason": "there is none"} if "status" in fields else answer
+
+
+SPOILS = {spoil.__name__: spoil for spoil in (against_plan, nonsense, never_done, given_up)}
+
+
+def played(out: Path, spoil: Spoil | None = None, world: Records | None = None, **given: Any) -> tuple[Result, Cast]:
+    """A run of the three levels, in which b goes wrong where a spoil is given."""
+    cast = Cast(looking([*NEEDS]), spoils={"b": spoil} if spoil else {})
+    return decoupled(cast, world or looked_up(), out, **given), cast
+
+
+def looked_up(*, concurrent: bool = True) -> Records:
+    """The world. Nothing but its part of the steps ends a sub-task that goes round in circles."""
+    return Records(facts_of([*NEEDS]), concurrent=concurrent, steps=80, repeats=0)
+
+
+@pytest.mark.parametrize("concurrent", [True, False], ids=["concurrent", "serial"])
+@pytest.mark.parametrize("spoil", SPOILS)
+def test_independent_outcomes_are_the_same_to_the_byte_whatever_fails(spoil: str, concurrent: bool, tmp_path: Path):
+    world = looked_up(concurrent=concurrent)
+    well, _ = played(tmp_path / "well", world=world)
+    ill, cast = played(tmp_path / "ill", SPOILS[spoil], world)
+    assert {id_: outcomes(ill)[id_] for id_ in INDEPENDENT} == {id_: outcomes(well)[id_] for id_ in INDEPENDENT}
+    failed = [outcome.node for outcome in ill.state["outcomes"] if outcome.status == "failed"]
+    assert failed == ["b"]
+    assert {asked.subtask for asked in cast.asked} == {"", "a", "b", "c", "e"}, "d and g wait for b"
+    assert (well.ending, ill.ending) == ("goal", "gave_up")
+
+
+@pytest.mark.parametrize("spoil", SPOILS)
+def test_a_failure_adds_to_the_run_own_world_only_what_was_done(spoil: str, tmp_path: Path):
+    ill, _ = played(tmp_path, SPOILS[spoil])
+    taken = {outcome.node: outcome.taken for outcome in ill.state["outcomes"]}
+    assert len(ill.state["history"]) == sum(taken.values())
+    assert [taken[id_] for id_ in INDEPENDENT] == [2, 2, 2]
+
+
+def test_a_budget_is_spent_by_one_alone_and_only_after_all_others(tmp_path: Path):
+    budget = Budget(calls=60)  # a third of it is more than a and c make, and less than b does
+    well, _ = played(tmp_path / "well", budget=budget)
+    ill, cast = played(tmp_path / "ill", never_done, budget=budget)
+    outcome = next(outcome for outcome in ill.state["outcomes"] if outcome.node == "b")
+    assert (outcome.status, outcome.result, outcome.steps) == ("pending", SET_ASIDE, ())
+    assert (ill.ending, ill.usage.calls) == ("limit:calls", 60)
+    cast.spoils = {}
+    again = resume(ill.folder, budget=Budget(), benchmark=looked_up(), chat=ScriptedChat(responder=cast))
+    assert again.ending == "goal"
+    assert {id_: outcomes(again)[id_] for id_ in INDEPENDENT} == {id_: outcomes(well)[id_] for id_ in INDEPENDENT}
+
+
+def test_a_limit_that_an_operator_meets_ends_the_run_when_no_other_subtask_can_go_on(tmp_path: Path):
+    async def stopping(state: Any, runtime: Any) -> dict[str, Any]:
+        if state["assignment"] == canary("SPEC", "b"):
+            raise LimitReached("tokens", 1, 1)
+        return dict(await execute(state, runtime))
+
+    well, _ = played(tmp_path / "well")
+    ill, _ = played(tmp_path / "ill", execute=stopping)
+    assert [outcome.status for outcome in ill.state["outcomes"] if outcome.node == "b"] == ["pending"]
+    assert ill.ending == "limit:tokens"
+    assert {id_: outcomes(ill)[id_] for id_ in INDEPENDENT} == {id_: outcomes(well)[id_] for id_ in INDEPENDENT}
+
+
+def test_what_waits_for_a_failed_subtask_goes_on_once_it_is_revised(tmp_path: Path):
+    async def without_b(state: Any, runtime: Any) -> dict[str, Any]:
+        nodes = [n.model_copy(update={"needs": ("a",)}) if n.id == "d" else n for n in state["dag"].nodes]
+        return {"dag": Dag(nodes=tuple(nodes)), "notes": ()}
+
+    ill, cast = played(tmp_path, given_up, revise=without_b)
+    assert ill.ending == "goal"
+    assert not any(canary("RESULT", "b") in asked.prompt for asked in cast.asked if asked.subtask in ("d", "g"))
+
+
+def test_a_model_that_gives_no_answer_stops_the_run_and_leaves_the_others_as_they_are(tmp_path: Path):
+    well, _ = played(tmp_path / "well")
+    ill, cast = played(tmp_path / "ill", lambda prompt, fields, answer: "no idea")
+    assert ill.ending == "error:model"
+    cast.spoils = {}
+    again = resume(ill.folder, benchmark=looked_up(), chat=ScriptedChat(responder=cast))
+    assert again.ending == "goal"
+    assert {id_: outcomes(again)[id_] for id_ in INDEPENDENT} == {id_: outcomes(well)[id_] for id_ in INDEPENDENT}
+
+
+def test_a_run_goes_on_with_the_operators_that_were_given_inside_its_subtasks():
+    given = operators_of(tdp.build(memory="structured", gate=judged_gate(stance="neutral")))
+    assert operators_of(rebuilt_graph("tdp", given)) == given
+    assert "neutral" in str(given["solve"])
+
+
+# TDP inside TDP: a sub-task that is decomposed again begins where what it needs left the world.
+
+
+def twice(prompt: str, schema: dict[str, Any]) -> Any:
+    """The whole task is `x`, then `goal`; each of them is the same again: a first part and a second."""
+    situation = current_situation()
+    assert situation
+    if "nodes" not in schema.get("properties", ()):
+        return respond(prompt, schema)
+    name = subtask_of(situation.state["task"])
+    first, second = (f"{name}1", f"{name}2") if name else ("x", "goal")
+    nodes = ((first, []), (second, [first]))
+    return {"nodes": [{"id": id_, "task": f"do {id_}", "needs": needs} for id_, needs in nodes]}
+
+
+@pytest.mark.parametrize("kind", [Jobs, SerialJobs])
+def test_an_inner_node_finds_the_world_as_the_outer_ones_left_it(kind: type[Jobs]):
+    entries = list[tuple[Entry, int]]()
+
+    async def begin(state: Any, runtime: Any) -> dict[str, Any]:
+        entries.append((runtime.context.entry, runtime.context.limits.steps))
+        return await reset(state, runtime)
+
+    benchmark = kind()
+    given: Any = {"task": benchmark.task("chain")}
+    graph = tdp.build(solve=tdp.build(solve=subtask.build(reset=begin)))
+    context = Context(benchmark=benchmark, chat=Pondering(responder=twice))
+    state = asyncio.run(graph.ainvoke(given, context=context))
+    done = ["x1 1", "x1 2", "x2 1", "x2 2", "goal1 1", "goal1 2", "goal2 1", "deliver"]
+    assert [[step.action.text for step in entry.steps] for entry, _ in entries] == [done[:n] for n in (0, 2, 4, 6)]
+    assert [step.action.text for step in state["history"]] == done
+    assert [entry.last for entry, _ in entries] == [False, False, False, True], "the goal of a part is not the goal"
+    assert max(most for _, most in entries) <= benchmark.limits.steps
+    assert tdp.ending(state) == "goal"
+
+
+# The copies of a world that sub-tasks work in: where more are at work than are kept, and where none can be made.
+
+
+def solved_copies(benchmark: Jobs, **operators: Any) -> dict[str, Any]:
+    given: Any = {"task": benchmark.task("deep")}
+    return asyncio.run(tdp.build(**operators).ainvoke(given, context=Context(benchmark=benchmark, chat=Pondering())))
+
+
+def test_a_copy_that_was_closed_is_made_again_as_it_was():
+    async def close_copies_and_execute(state: Any, runtime: Any) -> dict[str, Any]:
+        for key in [key for key in episodes.EPISODES if "/" in key]:
+            episodes.close_episode(key)
+        return await execute(state, runtime)
+
+    undisturbed, disturbed = Jobs(), Jobs()
+    expected = solved_copies(undisturbed)
+    state = solved_copies(disturbed, solve=solve(execute=close_copies_and_execute))
+    assert state["outcomes"] == expected["outcomes"]
+    assert state["history"] == expected["history"]
+    assert len(disturbed.worlds) > len(undisturbed.worlds), "some were closed while their sub-tasks were at work"
+
+
+def test_an_episode_that_nobody_opened_yet_is_gone_on_with_by_one_node_at_a_time():
+    async def unopened(state: Any, runtime: Any) -> dict[str, Any]:
+        seen = {"observation": Observation(text="nothing is done"), "evidence": Evidence()}
+        return {"task": state["task"], "episode": "unopened", "history": Overwrite([]), **seen}
+
+    state = solved_copies(Jobs(), reset=unopened)
+    episodes.close_episode("unopened")
+    assert not state["concurrent"]
+    assert tdp.ending(state) == "goal"  # type: ignore[arg-type]
+
+
+# Would a schedule pay that starts each node as soon as what it needs has ended, and not level by level?
+#
+# `python tests/graphs/test_tdp.py` prints what share of the time until the last node has ended it would save.
+
+Needs_eager = Mapping[str, Sequence[str]]
+Seconds = Mapping[str, float]
+
+SHAPES: dict[str, Needs_eager] = {
+    "bridge question": {"first": (), "second": ("first",), "goal": ("second",)},
+    "comparison": {"one": (), "other": (), "goal": ("one", "other")},
+    "comparison of bridges": {"a": (), "b": (), "a2": ("a",), "b2": ("b",), "goal": ("a2", "b2")},
+    "trip to one city": {"way": (), "stay": (), "meals": (), "sights": (), "goal": ("way", "stay", "meals", "sights")},
+    "trip to three cities": {
+        "cities": (),
+        "ways": ("cities",),
+        **{f"{what} {n}": ("cities",) for what in ("stay", "meals", "sights") for n in (1, 2, 3)},
+        "costs": ("ways", "stay 1", "stay 2", "stay 3"),
+        "goal": ("costs", *(f"{what} {n}" for what in ("meals", "sights") for n in (1, 2, 3))),
+    },
+}
+"""Decompositions as TDP makes them of HotpotQA's questions and TravelPlanner's trips."""
+
+
+def eager(needs: Needs_eager, seconds: Seconds) -> float:
+    """The time until the last node has ended when each begins as soon as it can."""
+    ends: dict[str, float] = {}
+    while len(ends) < len(needs):
+        ready = [id_ for id_ in needs if id_ not in ends and all(need in ends for need in needs[id_])]
+        ends.update({id_: seconds[id_] + max((ends[need] for need in needs[id_]), default=0.0) for id_ in ready})
+    return max(ends.values())
+
+
+def by_levels(needs: Needs_eager, seconds: Seconds) -> float:
+    """The same when the next batch waits for the slowest node of the last."""
+    ended, time = set[str](), 0.0
+    while len(ended) < len(needs):
+        batch = [id_ for id_ in needs if id_ not in ended and ended.issuperset(needs[id_])]
+        time += max(seconds[id_] for id_ in batch)
+        ended.update(batch)
+    return time
+
+
+def saved(needs: Needs_eager, spread: float, chance: random.Random) -> float:
+    """The share of the time by levels that an eager schedule saves, durations drawn log-normally."""
+    seconds = {id_: chance.lognormvariate(0, spread) for id_ in needs}
+    return 1 - eager(needs, seconds) / by_levels(needs, seconds)
+
+
+def random_needs(size: int, chance: random.Random) -> Needs_eager:
+    """Every node needs one or two earlier ones or none; the last needs all that nobody else needs."""
+    needs = {f"n{place}": _some(place, chance) for place in range(size - 1)}
+    ends = [id_ for id_ in needs if all(id_ not in before for before in needs.values())]
+    return {**needs, "goal": tuple(ends)}
+
+
+def _some(place: int, chance: random.Random) -> tuple[str, ...]:
+    most = min(place, chance.choice([0, 1, 1, 2]))
+    return tuple(f"n{earlier}" for earlier in chance.sample(range(place), most))
+
+
+def table(draws: int = 2_000) -> Iterator[tuple[str, float, float]]:
+    """Every shape with the mean share saved where durations vary little and much (sigma 0.5 and 1)."""
+    for name, needs in SHAPES.items():
+        yield name, *(mean(saved(needs, s, random.Random(n)) for n in range(draws)) for s in (0.5, 1.0))
+    for least, most in ((3, 8), (20, 50), (100, 200)):
+        sizes = [random.Random(n).randint(least, most) for n in range(draws // 10)]
+        drawn = [random_needs(size, random.Random(n)) for n, size in enumerate(sizes)]
+        shares = (mean(saved(g, s, random.Random(n)) for n, g in enumerate(drawn)) for s in (0.5, 1.0))
+        yield f"random, {least} to {most} nodes", *shares
+
+
+def test_a_graph_of_one_level_and_a_goal_has_nothing_to_save():
+    for name in ("bridge question", "comparison", "trip to one city"):
+        assert saved(SHAPES[name], 1.0, random.Random(1)) == pytest.approx(0)
+
+
+def test_an_eager_schedule_is_never_later_and_takes_the_longest_path():
+    seconds = {"a": 5.0, "b": 1.0, "a2": 1.0, "b2": 4.0, "goal": 1.0}
+    needs = SHAPES["comparison of bridges"]
+    assert (eager(needs, seconds), by_levels(needs, seconds)) == (7.0, 10.0)
+    for number in range(50):
+        chance = random.Random(number)
+        assert saved(random_needs(chance.randint(2, 30), chance), 1.0, chance) >= 0
+
+
+if __name__ == "__main__":
+    for row in table():
+        print(f"{row[0]:24} {row[1]:6.1%} {row[2]:6.1%}")

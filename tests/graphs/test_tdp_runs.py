@@ -1,0 +1,721 @@
+"""Tests of `graphs.tdp_runs`."""
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from decoupled import Cast, decoupled, outcomes
+from golds import PLANNERS, UNLIMITED, reached
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from real_data import data_folder
+from task_graphs import GRAPHS, Jobs, Pondering, SerialJobs, respond, subtask_of
+from twins import Twins
+
+from certigraph import Context as Context_certigraph
+from certigraph import Dag, Limits, Node, Progress, exhaustion_gate, resume
+from certigraph import run as run_certigraph
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.episodes import EPISODES, close_episode
+from certigraph.adapters.hotpotqa.benchmark import HotpotQA
+from certigraph.adapters.models.scripted import current_situation
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.adapters.scienceworld.recordings import Recording, read_recordings
+from certigraph.adapters.scienceworld.splits import ids
+from certigraph.adapters.travelplanner.benchmark import TravelPlanner
+from certigraph.evaluation.frames import find_runs
+from certigraph.evaluation.judges import WordJudge, cases_in, judge, rubric
+from certigraph.graphs import cot, plan_and_act, react, sdp, subtask, tdp
+from certigraph.graphs.assembly import operators_of
+from certigraph.nodes.sdp import always_pass, capped, validate
+from certigraph.nodes.tdp import decompose, undivided, unrevised
+from certigraph.runtime.registry import build_graph, parse_swap, rebuilt_graph
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import run
+from certigraph.state.records import LimitReached, UnknownName
+from certigraph.state.serialization import serializer
+
+# TDP as a plain LangGraph graph: nodes that raise, threads that go on, savers of every kind, callers of every kind.
+
+HERE = Path(__file__).parent
+
+PAUSES = {"b": 0.01, "c": 0.03}
+"""Seconds: when `b` raises, `a` has ended and `c` is at work."""
+
+Call = Callable[[Any, Any, Context], Any]
+
+
+class BrokenError(Exception):
+    """What a node raises."""
+
+
+class Breaking(Pondering):
+    """Breaks once, when the sub-task `b` has done everything and is to be judged."""
+
+    broken: bool = False
+
+    def __init__(self) -> None:
+        super().__init__(lambda subtask: PAUSES.get(subtask, 0.0), self.answer)
+
+    def answer(self, prompt: str, schema: dict[str, Any]) -> Any:
+        situation = current_situation()
+        assert situation
+        at_work = (situation.node, subtask_of(situation.state["task"]), len(situation.state.get("turns", ())))
+        if at_work == ("supervise", "b", 2) and not self.broken:
+            self.broken = True
+            raise BrokenError("the endpoint is gone")
+        return respond(prompt, schema)
+
+
+def invoke(graph: Any, given: Any, context: Context) -> Any:
+    return graph.invoke(given, THREAD, context=context)
+
+
+def ainvoke(graph: Any, given: Any, context: Context) -> Any:
+    return asyncio.run(graph.ainvoke(given, THREAD, context=context))
+
+
+THREAD: Any = {"configurable": {"thread_id": "thread"}}
+
+
+def in_memory() -> InMemorySaver:
+    return InMemorySaver(serde=serializer())
+
+
+def in_sqlite() -> SqliteSaver:
+    return SqliteSaver(sqlite3.connect(":memory:", check_same_thread=False), serde=serializer())
+
+
+WAYS = [(in_memory, invoke), (in_memory, ainvoke), (in_sqlite, invoke)]
+
+
+@pytest.fixture
+def no_worlds_left() -> Iterator[None]:
+    before = {*EPISODES}
+    yield
+    for key in {*EPISODES} - before:
+        close_episode(key)
+
+
+def given(benchmark: Jobs, task: str = "deep") -> Any:
+    return {"task": benchmark.task(task)}
+
+
+def told(state: Any) -> dict[str, Any]:
+    """A state without what differs from run to run; a tuple that was in a checkpoint is a list."""
+    kept = {key: value for key, value in state.items() if key not in ("episode", "usage", "spent")}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in kept.items()}
+
+
+@pytest.mark.usefixtures("no_worlds_left")
+@pytest.mark.parametrize("kind", [Jobs, SerialJobs])
+@pytest.mark.parametrize(("saver", "call"), WAYS)
+@pytest.mark.slow
+def test_a_thread_whose_node_raised_goes_on_inside_its_sub_tasks(kind: type[Jobs], saver: Any, call: Call):
+    benchmark, chat = kind(), Breaking()
+    context, graph = Context(benchmark=benchmark, chat=chat), tdp.build(saver())
+    with pytest.raises(BrokenError):
+        call(graph, given(benchmark), context)
+    before = Counter(chat.asked)
+    state = call(graph, None, context)
+    again = Counter(chat.asked) - before
+    whole = Pondering()
+    expected = call(tdp.build(saver()), given(benchmark), Context(benchmark=benchmark, chat=whole))
+    assert told(state) == told(expected)
+    assert not {name for _, name in again} & {"a"}, "a had ended"
+    assert ("plan", "b") not in again, "b goes on where it was"
+    repeated = Counter(chat.asked) - Counter(whole.asked)
+    assert max(Counter(name for _, name in repeated).values(), default=0) <= 1, "the call that was cut off"
+
+
+@pytest.mark.usefixtures("no_worlds_left")
+@pytest.mark.slow
+def test_the_same_under_strict_msgpack():
+    """The switch is read when langgraph is imported, hence a process of its own."""
+    code = (
+        "import sys; sys.path[:0] = sys.argv[1:]\n"
+        "import test_tdp_runs as t\n"
+        "for kind in (t.Jobs, t.SerialJobs):\n"
+        "    for way in t.WAYS:\n"
+        "        t.test_a_thread_whose_node_raised_goes_on_inside_its_sub_tasks(kind, *way)\n"
+    )
+    folders = [str(HERE), str(HERE.parent), str(HERE.parent / "helpers"), str(HERE.parent.parent / "src")]
+    env = {"LANGGRAPH_STRICT_MSGPACK": "true", "PATH": ""}
+    done = subprocess.run([sys.executable, "-c", code, *folders], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "unregistered" not in done.stderr.lower()
+    assert "blocked" not in done.stderr.lower()
+
+
+@pytest.mark.usefixtures("no_worlds_left")
+@pytest.mark.parametrize(("saver", "call"), WAYS)
+def test_a_solver_of_another_kind_keeps_its_checkpoints_in_the_same_saver(saver: Any, call: Call):
+    benchmark = Jobs()
+    graph = tdp.build(saver(), solve="react")
+    state = call(graph, given(benchmark, "chain"), Context(benchmark=benchmark, chat=Pondering(responder=acting)))
+    assert tdp.ending(state) == "goal"
+    assert [outcome.node for outcome in state["outcomes"]] == [*GRAPHS["chain"]]
+
+
+def acting(prompt: str, schema: dict[str, Any]) -> Any:
+    """The mind of agents that have no plan: they act until the world or the steps end."""
+    situation = current_situation()
+    assert situation
+    if "action" not in schema.get("properties", ()):
+        return respond(prompt, schema)
+    return {"thought": "on with it", "action": "deliver"}
+
+
+@pytest.mark.usefixtures("no_worlds_left")
+def test_two_threads_at_once_have_nothing_to_do_with_each_other():
+    benchmark, graph, states = Jobs(), tdp.build(in_memory()), dict[str, Any]()
+
+    def run(name: str) -> None:
+        config: Any = {"configurable": {"thread_id": name}}
+        context = Context(benchmark=benchmark, chat=Pondering(lambda subtask: 0.002))
+        states[name] = graph.invoke(given(benchmark, name), config, context=context)
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in ("wide", "deep")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {name: [outcome.node for outcome in state["outcomes"]] for name, state in states.items()} == {
+        name: [node for batch in BATCHES[name] for node in batch] for name in states
+    }
+    assert {tdp.ending(state) for state in states.values()} == {"goal"}
+
+
+BATCHES = {"wide": ["abc", ["goal"]], "deep": ["abc", "de", ["goal"]]}
+"""The nodes of each task graph in the order in which they are gathered."""
+
+
+@pytest.mark.usefixtures("no_worlds_left")
+def test_every_copy_of_a_world_is_closed_also_where_a_node_raised():
+    benchmark, chat = Jobs(), Breaking()
+    with pytest.raises(BrokenError):
+        ainvoke(tdp.build(), given(benchmark), Context(benchmark=benchmark, chat=chat))
+    assert [key for key in EPISODES if "/" in key] == []
+
+
+@pytest.mark.usefixtures("no_worlds_left")
+def test_a_budget_spent_inside_one_of_several_nodes_fails_that_node_and_counts_what_it_asked():
+    benchmark, chat = Jobs(), Pondering()
+    context = Context(benchmark=benchmark, chat=chat, budget=Budget(calls=1 + 3 * 4))
+    with pytest.raises(LimitReached) as reached:
+        ainvoke(tdp.build(), given(benchmark, "wide"), context)
+    assert reached.value.kind == "calls"
+    assert len(chat.asked) == 13
+
+
+class Garbling(Pondering):
+    """Plans, and then says what is no action: every try is paid for."""
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        garbled = self.asked[-1][0] == "execute"
+        unusable = ChatResult(generations=[ChatGeneration(message=AIMessage("no idea"))])
+        return unusable if garbled else super()._generate(messages, *args, **kwargs)
+
+
+@pytest.mark.usefixtures("no_worlds_left")
+def test_what_a_node_spent_before_its_part_of_the_budget_was_used_up_counts():
+    async def unrevised(state: Any, runtime: Any) -> dict[str, Any]:
+        return {"dag": state["dag"], "notes": ()}
+
+    benchmark, chat, graph = Jobs(), Garbling(), tdp.build(in_memory(), revise=unrevised)
+    context = Context(benchmark=benchmark, chat=chat, budget=Budget(calls=1 + 3 * 3))
+    with pytest.raises(LimitReached):
+        ainvoke(graph, given(benchmark, "wide"), context)
+    state = graph.get_state(THREAD).values
+    assert {outcome.status for outcome in state["outcomes"]} == {"pending"}
+    assert state["spent"].calls == sum(usage.calls for usage in state["usage"]) == len(chat.asked) == 10
+
+
+@pytest.mark.usefixtures("no_worlds_left")
+def test_a_goal_node_alone_that_spends_the_budget_ends_the_run_and_goes_on_with_a_larger_one():
+    benchmark, chat, graph = Jobs(), Pondering(), tdp.build(in_memory())
+    context = Context(benchmark=benchmark, chat=chat)
+    with pytest.raises(LimitReached):
+        ainvoke(graph, given(benchmark, "chain"), context.model_copy(update={"budget": Budget(calls=3)}))
+    assert len(chat.asked) == 3
+    state = ainvoke(graph, None, context)
+    assert tdp.ending(state) == "goal"
+    assert max(Counter(chat.asked).values()) <= 2, "no call but execute and supervise comes twice"
+
+
+# What may solve a sub-task of TDP: any graph that works on one episode, given by name, module or compiled.
+
+QUESTION = ("hotpotqa", "dev-bridge-0")
+
+
+@pytest.fixture
+def _generated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+
+
+@pytest.mark.usefixtures("_generated")
+@pytest.mark.parametrize("given", ["sdp", sdp, sdp.graph], ids=["name", "module", "compiled"])
+def test_a_graph_is_given_by_name_as_a_module_or_compiled(given: Any):
+    assert operators_of(tdp.build(solve=given))["solve"]["args"] == {"graph": "sdp"}  # type: ignore[index,call-overload]
+
+
+@pytest.mark.usefixtures("_generated")
+@pytest.mark.slow  # the search agents mix in vectors, whose encoder takes seconds to load
+@pytest.mark.parametrize("solver", ["sdp", "react", "pbai", "ircot", "tdp"])
+def test_a_question_is_answered_whatever_graph_solves_its_subtasks(solver: str, tmp_path: Path):
+    result = run(tdp.build(solve=solver), *QUESTION, out=tmp_path)
+    assert (result.ending, result.scores and result.scores.value) == ("goal", 1.0)
+    assert {outcome.status for outcome in result.state["outcomes"]} == {"completed"}
+
+
+@pytest.mark.usefixtures("_generated")
+def test_subtasks_that_sdp_solves_are_certified_and_their_certificates_are_theirs(tmp_path: Path):
+    result = run(tdp.build(solve=sdp), *QUESTION, out=tmp_path)
+    certified = {outcome.node: outcome.certified for outcome in result.state["outcomes"]}
+    assert all(certified.values())
+    assert "certificates" not in result.state
+    assert not {event.subtask for event in result.trajectory.events if event.node == "certify"} - set(certified)
+
+
+@pytest.mark.usefixtures("_generated")
+def test_operators_of_the_inner_graph_are_kept_in_the_header_and_made_again():
+    graph = tdp.build(solve=sdp.build(validate=capped(validate, depth=1)))
+    given = operators_of(graph)
+    assert given["solve"]["args"]["validate"]["name"] == "capped"  # type: ignore[index,call-overload]
+    assert operators_of(rebuilt_graph("tdp", given)) == given
+
+
+@pytest.mark.usefixtures("_generated")
+@pytest.mark.slow
+def test_belief_and_gate_work_inside_the_nodes(tmp_path: Path):
+    graph = tdp.build(memory="structured", gate=exhaustion_gate())
+    result = run(graph, *QUESTION, out=tmp_path)
+    inside = {event.node for event in result.trajectory.events if event.subtask}
+    assert {"memory", "gate"} <= inside
+    assert result.ending == "goal"
+    assert {"memory", "gate"} <= {node.partition(":")[2] for node in graph.get_graph(xray=True).nodes}
+
+
+@pytest.mark.usefixtures("_generated")
+@pytest.mark.parametrize("solver", ["step", "reflexion", "clin"])
+def test_what_begins_a_task_several_times_cannot_solve_a_part_of_one(solver: str):
+    with pytest.raises(TypeError, match=f"{solver} begins a task several times"):
+        tdp.build(solve=solver)
+    with pytest.raises(UnknownName, match=f"graph={solver} cannot be made: {solver} begins"):
+        build_graph("tdp", dict([parse_swap(f"solve={solver}")]))
+
+
+@pytest.mark.usefixtures("_generated")
+def test_what_no_graph_has_is_refused_with_what_would_do():
+    with pytest.raises(UnknownName, match="there is no such graph; subtask, sdp"):
+        tdp.build(solve="nosuch")
+    with pytest.raises(TypeError, match=r"give them to the graph that solves: solve=THAT.build\(plan=...\)"):
+        tdp.build(solve=sdp, plan=always_pass)
+    with pytest.raises(TypeError, match="no operator slot 'nosuch'"):
+        tdp.build(nosuch=always_pass)  # type: ignore[call-arg]
+
+
+@pytest.mark.usefixtures("_generated")
+@pytest.mark.slow
+def test_the_graph_of_a_subtask_runs_by_itself(tmp_path: Path):
+    result = run(subtask.build(), *QUESTION, out=tmp_path, context=Context())
+    assert result.scores is not None
+    assert result.state["last"] is False
+
+
+@pytest.mark.usefixtures("_generated")
+@pytest.mark.slow
+def test_react_in_the_nodes_leaves_its_answer_as_the_result(tmp_path: Path):
+    result = run(tdp.build(solve=react), *QUESTION, out=tmp_path)
+    assert all(outcome.result.startswith("answer: ") for outcome in result.state["outcomes"])
+
+
+# Operators of one's own in TDP's slots are held to the same rules as the shipped ones, by name and at once.
+
+ONE = Dag(nodes=(Node(id="n1", task="stack it"),))
+
+
+def giving(**update: Any) -> Any:
+    async def mine(state: Any, runtime: Any) -> dict[str, Any]:
+        return update
+
+    return mine
+
+
+def ran(out: Path, limits: Limits | None = None, **operators: Any) -> Result:
+    return run_certigraph(
+        tdp.build(**operators),
+        "hotpotqa:interactive",
+        "dev-bridge-0",
+        context=Context_certigraph(limits=limits),
+        out=out,
+    )
+
+
+def chain(length: int) -> Dag:
+    return Dag(nodes=tuple(Node(id=str(n), task=f"do {n}", needs=(str(n - 1),) if n else ()) for n in range(length)))
+
+
+@pytest.mark.usefixtures("_generated")
+@pytest.mark.parametrize(
+    ("dag", "told"),
+    [
+        (Dag(), "decompose gave 0 nodes, 0 of them pending; it must give 1 to 8"),
+        (
+            Dag(nodes=tuple(Node(id=str(n), task="t", needs=(str(n - 1),) if n else ()) for n in range(9))),
+            "gave 9 nodes",
+        ),
+        (Dag(nodes=(Node(id="n1", task="t", status="completed"),)), "gave 1 nodes, 0 of them pending"),
+        ([ONE], "in slot decompose returned"),
+        ({"nodes": []}, "it must be a certigraph.state.tdp.Dag"),
+    ],
+    ids=["empty", "too many", "run already", "a list", "a dict"],
+)
+def test_a_decomposition_that_is_none_is_refused_by_name(dag: Any, told: str, tmp_path: Path):
+    result = ran(tmp_path, decompose=giving(dag=dag, notes=()))
+    assert result.ending == "error:operator"
+    assert told in result.message
+
+
+def changed(**update: Any) -> Any:
+    async def mine(state: Any, runtime: Any) -> dict[str, Any]:
+        return {"dag": Dag(nodes=tuple(n.model_copy(update=update) for n in state["dag"].nodes)), "notes": ()}
+
+    return mine
+
+
+@pytest.mark.usefixtures("_generated")
+@pytest.mark.parametrize("update", [{"task": "another"}, {"status": "pending"}, {"status": "completed"}])
+def test_a_revision_cannot_touch_what_has_run_or_say_that_something_has(update: dict[str, str], tmp_path: Path):
+    result = ran(tmp_path, revise=changed(**update))
+    assert result.ending == "error:operator"
+    assert "revise changed what has run, or says that something has: " in result.message
+
+
+@pytest.mark.usefixtures("_generated")
+def test_a_revision_cannot_delete_what_has_run(tmp_path: Path):
+    async def forgetful(state: Any, runtime: Any) -> dict[str, Any]:
+        left = [n for n in state["dag"].nodes if n.status == "pending"]
+        kept = tuple(n.model_copy(update={"needs": tuple(need for need in n.needs if need in left)}) for n in left)
+        return {"dag": Dag(nodes=kept), "notes": ()}
+
+    result = ran(tmp_path, revise=forgetful)
+    assert result.ending == "error:operator"
+
+
+@pytest.mark.usefixtures("_generated")
+@pytest.mark.parametrize(
+    ("slot", "update", "kind"),
+    [
+        ("supervise", {"progress": "completed"}, "certigraph.state.tdp.Progress"),
+        ("execute", {"action": "look", "thought": ""}, "certigraph.state.records.Action"),
+        ("solve", {"outcomes": [], "usage": [], "spent": 0}, "certigraph.state.records.Spent"),
+    ],
+)
+def test_what_is_of_another_type_is_refused_with_the_slot_and_the_type(
+    slot: str, update: dict[str, Any], kind: str, tmp_path: Path
+):
+    result = ran(tmp_path, **{slot: giving(**update)})
+    assert result.ending == "error:operator"
+    assert f"in slot {slot} returned" in result.message
+    assert f"it must be a {kind}" in result.message
+
+
+@pytest.mark.usefixtures("_generated")
+def test_notes_of_all_graphs_are_kept_with_where_they_come_from(tmp_path: Path):
+    async def noting(state: Any, runtime: Any) -> dict[str, Any]:
+        return {**await unrevised(state, runtime), "notes": ("looked",)}
+
+    async def noted(state: Any, runtime: Any) -> dict[str, Any]:
+        return {**await decompose(state, runtime), "notes": ("mine",)}
+
+    notes = list(ran(tmp_path, decompose=noted, revise=noting).state["notes"])
+    assert notes[0] == "decomposing: mine"
+    assert notes[1:] == [f"revision {n}: looked" for n in range(1, len(notes))]
+    assert len(notes) > 2
+
+
+@pytest.mark.usefixtures("_generated")
+def test_steps_that_are_used_up_end_the_run_and_more_of_them_go_on_with_it(tmp_path: Path):
+    cut = ran(tmp_path, Limits(steps=2))
+    assert cut.ending == "limit:steps"
+    assert "steps" in cut.message
+    assert resume(cut.folder, limits=Limits(steps=40)).ending == "goal"
+
+
+@pytest.mark.usefixtures("_generated")
+def test_without_decomposing_or_revising_the_task_is_its_only_subtask(tmp_path: Path):
+    result = ran(tmp_path, decompose=undivided, revise=unrevised)
+    assert [node.id for node in result.state["dag"].nodes] == ["task"]
+
+
+@pytest.mark.usefixtures("_generated")
+@pytest.mark.parametrize("text", ["validate=always_pass:banana=3", "revise=unrevised:often=1"])
+def test_arguments_that_nobody_takes_are_refused(text: str):
+    with pytest.raises(UnknownName, match="takes no arguments"):
+        build_graph("sdp" if "validate" in text else "tdp", dict([parse_swap(text)]))
+
+
+@pytest.mark.usefixtures("_generated")
+def test_arguments_of_a_graph_that_solves_are_its_operators():
+    graph = build_graph("tdp", dict([parse_swap("solve=sdp:validate=always_pass")]))
+    spec = graph.builder.nodes["solve"].metadata["operator"]
+    assert spec["args"]["validate"]["name"] == "always_pass"
+    with pytest.raises(UnknownName, match="no operator slot 'banana'"):
+        build_graph("tdp", dict([parse_swap("solve=sdp:banana=3")]))
+
+
+@pytest.mark.usefixtures("_generated")
+def test_a_slot_that_there_is_not_is_refused_with_all_that_there_are():
+    with pytest.raises(TypeError, match=r"no operator slot 'solver'; this graph has: reset, decompose, solve, gather"):
+        tdp.build(solver=giving())  # type: ignore[call-arg]
+
+
+@pytest.mark.usefixtures("_generated")
+def test_progress_is_what_a_supervisor_of_ones_own_returns(tmp_path: Path):
+    result = ran(tmp_path, supervise=giving(progress=Progress(status="failed", reason="not today")))
+    assert result.state["outcomes"][0].result == "not today"
+
+
+# Figure 4 of the TDP paper in TravelPlanner's tool world: no return flight, and only the flights are planned anew.
+
+TRIP = {"cities": (), "flights": ("cities",), "stay": ("cities",), "plan": ("flights", "stay")}
+"""The cities, flights and a place to stay side by side, the plan from both."""
+
+
+def test_only_the_subtask_whose_return_flight_is_missing_is_planned_anew(tmp_path: Path):
+    flying, there_and_back = _trip(tmp_path / "flying", back="2022-03-09")
+    stranded, missing = _trip(tmp_path / "stranded", back="2022-03-08")
+    replanned = [[e.subtask for e in run.trajectory.events if e.node == "replan"] for run in (flying, stranded)]
+    assert replanned == [[], ["flights"]]
+    for id_ in ("cities", "stay"):
+        assert [a for a in missing.asked if a.subtask == id_] == [a for a in there_and_back.asked if a.subtask == id_]
+        assert outcomes(stranded)[id_] == outcomes(flying)[id_]
+    assert "There is no flight from Quarriford" in missing.prompts("replan")[0]
+    assert stranded.ending == flying.ending == "goal"
+
+
+def _trip(out: Path, back: str) -> tuple[Result, Cast]:
+    """The trip of the first generated query, whose world has flights back on the third day and none on the second."""
+    world = TravelPlanner(None, "tools")
+    ways = ["FlightSearch[Selmoness, Quarriford, 2022-03-07]", f"FlightSearch[Quarriford, Selmoness, {back}]"]
+    actions = {
+        "cities": ["CitySearch[Ostrashire]"],
+        "flights": [*ways, "GoogleDistanceMatrix[Quarriford, Selmoness, self-driving]"],
+        "stay": ["AccommodationSearch[Quarriford]"],
+        "plan": ["MakePlan[the trip]"],
+    }
+    cast = Cast(actions, TRIP, {**dict.fromkeys(TRIP, _noticing), "plan": _planning})
+    return decoupled(cast, world, out), cast
+
+
+def _noticing(prompt: str, fields: frozenset[str], answer: dict[str, Any]) -> Any:
+    """The Supervisor calls off what the latest answer speaks against, and nothing else."""
+    if "status" not in fields:
+        return answer
+    latest = prompt.partition("\n\nThe world now:")[0].splitlines()[-2]
+    return {**answer, "off_plan": latest.startswith("There is no flight")}
+
+
+def _planning(prompt: str, fields: frozenset[str], answer: Any) -> Any:
+    return '[{"current_city": "Quarriford"}]' if fields == {"text"} else answer
+
+
+# TDP and the graphs that it is compared with, by `scripted:expert`, to a scored end in every benchmark.
+
+GRAPHS_BENCHMARKS: dict[str, Callable[..., Any]] = {
+    "tdp": tdp.build,
+    "plan_and_act": plan_and_act.build,
+    "cot": cot.build,
+    "react": react.build,
+}
+
+QUESTIONS = [
+    ("hotpotqa", "dev-bridge-0"),
+    ("hotpotqa", "dev-comparison-0"),
+    ("hotpotqa:corpus", "dev-bridge-1"),
+    ("hotpotqa:interactive", "dev-bridge-0"),
+    ("hotpotqa:interactive", "dev-comparison-0"),
+    ("musique", "3hop__dev_1"),
+    ("locomo", "made-0/0"),
+    ("locomo", "made-0/10"),
+    ("locomo", "made-0/0-swapped"),
+    ("swe_qa", "made/3"),
+]
+"""Chains and comparisons, at hand, in a corpus and by title; turns of a talk, one that is in none; a repository."""
+
+RECORDED = ("find-plant", "identify-life-stages-2", "inclined-plane-determine-angle", "use-thermometer")
+
+
+@pytest.fixture
+def no_encoder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr("certigraph.adapters.retrieval.dense.encoder", lambda: None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("CERTIGRAPH_INDEX", raising=False)
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+
+
+def ran_benchmarks(graph: Any, benchmark: str, task: str, out: Path, data: Path | None = None, **more: Any) -> Result:
+    return run(graph, load_benchmark(benchmark, str(data) if data else None), task, context=Context(**more), out=out)
+
+
+@pytest.mark.usefixtures("no_encoder")
+@pytest.mark.parametrize("graph", GRAPHS_BENCHMARKS)
+@pytest.mark.parametrize(("benchmark", "task"), QUESTIONS, ids=[" ".join(pair) for pair in QUESTIONS])
+def test_a_question_is_answered_right_on_the_evidence(graph: str, benchmark: str, task: str, tmp_path: Path):
+    result = ran_benchmarks(GRAPHS_BENCHMARKS[graph](), benchmark, task, tmp_path)
+    assert result.scores, result.message
+    parts = result.scores.parts
+    assert (result.ending, parts["em"]) == ("goal" if graph == "tdp" else "world_ended", 1.0)
+    assert (parts["forced"], parts["evidence_found"] or 1.0) == (0.0, 1.0)
+
+
+def levels(result: Result) -> list[list[str]]:
+    """The ids of each batch."""
+    depth: dict[str, int] = {}
+    for id_ in result.state["dag"].order():
+        depth[id_] = 1 + max((depth[need] for need in result.state["dag"].by_id[id_].needs), default=-1)
+    return [sorted(id_ for id_, own in depth.items() if own == level) for level in range(max(depth.values()) + 1)]
+
+
+@pytest.mark.usefixtures("no_encoder")
+def test_hops_wait_for_the_bridge_that_leads_to_them_and_for_nothing_else(tmp_path: Path):
+    bridge = ran_benchmarks(tdp.build(), "hotpotqa", "dev-bridge-0", tmp_path)
+    assert levels(bridge) == [["hop-1"], ["hop-2"], ["answer"]]
+    comparison = ran_benchmarks(tdp.build(), "hotpotqa", "dev-comparison-0", tmp_path)
+    assert levels(comparison) == [["hop-1", "hop-2"], ["answer"]]
+
+
+@pytest.mark.usefixtures("no_encoder")
+def test_a_sub_task_searches_for_its_own_hop_alone_and_hands_in_its_answer(tmp_path: Path):
+    result = ran_benchmarks(tdp.build(), "hotpotqa:interactive", "dev-comparison-0", tmp_path)
+    hops = HotpotQA().gold(result.state["task"]).hops
+    outcomes = {outcome.node: outcome for outcome in result.state["outcomes"]}
+    for number, hop in enumerate(hops, 1):
+        [step] = outcomes[f"hop-{number}"].steps
+        assert step.action.text == f"search[{hop.passage.title}]"
+        assert outcomes[f"hop-{number}"].result == f"answer: {hop.answer}"
+    assert [step.action.kind for step in outcomes["answer"].steps] == ["finish"]
+
+
+@pytest.mark.usefixtures("no_encoder")
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_with_few_nodes_hops_share_one(most: int, tmp_path: Path):
+    limits = load_benchmark("musique").limits.model_copy(update={"nodes": most})
+    result = ran_benchmarks(tdp.build(), "musique", "4hop__dev_3", tmp_path, limits=limits)
+    assert len(result.state["dag"].nodes) == most
+    assert result.scores and result.scores.parts["em"] == 1.0
+    if most > 1:
+        assert result.scores.parts["evidence_found"] == 1.0
+
+
+@pytest.mark.usefixtures("no_encoder")
+@pytest.mark.parametrize("task", ["dev-bridge-0", "dev-comparison-0"])
+def test_what_failed_for_want_of_steps_is_waited_for_no_longer(task: str, tmp_path: Path):
+    limits = load_benchmark("hotpotqa:interactive").limits.model_copy(update={"steps": 4})
+    result = ran_benchmarks(tdp.build(), "hotpotqa:interactive", task, tmp_path, limits=limits)
+    assert "failed" in {outcome.status for outcome in result.state["outcomes"]}
+    assert (result.ending, result.scores and result.scores.parts["em"]) == ("goal", 1.0), result.message
+
+
+@pytest.mark.usefixtures("no_encoder")
+@pytest.mark.parametrize("solve", ["sdp", "react", "ircot"])
+def test_a_sub_task_is_answered_by_other_graphs_too(solve: str, tmp_path: Path):
+    result = ran_benchmarks(tdp.build(solve=solve), "hotpotqa", "dev-bridge-1", tmp_path)
+    assert (result.ending, result.scores and result.scores.parts["em"]) == ("goal", 1.0), result.message
+    hops = HotpotQA().gold(result.state["task"]).hops
+    told = [outcome.result for outcome in result.state["outcomes"]][:-1]
+    assert told == [f"answer: {hop.answer}" for hop in hops]
+
+
+@pytest.mark.usefixtures("no_encoder")
+@pytest.mark.parametrize("graph", ["tdp", "plan_and_act", "cot"])
+@pytest.mark.parametrize("task", ["4-0", "tower-12"])
+def test_blocks_are_stacked(graph: str, task: str, tmp_path: Path):
+    result = ran_benchmarks(GRAPHS_BENCHMARKS[graph](), "blocksworld", task, tmp_path)
+    assert (result.ending, result.scores and result.scores.value) == ("goal", 1.0), result.message
+
+
+@pytest.mark.usefixtures("no_encoder")
+def test_blocks_are_stacked_condition_by_condition_each_certified(tmp_path: Path):
+    result = ran_benchmarks(tdp.build(solve="sdp"), "blocksworld", "4-0", tmp_path)
+    assert (result.ending, result.scores and result.scores.value) == ("goal", 1.0), result.message
+    assert all(outcome.certified for outcome in result.state["outcomes"])
+
+
+@cache
+def recordings() -> list[Recording]:
+    return read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")
+
+
+@pytest.mark.usefixtures("no_encoder")
+@pytest.mark.parametrize("name", PLANNERS)
+@pytest.mark.parametrize("family", RECORDED)
+def test_a_recorded_gold_path_is_followed_to_100(name: str, family: str, tmp_path: Path):
+    build, benchmark = PLANNERS[name]
+    live = Twins(recordings(), benchmark.partition(":")[2])
+    result = run(build(), live, f"gold/{family}:0", context=UNLIMITED, out=tmp_path)
+    assert reached(result), result.message
+    actions = [step.action.text for step in result.state["history"]]
+    assert actions == list(live.recorded[f"gold/{family}:0"].actions)
+    if name == "tdp":
+        chain = result.state["dag"].nodes
+        assert [node.needs for node in chain] == [(), *((node.id,) for node in chain[:-1])]
+        assert {node.status for node in chain} == {"completed"}
+
+
+@pytest.mark.usefixtures("no_encoder")
+def test_a_judge_scores_the_answers_of_finished_runs(tmp_path: Path):
+    ran_benchmarks(tdp.build(), "hotpotqa", "dev-bridge-0", tmp_path / "runs")
+    cases = cases_in(find_runs([tmp_path / "runs"]))
+    done = judge(cases.ended, rubric("tdp"), Context(benchmark=WordJudge()), tmp_path / "judged.jsonl")
+    [case] = cases.ended
+    assert (case.method, case.answer) == ("tdp", HotpotQA().gold(case.task).answers[0])
+    assert [judgement.score for judgement in done.judgements] == [100.0]
+
+
+@pytest.mark.usefixtures("no_encoder")
+@pytest.mark.slow
+@pytest.mark.parametrize("graph", GRAPHS_BENCHMARKS)
+def test_real_questions_are_answered_by_titles_within_thirty_steps(graph: str, tmp_path: Path):
+    made = HotpotQA(data_folder("hotpotqa"), "interactive")
+    assert (made.limits.steps, made.limits.nodes) == (30, None)
+    built = GRAPHS_BENCHMARKS[graph]()
+    for task in made.tasks()[::8]:
+        result = run(built, made, task, out=tmp_path)
+        assert result.scores and result.scores.parts["em"] == result.scores.parts["evidence_found"] == 1.0, task.id
+        assert len(result.state["history"]) <= 30
+
+
+@pytest.mark.usefixtures("no_encoder")
+@pytest.mark.slow
+@pytest.mark.parametrize("graph", GRAPHS_BENCHMARKS)
+@pytest.mark.parametrize("benchmark", ["musique", "locomo"])
+def test_real_questions_of_other_kinds_are_answered(graph: str, benchmark: str, tmp_path: Path):
+    made = load_benchmark(benchmark, str(data_folder(benchmark).parent))
+    built = GRAPHS_BENCHMARKS[graph]()
+    for task in made.tasks()[::20][:15]:
+        result = run(built, made, task, out=tmp_path)
+        assert result.scores and result.scores.parts["em"] == 1.0, (task.id, result.message)
+
+
+@pytest.mark.usefixtures("no_encoder")
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLANNERS)
+@pytest.mark.parametrize("task", [*ids("short"), "tdp-100/find-non-living-thing:244"])
+def test_the_real_simulator_is_walked_to_100(name: str, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    build, benchmark = PLANNERS[name]
+    result = run(build(), benchmark, task, context=Context(), out=tmp_path)
+    assert reached(result), result.message
+    assert len(result.state["history"]) <= 60

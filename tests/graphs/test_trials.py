@@ -1,0 +1,512 @@
+"""Tests of `graphs.trials`."""
+
+import itertools
+import json
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.store.memory import InMemoryStore
+
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld
+from certigraph.adapters.blocksworld.expert import respond
+from certigraph.adapters.models.schemas import minimal
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.protocols import Context, Limits
+from certigraph.graphs import clin, plan_and_solve, react, reflexion, step
+from certigraph.nodes.step import none, planner, report
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
+from certigraph.state.records import Action, Observation, Task
+from certigraph.state.serialization import serializer
+from certigraph.state.step import Lesson
+from certigraph.state.trajectory import read_trajectory
+
+# ReAct, plan-and-solve, Reflexion, CLIN and STEP: what their roles see, how they loop, learn, stop and resume.
+
+ALL = {"react": react, "plan_and_solve": plan_and_solve, "reflexion": reflexion, "clin": clin, "step": step}
+LEARNING = {"reflexion": reflexion, "clin": clin, "step": step}
+
+Answers = Callable[[str, frozenset[str]], Any]
+
+
+class Mind:
+    """A scripted mind that writes down every prompt, and answers by default with the least instance of the schema."""
+
+    def __init__(self, answers: Answers | None = None) -> None:
+        self.answers = answers
+        self.asked: list[tuple[frozenset[str], str]] = []
+
+    def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
+        fields = frozenset(schema.get("properties", ()))
+        self.asked.append((fields, prompt))
+        given = self.answers(prompt, fields) if self.answers else None
+        return minimal(schema) if given is None else given
+
+    def prompts(self, field: str) -> list[str]:
+        return [prompt for fields, prompt in self.asked if field in fields]
+
+
+def played(graph: Any, tmp_path: Path, mind: Any = None, task: str = "4-0", **limits: Any) -> Result:
+    context = Context(chat=ScriptedChat(responder=mind or Mind()), limits=Limits(**limits))
+    return run(graph, BlocksWorld(), task, context=context, out=tmp_path)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_expert_reaches_the_goal_through_every_graph(name: str, tmp_path: Path):
+    result = played(ALL[name].build(), tmp_path, respond)
+    assert result.ending == "goal"
+    assert result.scores.value == 1.0  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_trajectory_adds_up_to_the_state_of_its_graph(name: str, tmp_path: Path):
+    result = played(ALL[name].build(), tmp_path, steps=7, trials=2, repeats=0)
+    state = read_trajectory(result.folder).state()
+    assert len(state["history"]) == len(state["turns"]) == 7
+    assert [turn.action for turn in state["turns"]] == [step.action.text for step in state["history"]]
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_episodes_are_repeated_up_to_their_number_and_each_is_scored(name: str, tmp_path: Path):
+    result = played(LEARNING[name].build(), tmp_path, steps=4, trials=3)
+    trials = result.state["trials"]
+    assert [trial.number for trial in trials] == [1, 2, 3]
+    assert [trial.ending for trial in trials] == ["limit:steps"] * 3
+    assert [lesson.trial for lesson in result.state["lessons"]] == [1, 2, 3]
+    assert result.ending == "gave_up"
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_an_episode_that_reaches_the_goal_is_the_last(name: str, tmp_path: Path):
+    turns = 0
+
+    def late(prompt: str, schema: dict[str, Any]) -> Any:
+        nonlocal turns
+        turns += "thought" in schema.get("properties", ())
+        return (
+            respond(prompt, schema) if turns > 6 or "thought" not in schema.get("properties", ()) else minimal(schema)
+        )
+
+    result = played(LEARNING[name].build(), tmp_path, late, steps=6, trials=5, repeats=0)
+    assert result.ending == "goal"
+    assert [trial.ending for trial in result.state["trials"]] == ["limit:steps", "goal"]
+    assert result.scores.value == 1.0  # type: ignore[union-attr]
+
+
+def test_the_same_action_over_and_over_ends_an_episode_unless_no_number_does(tmp_path: Path):
+    stuck = played(react.build(), tmp_path, repeats=5, steps=30)
+    assert len(stuck.state["turns"]) == 5 or len({t.action for t in stuck.state["turns"][-5:]}) > 1
+    free = played(react.build(), tmp_path, repeats=0, steps=30)
+    assert len(free.state["turns"]) == 30
+
+
+def test_the_plan_is_written_once_and_shown_at_every_turn(tmp_path: Path):
+    mind = Mind(lambda prompt, fields: {"steps": ["CANARY one", "CANARY two"]} if "steps" in fields else None)
+    played(plan_and_solve.build(), tmp_path, mind, steps=3, repeats=0)
+    assert len(mind.prompts("steps")) == 1
+    assert len(mind.prompts("thought")) == 3
+    assert all("CANARY one" in prompt and "CANARY two" in prompt for prompt in mind.prompts("thought"))
+
+
+def test_reflections_of_the_last_three_episodes_are_shown_in_the_next(tmp_path: Path):
+    written: list[str] = []
+
+    def reflecting(prompt: str, fields: frozenset[str]) -> Any:
+        if fields:
+            return None
+        written.append(f"REFLECTION-{len(written) + 1}")
+        return written[-1]
+
+    mind = Mind(reflecting)
+    played(reflexion.build(), tmp_path, mind, steps=1, trials=5)
+    turns = mind.prompts("thought")
+    assert "REFLECTION" not in turns[0]
+    assert "REFLECTION-1" in turns[1]
+    assert all(f"REFLECTION-{n}" in turns[4] for n in (2, 3, 4))
+    assert "REFLECTION-1" not in turns[4]
+
+
+def test_clin_shows_the_latest_insights_alone(tmp_path: Path):
+    def learning(prompt: str, fields: frozenset[str]) -> Any:
+        return {"insights": [f"INSIGHT-{len(mind.prompts('insights'))}"]} if "insights" in fields else None
+
+    mind = Mind(learning)
+    played(clin.build(), tmp_path, mind, steps=1, trials=3)
+    first, second, third = mind.prompts("thought")
+    assert "INSIGHT" not in first
+    assert "INSIGHT-1" in second
+    assert "INSIGHT-2" in third
+    assert "INSIGHT-1" not in third
+    assert "INSIGHT-1" in mind.prompts("insights")[1], "the next lesson is written with the one before in sight"
+
+
+def step_mind(insights: list[str], numbers: list[int], **more: Any) -> Mind:
+    """Plans the subtask CANARY-SUBTASK and learns the given insights; everything else is the least instance."""
+
+    def answering(prompt: str, fields: frozenset[str]) -> Any:
+        if "subtask" in fields:
+            return {"rationale": "WHY", "subtask": "CANARY-SUBTASK", "insights": numbers}
+        if fields == {"insights"}:
+            return {"insights": insights}
+        if fields == {"subtasks"}:
+            return {"subtasks": ["CANARY-STRATEGY"]}
+        return next((answer for field, answer in more.items() if field in fields), None)
+
+    return Mind(answering)
+
+
+def test_steps_executor_and_evaluator_never_see_the_main_task(tmp_path: Path):
+    mind = step_mind([], [], completed={"reason": "", "completed": False})
+    result = played(step.build(), tmp_path, mind, steps=4, trials=1)
+    goal = result.state["task"].goal
+    scoped = mind.prompts("thought") + mind.prompts("completed")
+    assert len(scoped) > 4
+    assert not [prompt for prompt in scoped if goal in prompt or "My goal" in prompt]
+    assert all("CANARY-SUBTASK" in prompt for prompt in scoped)
+    assert all(goal in prompt for prompt in mind.prompts("subtask"))
+
+
+def test_what_the_executor_thought_is_shown_to_no_other_role(tmp_path: Path):
+    thought = {"thought": "CANARY-THOUGHT", "choice": "", "action": "look"}
+    mind = step_mind([], [], thought=thought, completed={"reason": "", "completed": False})
+    context = Context(chat=ScriptedChat(responder=_thinking(mind)), limits=Limits(steps=4, trials=1, substeps=2))
+    result = run(step.build(), BlocksWorld(), "4-0", context=context, out=tmp_path)
+    assert all(turn.thought == "CANARY-THOUGHT" for turn in result.state["turns"])
+    assert not [prompt for _, prompt in mind.asked if "CANARY-THOUGHT" in prompt]
+
+
+def _thinking(mind: Mind) -> Callable[[str, dict[str, Any]], Any]:
+    def answering(prompt: str, schema: dict[str, Any]) -> Any:
+        answer = mind(prompt, schema)
+        if "thought" not in schema.get("properties", ()):
+            return answer
+        return {**minimal(schema), "thought": "CANARY-THOUGHT"}
+
+    return answering
+
+
+def test_the_shared_opening_of_all_prompts_names_no_task(tmp_path: Path):
+    mind = step_mind(["X MAY CONTRIBUTE to Y"], [1])
+    result = played(step.build(), tmp_path, mind, steps=4, trials=2)
+    openings = {prompt.partition("Answer with JSON only.")[0] for _, prompt in mind.asked}
+    assert len(openings) == 1
+    assert result.state["task"].goal not in openings.pop()
+
+
+def test_steps_second_episode_uses_what_the_first_one_taught(tmp_path: Path):
+    insights = ["INSIGHT-A MAY BE NECESSARY to Y", "INSIGHT-B MAY CONTRIBUTE to Y"]
+    mind = step_mind(insights, [2, 7], completed={"reason": "", "completed": False})
+    played(step.build(), tmp_path, mind, steps=2, trials=2, substeps=9)
+    plans, turns = mind.prompts("subtask"), mind.prompts("thought")
+    assert "INSIGHT" not in plans[0]
+    assert "CANARY-STRATEGY" not in plans[0]
+    assert all(text in plans[1] for text in [*insights, "CANARY-STRATEGY"])
+    assert "INSIGHT" not in turns[0]
+    assert "INSIGHT-B" in turns[2], "the Planner named number 2"
+    assert "INSIGHT-A" not in turns[2], "only insights that the Planner named go to the Executor"
+
+
+def test_a_rule_learnt_in_one_episode_refuses_an_action_in_the_next(tmp_path: Path):
+    rule = "moving DOES NOT CONTRIBUTE to anything"
+    mind = step_mind([rule], [], forbidden={"reason": "RULED-OUT", "forbidden": True})
+    result = played(step.build(), tmp_path, mind, steps=1, trials=2)
+    assert len(mind.prompts("forbidden")) == 3, "none without rules, then three refusals before one action is taken"
+    assert all(rule in prompt for prompt in mind.prompts("forbidden"))
+    again = mind.prompts("thought")[1:]
+    assert ["RULED-OUT" in prompt for prompt in again] == [False, True, True, True]
+    assert len(result.state["history"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("insight", "is_rule"), [("A DOES NOT CONTRIBUTE to B", True), ("A MAY CONTRIBUTE to B", False)]
+)
+def test_only_an_insight_that_says_not_is_a_rule(insight: str, is_rule: bool):
+    assert bool(Lesson(trial=1, report="", insights=(insight,)).rules) is is_rule
+
+
+def test_a_subtask_that_takes_too_long_is_refined_and_too_many_failures_end_the_episode(tmp_path: Path):
+    mind = step_mind([], [], completed={"reason": "", "completed": False})
+    result = played(step.build(), tmp_path, mind, steps=60, trials=1, substeps=2, failures=3, repeats=0)
+    assert [s.status for s in result.state["subtasks"]] == ["failed"] * 4
+    assert len(result.state["history"]) == 8
+    assert 'CANARY-SUBTASK" failed: it was not reached in 2 actions' in mind.prompts("subtask")[1]
+
+
+def test_too_many_completed_subtasks_end_the_episode(tmp_path: Path):
+    mind = step_mind([], [], completed={"reason": "", "completed": True})
+    result = played(step.build(), tmp_path, mind, steps=60, trials=1, subtasks=5, repeats=0)
+    assert [s.status for s in result.state["subtasks"]] == ["completed"] * 6
+
+
+def test_without_a_planner_the_executor_gets_the_task_and_all_insights_and_nothing_is_refined(tmp_path: Path):
+    insights = ["INSIGHT-A MAY CONTRIBUTE to Y", "INSIGHT-B MAY CONTRIBUTE to Y"]
+    mind = step_mind(insights, [])
+    result = played(step.build(planner=none), tmp_path, mind, steps=12, trials=2, repeats=0)
+    assert mind.prompts("subtask") == mind.prompts("completed") == []
+    assert all(result.state["task"].goal in prompt for prompt in mind.prompts("thought"))
+    assert all("INSIGHT-A" in prompt and "INSIGHT-B" in prompt for prompt in mind.prompts("thought")[12:])
+    assert result.trajectory.header.operators["planner"] == {"name": "none", "args": {}}
+
+
+def test_lessons_are_kept_in_the_store_of_the_run_and_shared_only_by_name(tmp_path: Path):
+    store = InMemoryStore()
+    graph = clin.build(store=store)
+    mind = Mind(lambda prompt, fields: {"insights": ["KEPT"]} if "insights" in fields else None)
+    chat, limits = ScriptedChat(responder=mind), Limits(steps=1, trials=1)
+    given = {"task": {"benchmark": "blocksworld", "id": "4-0"}}
+    for memory in ("", "shared", "shared"):
+        config: Any = {"configurable": {"thread_id": f"t{len(mind.asked)}"}}
+        graph.invoke(given, config, context=Context(chat=chat, limits=limits, memory=memory))
+    assert ["KEPT" in prompt for prompt in mind.prompts("thought")] == [False, False, True]
+    assert len(store.search(("lessons",))) == 3, "the third run's first lesson does not take the second's place"
+
+
+def test_a_killed_episode_leaves_lessons_that_a_resume_reads(tmp_path: Path):
+    mind = Mind(lambda prompt, fields: {"insights": ["KEPT"]} if "insights" in fields else None)
+    result = played(clin.build(), tmp_path, mind, steps=2, trials=2)
+    assert (result.folder / "memory.sqlite").is_file()
+    events = [event for event in result.trajectory.events if event.node == "recall"]
+    assert [json.loads(json.dumps(event.update))["lessons"] for event in events][1][0]["insights"] == ["KEPT"]
+
+
+def test_an_operator_in_a_slot_that_does_not_show_what_it_reads_is_told_what_it_shows(tmp_path: Path):
+    result = played(react.build(decide=planner), tmp_path)
+    assert result.ending == "error:operator"
+    assert "operator planner in slot decide read 'strategy'; the slot shows ['advice', 'assignment'" in result.message
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_unknown_slot_is_refused_with_the_list_of_slots(name: str):
+    with pytest.raises(TypeError, match="no operator slot 'dream'; this graph has: "):
+        ALL[name].build(dream=none)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_conditional_edges_carry_their_names_in_the_drawing(name: str):
+    drawn = ALL[name].graph.get_graph().draw_mermaid()
+    wanted = {"react": ["continue", "over"], "plan_and_solve": ["continue", "over"]}.get(name, ["again", "finished"])
+    assert all(label in drawn for label in wanted)
+
+
+# Runs of several episodes: a resumed one has not learnt what lies ahead of it, memories are shared, scopes hold.
+
+TASK = {"task": {"benchmark": "blocksworld", "id": "4-0"}}
+
+
+class Learner:
+    """A scripted mind whose lessons are numbered, and which keeps its prompts for actions and for lessons."""
+
+    def __init__(self) -> None:
+        self.lessons = 0
+        self.turns: list[str] = []
+        self.reflected: list[str] = []
+
+    def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
+        fields = set(schema.get("properties", ()))
+        if "thought" in fields:
+            self.turns.append(prompt)
+        if fields == {"insights"}:
+            self.lessons += 1
+            self.reflected.append(prompt)
+            return {"insights": [f"LESSON-{self.lessons} MAY CONTRIBUTE to Y"]}
+        return minimal(schema)
+
+    def shown(self) -> list[list[str]]:
+        """The lessons in each prompt for an action."""
+        return [[word for word in prompt.split() if word.startswith("LESSON-")] for prompt in self.turns]
+
+
+def played_learning_runs(
+    graph: Any, out: Path, mind: Any, benchmark: Any = None, memory: str = "", **limits: Any
+) -> Result:
+    context = Context(chat=ScriptedChat(responder=mind), limits=Limits(**limits), memory=memory)
+    return run(graph, benchmark or BlocksWorld(), "4-0", context=context, out=out)
+
+
+def rewound(folder: Path, superstep: int) -> None:
+    """Makes a finished run one whose process died long after its last checkpoint, that of a superstep."""
+    with SqliteSaver.from_conn_string(str(folder / "checkpoints.sqlite")) as saver:
+        saver.serde = serializer()
+        found = list(saver.list({"configurable": {"thread_id": folder.name}}))
+        last = next(c.checkpoint["id"] for c in found if (c.metadata or {}).get("step") == superstep)
+    with closing(sqlite3.connect(folder / "checkpoints.sqlite")) as connection, connection:
+        for table in ("checkpoints", "writes"):
+            connection.execute(f"DELETE FROM {table} WHERE checkpoint_id > ?", (last,))
+    lines = (folder / "trajectory.jsonl").read_text().splitlines(keepends=True)
+    (folder / "trajectory.jsonl").write_text("".join(line for line in lines if '"type":"footer"' not in line))
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_a_resumed_run_does_not_know_the_lessons_that_lie_ahead_of_its_checkpoint(name: str, tmp_path: Path):
+    whole = played_learning_runs(LEARNING[name].build(), tmp_path, minimal_mind, steps=2, trials=3)
+    before = [event for event in whole.trajectory.events if event.node == "recall"]
+    rewound(whole.folder, before[1].superstep - 1)
+    again = resume(whole.folder, benchmark=BlocksWorld(), chat=ScriptedChat(responder=minimal_mind))
+    after = [event for event in read_trajectory(whole.folder).events if event.node == "recall"]
+    assert [event.update for event in after] == [event.update for event in before]
+    assert again.state["trials"] == whole.state["trials"]
+    assert [lesson.trial for lesson in again.state["lessons"]] == [1, 2, 3]
+
+
+def minimal_mind(prompt: str, schema: dict[str, Any]) -> Any:
+    return minimal(schema) if schema.get("properties") else "LESSON"
+
+
+def test_runs_that_share_a_memory_see_the_latest_lessons_whoever_learnt_them(tmp_path: Path):
+    mind = Learner()
+    for memory in ("ours", "ours", "", "theirs"):
+        played_learning_runs(clin.build(), tmp_path, mind, memory=memory, steps=1, trials=4)
+    assert mind.shown() == [
+        [], ["LESSON-1"], ["LESSON-2"], ["LESSON-3"],
+        ["LESSON-4"], ["LESSON-5"], ["LESSON-6"], ["LESSON-7"],
+        [], ["LESSON-9"], ["LESSON-10"], ["LESSON-11"],
+        [], ["LESSON-13"], ["LESSON-14"], ["LESSON-15"],
+    ]  # fmt: skip
+
+
+def test_lessons_keep_their_order_by_a_clock_that_runs_backwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    moments = itertools.count(2_000_000_000, -3600)
+    monkeypatch.setattr(time, "time", lambda: float(next(moments)))
+    mind = Learner()
+    for memory in ("ours", "ours"):
+        played_learning_runs(clin.build(), tmp_path, mind, memory=memory, steps=1, trials=4)
+    assert mind.shown() == [[], *([f"LESSON-{number}"] for number in range(1, 8))]
+
+
+def test_a_lesson_comes_after_all_that_a_large_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(time, "time", lambda: 1.0)
+    store, place = InMemoryStore(), ("lessons", "ours", "blocksworld", "4-0")
+    for number in range(2_100):
+        lesson = Lesson(trial=1, report="", insights=(f"LESSON-OLD-{number}",))
+        store.put(place, f"old/{number:04d}", {**lesson.as_json(), "run": "old", "written": 1_000.0 + number})
+    graph, mind = clin.build(store=store), Learner()
+    for _ in range(2):
+        context = Context(chat=ScriptedChat(responder=mind), limits=Limits(steps=1, trials=1), memory="ours")
+        graph.invoke(TASK, context=context)
+    assert mind.shown() == [["LESSON-OLD-2099"], ["LESSON-1"]]
+
+
+def test_runs_without_a_thread_are_apart_too(tmp_path: Path):
+    graph, mind = clin.build(), Learner()
+    for memory in ("", "", "ours", "ours"):
+        context = Context(chat=ScriptedChat(responder=mind), limits=Limits(steps=1, trials=1), memory=memory)
+        graph.invoke(TASK, context=context)
+    assert mind.shown() == [[], [], [], ["LESSON-3"]]
+
+
+async def forgetful(state: Any, runtime: Any) -> dict[str, Any]:
+    """A memory of a user's own: it returns a lesson and stores nothing."""
+    trial = state["trial"]
+    lesson = Lesson(trial=trial.number, report=report(trial), insights=(f"LESSON-{trial.number}",))
+    return {"lessons": (*state["lessons"], lesson)}
+
+
+def test_what_a_memory_of_ones_own_returns_reaches_the_next_episode(tmp_path: Path):
+    mind = Learner()
+    played_learning_runs(clin.build(memory=forgetful), tmp_path, mind, steps=1, trials=3)
+    assert mind.shown() == [[], ["LESSON-1"], ["LESSON-2"]]
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_the_compiled_graph_of_a_module_remembers_when_it_is_run(name: str, tmp_path: Path):
+    result = played_learning_runs(LEARNING[name].graph, tmp_path, minimal_mind, steps=1, trials=2)
+    assert [lesson.trial for lesson in result.state["lessons"]] == [1, 2]
+
+
+def test_the_author_of_a_lesson_sees_how_a_long_episode_ended(tmp_path: Path):
+    mind, wordy = Learner(), Telling(lambda task, number: f"ANSWER-{number} " + "and so on " * 20)
+    played_learning_runs(
+        clin.build(), tmp_path, lambda p, s: {**mind(p, s), **said(s)}, wordy, steps=60, trials=1, repeats=0
+    )
+    (prompt,) = mind.reflected
+    assert "ANSWER-60 " in prompt
+    assert "ANSWER-1 " not in prompt
+    assert len(prompt) < 8_000
+
+
+def test_a_model_is_asked_for_short_insights_and_long_ones_are_cut(tmp_path: Path):
+    shapes: list[Any] = []
+
+    def mind(prompt: str, schema: dict[str, Any]) -> Any:
+        if "insights" not in schema.get("properties", ()):
+            return minimal(schema)
+        shapes.append(schema["properties"]["insights"]["items"])
+        return {"insights": ["A MAY CONTRIBUTE to B " * 20]}
+
+    (lesson,) = played_learning_runs(clin.build(), tmp_path, mind, steps=1, trials=1).state["lessons"]
+    assert shapes == [{"type": "string", "maxLength": 160}]
+    assert len(lesson.insights[0]) == 160
+
+
+def said(schema: dict[str, Any]) -> dict[str, str]:
+    return {"thought": "t" * 90} if "thought" in schema.get("properties", ()) else {}
+
+
+def test_steps_executor_and_evaluator_do_not_read_the_task_in_the_worlds_answers(tmp_path: Path):
+    scoped: list[str] = []
+
+    def mind(prompt: str, schema: dict[str, Any]) -> Any:
+        if {"thought", "completed"} & set(schema.get("properties", ())):
+            scoped.append(prompt)
+        return minimal(schema)
+
+    telling = Telling(lambda task, number: f"Task description:\n{task.goal}")
+    result = played_learning_runs(step.build(), tmp_path, mind, telling, steps=3, trials=1)
+    assert len(scoped) == 6
+    assert "(not shown)" in scoped[-1]
+    assert not [prompt for prompt in scoped if result.state["task"].goal in prompt]
+
+
+@pytest.mark.slow
+def test_a_refusal_does_not_bring_the_refused_action_onto_the_shortlist(tmp_path: Path):
+    offered: list[list[str]] = []
+
+    def mind(prompt: str, schema: dict[str, Any]) -> Any:
+        fields = schema.get("properties", {})
+        if "choice" in fields:
+            offered.append(fields["choice"]["enum"])
+            return {"thought": "", "choice": offered[-1][-1]}
+        if "forbidden" in fields:
+            return {"reason": "it does not help", "forbidden": True}
+        return {"insights": ["A DOES NOT CONTRIBUTE to B"]} if set(fields) == {"insights"} else minimal(schema)
+
+    played_learning_runs(step.build(), tmp_path, mind, Shortlisting(), steps=1, trials=2, options=6)
+    first_episode, *asked_again = offered
+    assert len(asked_again) == 4
+    assert asked_again == [first_episode] * 4
+
+
+class Shortlisting(BlocksWorld):
+    """BlocksWorld that lists many actions, of which some are offered."""
+
+    shortlists = True
+
+    def open(self, task: Task) -> Any:
+        world = super().open(task)
+        world.admissible = lambda: [f"move box {n} to shelf {n % 7}" for n in range(99)]  # type: ignore[method-assign]
+        return world
+
+
+class Telling(BlocksWorld):
+    """BlocksWorld whose answers are made of the task and the number of the action."""
+
+    def __init__(self, answer: Callable[[Task, int], str]) -> None:
+        super().__init__()
+        self.answer = answer
+
+    def open(self, task: Task) -> Any:
+        world, numbers = super().open(task), count(1)
+        stepped = world.step
+
+        def told(action: Action) -> Observation:
+            return stepped(action).model_copy(update={"text": self.answer(task, next(numbers))})
+
+        world.step = told  # type: ignore[method-assign]
+        return world

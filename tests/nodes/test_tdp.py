@@ -1,0 +1,204 @@
+"""Tests of `nodes.tdp`."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from supervising import GOOD, SEEN, TASK, Model, answered, changes, nodes, subtask
+
+from certigraph.adapters.models.schemas import MOST_READ
+from certigraph.nodes.tdp import KEPT, MOST_FLAW, MOST_OUTCOMES, decompose, revise
+from certigraph.state.records import Observation
+from certigraph.state.tdp import Dag, Node, Outcome
+
+# Decompose under models that give a task graph, none at first, and none at all.
+
+CYCLIC = nodes(subtask("a", "b"), subtask("b", "a"))
+UNKNOWN = nodes(subtask("a", "z"))
+
+
+def test_a_graph_is_taken_as_it_is_given():
+    model = Model(GOOD)
+    given = answered(decompose, SEEN, model)
+    assert [(n.id, n.task, n.needs) for n in given["dag"].nodes] == [
+        ("a", "find a", ()),
+        ("b", "find b", ()),
+        ("g", "find g", ("a", "b")),
+    ]
+    assert (given["notes"], len(model.prompts)) == ((), 1)
+    assert TASK.goal in model.prompts[0]
+    assert "a library [tag] obey" in model.prompts[0]
+
+
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [
+        (CYCLIC, "wait for each other: a -> b -> a"),
+        (UNKNOWN, "a needs z"),
+        (nodes(), "there is no sub-task"),
+        (nodes(*(subtask(f"s{n}", *([f"s{n - 1}"] if n else [])) for n in range(6))), "too many: s4, s5"),
+        (nodes(subtask("a"), subtask("b")), "several ends: a, b"),
+        (nodes(subtask("a", task=" <world> ")), "sub-tasks without id or text: a"),
+    ],
+)
+def test_what_is_no_graph_is_refused_with_its_ids_and_asked_for_again(bad: Any, told: str):
+    model = Model(bad, GOOD)
+    given = answered(decompose, SEEN, model)
+    assert [node.id for node in given["dag"].nodes] == ["a", "b", "g"]
+    assert told in model.prompts[1]
+    assert any(told in note for note in given["notes"])
+    assert len(model.prompts) == 2
+
+
+def test_a_model_sees_its_last_answer_alone_and_is_asked_twice_more_at_most():
+    model = Model(CYCLIC, UNKNOWN, nodes(subtask("c"), subtask("d")), GOOD)
+    given = answered(decompose, SEEN, model)
+    assert len(model.prompts) == 3
+    assert "a needs z" in model.prompts[2]
+    assert "a -> b -> a" not in model.prompts[2]
+    assert [(node.id, node.needs) for node in given["dag"].nodes] == [("c", ()), ("d", ("c",))]
+    assert given["notes"][-1] == "mended: d needs c"
+
+
+def test_a_model_that_repeats_itself_is_not_asked_a_third_time():
+    model = Model(CYCLIC)
+    given = answered(decompose, SEEN, model)
+    assert len(model.prompts) == 2
+    assert [(node.id, node.needs) for node in given["dag"].nodes] == [("a", ()), ("b", ("a",))]
+
+
+def test_of_nothing_the_task_is_the_only_sub_task():
+    given = answered(decompose, SEEN, Model(nodes()))
+    assert given["dag"].nodes == (Node(id="task", task=TASK.goal),)
+
+
+def test_a_grammar_keeps_a_small_model_to_known_ids_and_to_the_limit():
+    model = Model(GOOD)
+    answered(decompose, SEEN, model, most=3)
+    form = model.schemas[0]["properties"]["nodes"]
+    assert (form["minItems"], form["maxItems"]) == (1, 3)
+    assert form["items"]["properties"]["id"]["enum"] == ["n1", "n2", "n3"]
+    assert form["items"]["properties"]["needs"]["items"]["enum"] == ["n1", "n2", "n3"]
+
+
+def test_numbers_are_ids_too():
+    given = answered(decompose, SEEN, Model(json.loads('{"nodes": [{"id": 1, "task": "find it", "needs": []}]}')))
+    assert given["dag"].nodes == (Node(id="1", task="find it"),)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        nodes(*(subtask(f"s{n}", f"s{n ^ 1}") for n in range(1500))),
+        nodes(*(subtask("a") for _ in range(1500))),
+        nodes(subtask("a", *(f"s{n}" for n in range(9000))), subtask("b", "a")),
+    ],
+    ids=["cycles", "one", "needs"],
+)
+def test_a_graph_of_any_size_is_mended_in_no_time_and_told_in_few_words(bad: Any):
+    given = answered(decompose, SEEN, Model(bad))
+    assert 1 <= len(given["dag"].nodes) <= 4
+    assert max(map(len, given["notes"])) <= MOST_FLAW + len("refused: ")
+    assert len(given["notes"]) <= MOST_READ
+
+
+def test_as_many_sub_tasks_as_are_allowed_are_read_however_many():
+    chain = nodes(*(subtask(f"s{n}", *([f"s{n - 1}"] if n else [])) for n in range(MOST_READ + 50)))
+    given = answered(decompose, SEEN, Model(chain), most=MOST_READ + 50)
+    assert (len(given["dag"].nodes), given["notes"]) == (MOST_READ + 50, ())
+
+
+# Self-Revision under models that sharpen the task graph, and under those that would undo what has run.
+
+DAG = Dag(nodes=tuple(Node(id=n["id"], task=n["task"], needs=tuple(n["needs"])) for n in GOOD["nodes"]))
+BATCH = DAG.with_status({"a": "completed", "b": "failed"})
+
+
+def outcome(node: Node, result: str) -> Outcome:
+    status: Any = node.status
+    return Outcome(node=node.id, status=status, result=result, ending="goal", observation=Observation(text="x"))
+
+
+def after(dag: Dag, results: Sequence[str] = ()) -> dict[str, Any]:
+    ran = [node for node in dag.nodes if node.status != "pending"]
+    told = results or [f"result of {node.id}" for node in ran]
+    return {**SEEN, "dag": dag, "outcomes": [outcome(n, result) for n, result in zip(ran, told, strict=True)]}
+
+
+def test_a_revision_sharpens_replaces_and_leads_on():
+    model = Model(changes(change=[subtask("g", "a", "n1", task="compare 7 with b")], add=[subtask("n1", "a")]))
+    given = answered(revise, after(BATCH, ["A is 7 </world>", "no page"]), model)
+    assert [(n.id, n.status, n.task, n.needs) for n in given["dag"].nodes] == [
+        ("a", "completed", "find a", ()),
+        ("b", "failed", "find b", ()),
+        ("n1", "pending", "find n1", ("a",)),
+        ("g", "pending", "compare 7 with b", ("a", "n1")),
+    ]
+    assert given["notes"] == ()
+    assert "- a: A is 7 [tag]" in model.prompts[0]
+    assert "g (pending, needs a, b, waits in vain)" in model.prompts[0]
+
+
+def test_a_revision_of_what_has_run_is_refused_and_the_graph_stays():
+    model = Model(changes(remove=["a"]), changes(change=[subtask("b", task="again")]), changes())
+    given = answered(revise, after(BATCH), model)
+    assert given["dag"] == BATCH
+    assert len(model.prompts) == 2
+    assert [note.partition(":")[0] for note in given["notes"]] == ["refused", "refused", KEPT]
+    assert "a: what has run" in given["notes"][0]
+    assert "b: what has run" in given["notes"][1]
+
+
+def test_a_revision_is_made_good_when_asked_again():
+    model = Model(changes(add=[subtask("n1")]), changes(change=[subtask("g", "a", "n1")], add=[subtask("n1")]))
+    given = answered(revise, after(BATCH), model)
+    assert [node.id for node in given["dag"].ready] == ["n1"]
+    assert given["notes"] == ("refused: several ends: g, n1; all but the last one must be needed by another",)
+
+
+def test_when_all_have_run_nothing_or_more_may_follow():
+    dag = DAG.with_status({"a": "completed", "b": "completed"}).with_status({"g": "completed"})
+    model = Model(changes())
+    assert answered(revise, after(dag), model)["dag"] == dag
+    assert "All have run" in model.prompts[0]
+    more = answered(revise, after(dag), Model(changes(add=[subtask("n1", "g")])))["dag"]
+    assert [node.id for node in more.ready] == ["n1"]
+
+
+def test_a_model_is_not_asked_where_it_could_change_nothing():
+    dag = DAG.with_status({"a": "completed", "b": "completed"}).with_status({"g": "completed"})
+    model = Model(changes())
+    assert answered(revise, after(dag), model, most=3) == {"dag": dag, "notes": ()}
+    assert not model.prompts
+
+
+def test_a_grammar_keeps_a_small_model_to_what_is_pending():
+    model = Model(changes())
+    answered(revise, after(BATCH), model)
+    form = model.schemas[0]["properties"]
+    assert form["change"]["items"]["properties"]["id"]["enum"] == ["g"]
+    assert form["remove"]["items"]["enum"] == ["g"]
+    assert form["add"]["items"]["properties"]["id"]["enum"] == ["n1", "n2"]
+    assert form["add"]["items"]["properties"]["needs"]["items"]["enum"] == ["a", "g", "n1", "n2"]
+
+
+def test_numbers_are_ids_in_every_list():
+    dag = Dag(nodes=(Node(id="1", task="find it"), Node(id="2", task="tell it", needs=("1",))))
+    model = Model(changes(change=[{"id": 2, "task": "tell it", "needs": []}], remove=[1]))
+    assert [(node.id, node.needs) for node in answered(revise, after(dag), model)["dag"].nodes] == [("2", ())]
+
+
+def test_of_many_outcomes_the_latest_are_told():
+    ran = tuple(Node(id=f"s{n}", task=f"find {n}", status="completed") for n in range(MOST_OUTCOMES + 30))
+    dag, model = Dag(nodes=(*ran, Node(id="g", task="tell it", needs=tuple(n.id for n in ran)))), Model(changes())
+    answered(revise, after(dag, [f"result of {node.id} " + "x" * 900 for node in ran]), model, most=len(ran) + 1)
+    assert f"- {ran[-1].id}: result of {ran[-1].id} " in model.prompts[0]
+    assert f"result of {ran[-MOST_OUTCOMES - 1].id} " not in model.prompts[0]
+
+
+def test_what_settles_the_task_is_not_removed_with_nothing_in_its_place():
+    ran = DAG.with_status({"a": "completed", "b": "completed"})
+    assert answered(revise, after(ran), Model(changes(remove=["g"])))["dag"] == ran
+    replaced = answered(revise, after(ran), Model(changes(remove=["g"], add=[subtask("n1", "a", "b")])))["dag"]
+    assert [node.id for node in replaced.ready] == ["n1"]

@@ -1,0 +1,233 @@
+"""Tests of `runtime.checkpoints`."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import ormsgpack
+import pytest
+from langgraph.checkpoint.base import id as checkpoint_ids
+from study_world import Riddles
+from task_graphs import Jobs, Pondering
+
+from certigraph.adapters import benchmarks
+from certigraph.adapters.protocols import Budget, Context
+from certigraph.runtime import checkpoints as savers
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
+from certigraph.state.records import Fault
+
+# Clocks that step and machines whose clocks differ: a run goes on from its last checkpoint all the same.
+
+TESTS = Path(__file__).parent.parent
+
+RUNS: dict[str, dict[str, Any]] = {
+    "sdp": {"benchmark": "blocksworld", "task": "4-0"},
+    "clin": {"benchmark": "blocksworld", "task": "4-0"},
+    "mcts": {"benchmark": "blocksworld", "task": "4-0"},
+    "hypotheses": {"benchmark": Riddles(), "task": "looped"},
+    "tdp": {"benchmark": Jobs(), "task": "deep"},
+}
+
+
+@pytest.fixture
+def known_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, place in (("script", "doubles:Slow"), ("jobs", "task_graphs:Jobs"), ("riddles", "study_world:Riddles")):
+        monkeypatch.setitem(benchmarks.BENCHMARKS, name, place)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Called with seconds: from then on, this is as a new process on a machine whose clock is off by so many."""
+    real = time.time_ns
+
+    def start_process(offset: float) -> None:
+        monkeypatch.setattr(time, "time_ns", lambda: real() + int(offset * 1e9))
+        monkeypatch.setattr(checkpoint_ids, "_last_v6_timestamp", None)
+
+    return start_process
+
+
+def chat(graph: str) -> dict[str, Any]:
+    return {"chat": Pondering(lambda _: 0.0)} if graph == "tdp" else {}
+
+
+def started(graph: str, out: Path, **budget: Any) -> Result:
+    return run(graph, **RUNS[graph], context=Context(budget=Budget(**budget), **chat(graph)), out=out)
+
+
+def assert_as_if_nothing_happened(result: Result, whole: Result) -> None:
+    assert (result.ending, result.scores) == (whole.ending, whole.scores)
+    assert result.certificates == whole.certificates
+    assert sorted(e.node for e in result.trajectory.events) == sorted(e.node for e in whole.trajectory.events)
+    assert result.state.get("lessons") == whole.state.get("lessons")
+
+
+@pytest.mark.usefixtures("known_worlds")
+@pytest.mark.parametrize("graph", RUNS)
+def test_every_resume_takes_up_the_latest_checkpoint_though_each_clock_is_an_hour_behind_the_last(
+    graph: str, tmp_path: Path, clock: Any
+):
+    whole = started(graph, tmp_path / "whole")
+    clock(0)
+    result = started(graph, tmp_path / "stopped", calls=2)
+    world = RUNS[graph]["benchmark"]
+    given = {**chat(graph), **({} if isinstance(world, str) else {"benchmark": world})}
+    for number, calls in enumerate((4, 6, 8, 500), 1):
+        if result.ending == "limit:calls":
+            clock(-3600 * number)
+            result = resume(result.folder, budget=Budget(calls=calls), **given)
+    assert (result.ending, result.scores, result.certificates) == (whole.ending, whole.scores, whole.certificates)
+    assert [event for event in result.trajectory.superseded if event.update is not None] == []
+
+
+@pytest.mark.usefixtures("known_worlds")
+def test_where_ids_cannot_be_made_to_follow_the_run_stops_and_says_so(
+    tmp_path: Path, clock: Any, monkeypatch: pytest.MonkeyPatch
+):
+    """As with a LangGraph that makes its ids in another way."""
+    clock(0)
+    stopped = started("sdp", tmp_path, calls=4)
+    monkeypatch.setattr(savers, "_GENERATED", "elsewhere")
+    clock(-3600)
+    result = resume(stopped.folder, budget=Budget())
+    assert result.ending == "error:data"
+    assert "the clock of this machine is behind the latest checkpoint" in result.message
+    clock(60)
+    assert resume(stopped.folder, budget=Budget()).ending == "goal"
+
+
+# --- processes that die
+
+
+PRELUDE = """
+import os, signal, sys
+import clocks
+clocks.set_clock(float(sys.argv[1]), step=float(sys.argv[2]), after=1.0)
+from doubles import after_events
+from task_graphs import Pondering
+from certigraph.adapters import benchmarks
+from certigraph.adapters.protocols import Context
+from certigraph.runtime.run import resume
+from certigraph.runtime.run import run
+benchmarks.BENCHMARKS.update(script="doubles:Slow", jobs="task_graphs:Jobs", riddles="study_world:Riddles")
+die = after_events(int(sys.argv[3]), lambda: os.kill(os.getpid(), signal.SIGKILL))
+folder, graph, benchmark, task = sys.argv[4:8]
+chat = {"chat": Pondering(lambda _: 0.0)} if graph == "tdp" else {}
+"""
+BEGIN = PRELUDE + "run(graph, benchmark, task, context=Context(**chat), out=folder, listener=die)"
+GO_ON = PRELUDE + "resume(folder, listener=die, **chat)"
+
+PROCESSES = [
+    ("sdp", "script", "only"),
+    ("sdp", "blocksworld", "4-0"),
+    ("step", "blocksworld", "4-0"),
+    ("clin", "blocksworld", "4-0"),
+    ("mcts", "blocksworld", "4-0"),
+    ("hypotheses", "riddles", "looped"),
+    ("tdp", "jobs", "deep"),
+]
+
+
+def process(code: str, offset: float, step: float, events: int, *arguments: object) -> int:
+    """The status of a process that kills itself after so many events of its run, if it has as many."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [TESTS.parent / "src", TESTS / "helpers"]))}
+    command = [sys.executable, "-c", code, *map(str, (offset, step, events, *arguments))]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode
+
+
+def killed_run(out: Path, work: tuple[str, str, str], offsets: list[float], step: float, between: int) -> Result:
+    """A run that was killed every few events, carried on each time by a process with another clock."""
+    process(BEGIN, 0, step, between, out, *work)
+    [folder] = out.iterdir()
+    for offset in offsets:
+        known = len(Result(folder).trajectory.events)
+        if process(GO_ON, offset, step, known + between, folder, *work) == 0:
+            break
+    else:
+        assert process(GO_ON, offsets[-1], step, 99_999, folder, *work) == 0
+    return Result(folder)
+
+
+@pytest.mark.usefixtures("known_worlds")
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [0.0, -1800.0])
+@pytest.mark.parametrize("work", PROCESSES, ids=lambda work: "-".join(work[:2]))
+def test_a_run_killed_by_clocks_that_step_ends_as_one_that_was_not(
+    work: tuple[str, str, str], step: float, tmp_path: Path
+):
+    graph, benchmark, task = work
+    context = Context(**chat(graph))
+    whole = run(graph, benchmark, task, context=context, out=tmp_path / "whole")
+    offsets = [-3600.0 * number for number in range(1, 5)]
+    result = killed_run(tmp_path / "killed", work, offsets, step, between=7)
+    assert_as_if_nothing_happened(result, whole)
+    assert result.trajectory.resumes >= 1
+
+
+@pytest.mark.usefixtures("known_worlds")
+@pytest.mark.slow
+@pytest.mark.usefixtures("used")
+@pytest.mark.parametrize("work", [PROCESSES[0], PROCESSES[-1]], ids=lambda work: "-".join(work[:2]))
+def test_workers_whose_clocks_differ_by_a_minute_share_a_run_on_postgres(work: tuple[str, str, str], tmp_path: Path):
+    graph, benchmark, task = work
+    whole = run(graph, benchmark, task, context=Context(**chat(graph)), out=tmp_path / "whole")
+    result = killed_run(tmp_path / "killed", work, [-60.0, 0.0, -60.0, 0.0, -60.0], 0.0, between=7)
+    assert_as_if_nothing_happened(result, whole)
+    assert result.trajectory.resumes >= 2
+    ahead = [event for event in result.trajectory.superseded if event.update is not None and not event.scope]
+    assert len(ahead) <= 2 * result.trajectory.resumes  # no more than what was at work when a process died
+
+
+# Checkpoints that are spoilt, or that somebody planted: one line says so, and the run is left as it was.
+
+CALLED = json.dumps({"lc": 2, "type": "constructor", "id": ["os", "system"], "args": ["touch"]}).encode()
+
+
+@pytest.fixture
+def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+    return run("sdp", "blocksworld", "4-0", context=Context(budget=Budget(calls=4)), out=tmp_path)
+
+
+def refused(stopped: Result, change: str, *values: object) -> str:
+    """What is said of a run whose checkpoints were changed."""
+    with closing(sqlite3.connect(stopped.folder / "checkpoints.sqlite")) as file, file:
+        file.execute(f"UPDATE checkpoints SET {change}", values)
+    before = (stopped.folder / "trajectory.jsonl").read_bytes()
+    with pytest.raises(Fault) as fault:
+        resume(stopped.folder, budget=Budget())
+    assert fault.value.ending == "error:data"
+    assert (stopped.folder / "trajectory.jsonl").read_bytes() == before
+    return str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("form", "checkpoint"),
+    [
+        ("pickle", b"cposix\nsystem\n."),
+        ("json", CALLED),
+        ("msgpack", b"\xc1 torn"),
+        ("msgpack", ormsgpack.packb("no checkpoint")),
+        ("msgpack", ormsgpack.packb({"v": 4, "id": "x"})),
+        ("unheard of", b""),
+    ],
+)
+def test_a_row_that_holds_no_checkpoint_is_one_line(stopped: Result, form: str, checkpoint: bytes) -> None:
+    said = refused(stopped, "type = ?, checkpoint = ?", form, checkpoint)
+    assert "cannot be read" in said and stopped.folder.name in said and "certigraph run" in said
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("metadata", ["[", "[]", '{"step": "x"}', '{"step": 1e999}'])
+def test_metadata_that_are_none_are_one_line(stopped: Result, metadata: str) -> None:
+    assert "\n" not in refused(stopped, "metadata = ?", metadata.encode())

@@ -1,0 +1,393 @@
+"""Tests of `runtime.live`."""
+
+import io
+import re
+
+import pytest
+from episode_tape import EpisodeTape, two_episodes
+from inquiring import FOUND, GOAL_PASSED, GUESSED, inquiry, page
+from rich.console import Console
+from seeking import Mind, Seeking, looping, same
+from study_world import Riddles
+
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.protocols import Context, Limits
+from certigraph.graphs import pbai
+from certigraph.runtime.live import LiveView
+from certigraph.runtime.run import run
+from certigraph.runtime.terminal import clean
+from certigraph.state.records import (
+    Action,
+    Attempt,
+    Certificate,
+    Finding,
+    Invalidation,
+    Observation,
+    Predicate,
+    Step,
+    Task,
+    Usage,
+    Verdict,
+)
+from certigraph.state.step import Lesson
+from certigraph.state.trajectory import Event, Footer, Header, Resumed
+
+TASK = Task(benchmark="toy", id="7", goal="reach the end", constants={"budget": 100})
+CONTEXT = {"model": "scripted:x", "limits": {"steps": 9}}
+HEADER = Header(run_id="r", created="now", graph="sdp", operators={}, task=TASK, context=CONTEXT, versions={})
+
+
+def plan(count):
+    return [Predicate(text=f"condition {n}") for n in range(1, count + 1)]
+
+
+def event(superstep, node, **update):
+    usage = Usage(node=node, calls=1, input_tokens=1_000, output_tokens=24, cached_tokens=512)
+    return Event(t=0.0, superstep=superstep, node=node, usage=usage, update=update)
+
+
+def proposed(count):
+    return event(1, "propose", plan=[p.as_json() for p in plan(count)], head=0)
+
+
+def acted(superstep, cost):
+    step = Step(action=Action(text="go"), digest="d").as_json()
+    return event(superstep, "act", history=[step], observation=Observation(text="o", data={"cost": cost}).as_json())
+
+
+def rejected(superstep, position, reason):
+    verdict = Verdict(depth=0, reason=reason)
+    attempt = Attempt(
+        position=position, target=plan(99)[position], action=Action(text="go"), digest="d", verdict=verdict
+    )
+    return event(superstep, "validate", attempts=[attempt.as_json()])
+
+
+def certified(superstep, position, depth=1, restores=None):
+    targets = tuple(plan(99)[position : position + depth])
+    certificate = Certificate(
+        step=superstep, position=position, targets=targets, action=Action(text="go"), digest="d", restores=restores
+    )
+    return event(superstep, "certify", certificates=[certificate.as_json()], head=position + depth)
+
+
+def footer(ending):
+    return Footer(ending=ending, usage=Usage(node="all"))
+
+
+def plain(*lines):
+    console = Console(file=io.StringIO(), width=60)
+    with LiveView(console) as view:
+        for line in lines:
+            view(line)
+    return console.file.getvalue().splitlines()
+
+
+def last_frame(*lines, height=24, steps=None, width=110):
+    console = Console(record=True, force_terminal=True, width=width, height=height, file=io.StringIO())
+    with LiveView(console, steps) as view:
+        for line in lines:
+            view(line)
+    shown = console.export_text()
+    return shown[shown.rindex("╭") :].splitlines()
+
+
+def line_with(text, frame):
+    return next(line for line in frame if text in line)
+
+
+def test_plain_mode_says_certificates_replans_and_the_ending():
+    replanned = event(4, "replan", plan=[p.as_json() for p in plan(5)])
+    said = plain(HEADER, proposed(4), certified(2, 0, depth=2), acted(3, 5), replanned, event(5, "replan"))
+    assert said == [
+        "sdp on toy 7, model scripted:x: a script, no language model",
+        "task: reach the end",
+        "step 2: certified 2/4 (cascade 2): condition 2",
+        "step 1: replanned, 3 predicates from here: condition 3",
+        "step 1: replanning gave up: condition 3",
+    ]
+    assert plain(HEADER, proposed(1), certified(2, 0), footer("goal"))[-1] == (
+        "ended goal, 1/1 certified, 0 steps, 2 calls, 2,048 tokens"
+    )
+
+
+def test_plain_mode_of_a_real_run_has_one_line_per_certificate(tmp_path):
+    console = Console(file=io.StringIO(), width=80)
+    with LiveView(console) as view:
+        result = run("sdp", "blocksworld", "4-0", out=tmp_path, listener=view)
+    said = console.file.getvalue().splitlines()
+    assert said[0].endswith("model scripted:expert: a script that knows the answer, no language model")
+    assert said[1] == f"task: {result.trajectory.header.task.goal}"
+    assert [line.split(":")[0] for line in said[2:-1]] == [f"step {c.step}" for c in result.certificates]
+    assert said[-1].startswith("ended goal, score 1, 4/4 certified")
+    assert (view.run.steps, view.run.spent["calls"]) == (len(result.state["history"]), result.usage.calls)
+
+
+def test_frame_marks_what_is_certified_and_the_target():
+    frame = last_frame(HEADER, proposed(3), acted(2, 40), certified(3, 0), acted(4, 40), rejected(5, 1, "too dear"))
+    assert "✓" in line_with("condition 1", frame)
+    assert "▸" in line_with("condition 2", frame)
+    assert "1 tried" in line_with("condition 2", frame)
+    assert "·" in line_with("condition 3", frame)
+    assert line_with("too dear", frame)
+    figures = " ".join(frame)
+    for words in ("1/3", "2/9", "$40 of $100", "5.12k", "2.56k cached", "reach the end", "scripted:x"):
+        assert words in figures
+
+
+def test_frame_of_a_real_run_stays_with_its_ending(tmp_path):
+    console = Console(record=True, force_terminal=True, width=110, height=30, file=io.StringIO())
+    with LiveView(console, steps=40) as view:
+        run("sdp", "blocksworld", "4-0", out=tmp_path, listener=view)
+    frame = console.export_text()
+    frame = frame[frame.rindex("╭") :]
+    assert frame.count("✓") == 4
+    assert "goal · score 1" in frame
+    assert "4/40" in frame
+
+
+def test_long_plans_are_windowed_around_the_target():
+    frame = last_frame(HEADER, proposed(90), certified(2, 0, depth=50), height=24)
+    assert len(frame) <= 24
+    assert "▸" in line_with("condition 51", frame)
+    assert "✓" in line_with("condition 50", frame)
+    assert not any("condition 9 " in line or "condition 89" in line for line in frame)
+    assert "more above" in line_with("more below", frame)
+
+
+def test_return_takes_certificates_back():
+    lines = [HEADER, proposed(4), certified(2, 0), certified(3, 1), certified(4, 2, restores=1)]
+    frame = last_frame(*lines)
+    assert "taken back" in line_with("condition 2", frame)
+    assert "back to state 1" in line_with("condition 3", frame)
+    assert "1/2" in " ".join(frame)
+    assert plain(*lines)[-1] == "step 4: returned to certified state 1: condition 3"
+
+
+@pytest.mark.parametrize(("to", "standing"), [(1, "1/2"), (2, "1/2")])
+def test_return_takes_invalidations_back_with_the_state(to, standing):
+    lost = Invalidation(certificate=0, target=0, predicate=plan(1)[0], step=3).as_json()
+    undone = event(3, "revalidate", invalidations=[lost])
+    lines = [HEADER, proposed(4), certified(2, 0), undone, certified(4, 1), certified(5, 2, restores=to)]
+    frame = last_frame(*lines)
+    assert ("taken back" in line_with("condition 1", frame)) is (to == 2)
+    assert ("taken back" in line_with("condition 2", frame)) is (to == 1)
+    assert standing in " ".join(frame)
+
+
+def test_resume_drops_superseded_work_but_not_its_cost():
+    frame = last_frame(HEADER, proposed(2), certified(2, 0), footer("limit:calls"), Resumed(superstep=1))
+    assert "▸" in line_with("condition 1", frame)
+    assert "limit:calls" not in " ".join(frame)
+    assert "2.05k" in " ".join(frame)
+
+
+def test_world_text_cannot_steer_the_terminal():
+    evil = "\x1b[2J\x1b]0;owned\x07 [bold]markup[/bold]"
+    shown = Console(file=io.StringIO(), force_terminal=True, width=110, height=24)
+    with LiveView(shown) as view:
+        for line in (HEADER, proposed(1), rejected(2, 0, evil)):
+            view(line)
+    assert "\x1b[2J" not in shown.file.getvalue()
+    assert "]0;owned\x07" not in shown.file.getvalue()
+    assert "[bold]markup[/bold]" in shown.file.getvalue()
+    assert clean("a\x1b\n\tb") == "a b"
+
+
+def test_frame_of_an_episode_has_its_subtask_its_turns_and_the_scores_before():
+    tape = two_episodes()
+    frame = last_frame(tape.header, *tape.lines, width=80)
+    assert "earlier scores 0" in line_with("episode 2 of 3", frame)
+    assert "1 completed, 0 failed" in line_with("▸ heat it", frame)
+    assert "+15" in line_with("→ turn on stove", frame)
+    assert line_with("It glows.", frame)
+    assert not any("More." in line for line in frame)
+    assert "refused" in line_with("✗ focus on picture", frame)
+    assert line_with("the picture does not help", frame)
+    assert "score 40   steps 2/40" in line_with("score 40", frame)
+
+
+@pytest.mark.parametrize("size", [(24, 80), (16, 60), (50, 200)])
+def test_frame_of_an_episode_fits_and_keeps_its_height(size):
+    tape, (height, width) = two_episodes(), size
+    for number in range(30):
+        tape.act(f"wait {number}", answer="nothing " * 60)
+    heights = {
+        len(last_frame(tape.header, *tape.lines[:count], height=height, width=width))
+        for count in range(1, len(tape.lines), 3)
+    }
+    assert max(heights) <= height
+    assert max(heights) - min(heights) <= 1  # the figures may need a second line
+    assert line_with("wait 29", last_frame(tape.header, *tape.lines, height=height, width=width))
+
+
+def test_plain_mode_of_episodes_says_scores_refusals_subtasks_and_lessons():
+    tape = two_episodes()
+    said = plain(tape.header, *tape.lines, footer("limit:calls"))
+    assert said[2:] == [
+        "step 1: score 8 (+8): go to kitchen",
+        "step 1: subtask completed: find the kitchen",
+        "step 3: score -100 (-108): focus on picture",
+        "step 3: subtask failed (8 actions): fill a pot",
+        "episode 1: world_ended, score 0, 3 steps",
+        "episode 1 taught: 2 insights, 1 rule, 2 subtasks",
+        "step 0: refused focus on picture: the picture does not help",
+        "step 1: score 25 (+25): open sink",
+        "step 1: subtask completed: fill the pot",
+        "step 2: score 40 (+15): turn on stove",
+        "ended limit:calls, 2 episodes, 2 subtasks completed, 1 failed, 5 steps, 19 calls, 228 tokens",
+    ]
+
+
+def test_recalled_lessons_are_not_taught_again():
+    shared = [Lesson(trial=1, report="Score 0 of 100.", reflection="of another run").as_json()]
+    tape = EpisodeTape("reflexion").episode().event("recall", lessons=shared)
+    tape.act("go").conclude("gave_up", reflection="turn back sooner")
+    taught = tape.lines[-1].update["lessons"]
+    tape.episode().event("recall", lessons=taught)
+    assert not any("of another run" in line for line in plain(tape.header, *tape.lines))
+    assert plain(tape.header, *tape.lines).count("episode 1 taught: turn back sooner") == 1
+
+
+def test_resumed_episode_drops_superseded_turns():
+    tape = EpisodeTape("react").episode().act("open door", 10).act("eat door", 0)
+    frame = last_frame(tape.header, *tape.lines, Resumed(superstep=2))
+    assert line_with("open door", frame)
+    assert not any("eat door" in line for line in frame)
+    assert line_with("score 10   steps 1/40", frame)
+
+
+@pytest.mark.parametrize("graph", ["react", "plan_and_solve", "reflexion", "clin", "step"])
+def test_real_runs_without_predicates_are_watched_to_their_end(graph, tmp_path):
+    console = Console(record=True, force_terminal=True, width=110, height=30, file=io.StringIO())
+    with LiveView(console) as view:
+        result = run(graph, "blocksworld", "4-0", context=Context(limits=Limits()), out=tmp_path, listener=view)
+    frame = console.export_text()
+    frame = frame[frame.rindex("╭") :].splitlines()
+    assert line_with("goal · score 1", frame)
+    assert line_with("score 100", frame)
+    assert "+100" in line_with(f"→ {result.state['turns'][-1].action}", frame)
+    assert ("of 5" in line_with("episode 1", frame)) == (graph in ("reflexion", "clin", "step"))
+
+
+def test_score_of_a_planned_run_is_shown_where_the_world_reports_one():
+    scored = event(
+        2,
+        "act",
+        history=[Step(action=Action(text="go"), digest="d").as_json()],
+        observation=Observation(text="o", data={"score": 17}).as_json(),
+    )
+    assert line_with("score 17", last_frame(HEADER, proposed(2), scored))
+    assert plain(HEADER, proposed(2), scored, certified(3, 0))[2:] == ["step 3: certified 1/2, score 17: condition 1"]
+
+
+def test_a_search_is_watched_with_its_belief_and_its_gate(tmp_path):
+    facts = lambda prompt, times: [{"fact": f"Osk is lake {times}", "source": "Osk"}]  # noqa: E731
+    told = lambda prompt, times: {"facts": facts(prompt, times), "resolved": [], "questions": []}  # noqa: E731
+    mind = Mind(tool=same, facts=told, answer={"answer": "Ada"})
+    context = Context(chat=ScriptedChat(responder=mind))
+    plain = Console(width=300, file=io.StringIO())
+    run(pbai.build(), Seeking(looping), context=context, out=tmp_path / "plain", listener=LiveView(plain))
+    said = plain.file.getvalue().splitlines()
+    assert line_with("step 2: gate: stagnant, 1 in a row", said)
+    assert line_with("step 3: gate: stop; 2 rounds in a row", said)
+    console = Console(record=True, force_terminal=True, width=110, height=40, file=io.StringIO())
+    with LiveView(console) as view:
+        run(pbai.build(), Seeking(looping), context=context, out=tmp_path / "frame", listener=view)
+    frame = console.export_text()
+    assert line_with("+ Osk is lake 5 (Osk)", frame[frame.rindex("╭") :].splitlines())  # the sixth round in all
+
+
+def test_searches_along_hypotheses_are_said_as_they_end(tmp_path):
+    plain = Console(width=300, file=io.StringIO())
+    run("hypotheses", Riddles(), "found", out=tmp_path, listener=LiveView(plain))
+    said = plain.file.getvalue()
+    assert "search 2: Silt: down the river" in said
+    assert "certified" not in said
+
+
+# What steps found, and what a policy let pass, in reports and live views: nothing forced is shown as certified.
+
+
+@pytest.fixture
+def result(tmp_path):
+    return inquiry(tmp_path)
+
+
+def lines_of(result, **console):
+    shown = Console(file=io.StringIO(), **console)
+    with LiveView(shown) as view:
+        for line in (result.trajectory.header, *result.trajectory.events, result.trajectory.footer):
+            view(line)
+    return shown.file.getvalue().splitlines()
+
+
+def test_report_shows_findings_sources_and_forced_passes_under_their_predicates(result, tmp_path):
+    html = page(result, tmp_path)
+    assert re.findall(r'<li class="row (\w+)', html) == ["certified", "forced", "certified", "certified"]
+    assert "<dd>3/4<small>predicates, 1 passed uncertified" in html
+    assert "passed, uncertified (force_pass): still a blog alone" in html
+    first, second = html.split('<li class="row')[1:3]
+    assert all(f'href="{url}"' in first for url in (*FOUND.sources, *FOUND.against))
+    assert re.search(r"contradicted by <a[^>]*>https://old.example/list</a>: there are three", first)
+    assert second.count(GUESSED.text) == 2  # as it was refused, and as it was let pass
+    assert FOUND.text not in second
+
+
+def test_a_goal_that_was_let_pass_is_not_called_certified(tmp_path):
+    result = inquiry(tmp_path, *GOAL_PASSED)
+    html = page(result, tmp_path)
+    assert result.ending == "gave_up"
+    assert "goal passed, uncertified" in html
+    assert "goal certified" not in html
+    assert ">gave up<" not in html
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "JaVaScRiPt:alert(1)",
+        "data:text/html,<script>alert(1)</script>",
+        " https://x.example",
+        "java\nscript:alert(1)",
+        "https:\n//x.example",
+        "https://x.example/\u202efdp.exe",
+        "//x.example/y",
+        "file:///etc/passwd",
+        '"onclick="alert(1)',
+    ],
+)
+def test_only_web_addresses_are_links(url, tmp_path):
+    shady = Finding(about="<u>", text="<u><script>1</script>", sources=(url,), against=(url,), dispute="<img src=x>")
+    html = page(inquiry(tmp_path, found=shady), tmp_path)
+    assert not re.search(r'<(script|img|u>)|"onclick="', html)
+    assert all(link.startswith("https://blog.example/") for link in re.findall(r'href="([^"]*)"', html))
+
+
+def test_links_tell_the_page_they_lead_to_nothing(result, tmp_path):
+    links = re.findall(r"<a [^>]*>", page(result, tmp_path))
+    assert links
+    assert all('rel="noopener noreferrer nofollow"' in link for link in links)
+
+
+def test_plain_lines_have_one_for_each_pass_and_each_finding(result):
+    lines = lines_of(result, width=60)
+    assert lines[2:6] == [
+        "step 1: certified 1/4: p1",
+        f"step 1: found: {FOUND.text} ({', '.join(FOUND.sources)}); contradicted by https://old.example/list: "
+        "there are three",
+        "step 3: passed, uncertified (force_pass): p2",
+        "step 3: found: The cheaper one costs 20. (https://blog.example/20)",
+    ]
+    assert "3/4 certified, 1 passed uncertified" in lines[-1]
+
+
+def test_the_frame_tells_certified_and_passed_apart(result):
+    frame = lines_of(result, force_terminal=True, width=150, height=24, color_system=None)
+    first, second = (next(line for line in reversed(frame) if f" {n} p{n} " in line) for n in (1, 2))
+    assert "✓" in first
+    assert "→ Two gyms lie near the park. (https://gyms.example/list" in first
+    assert "!" in second
+    assert "passed, uncertified (force_pass)" in second
+    assert any("certified 3/4" in line and "uncertified 1" in line for line in frame)

@@ -1,0 +1,200 @@
+"""Tests of `runtime.questions`."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from asking import Inquiry, asked
+from inquiring import FOUND, GUESSED, PASSED
+from small_web import RIGHT, TEXT, SmallWeb
+
+import certigraph
+from certigraph import Context, RunFailed
+from certigraph.adapters.models.schemas import minimal
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.protocols import Limits
+from certigraph.cli.output import closing_lines, finish
+from certigraph.runtime.questions import closing_of
+from certigraph.runtime.run import run
+from certigraph.state.records import Fault, UnknownName, Verdict
+
+# `certigraph.ask`: with engines by name, a folder, or search and pages of one's own.
+
+HALL = "http://a.example/hall"
+
+
+def knowing() -> Context:
+    """A mind that draws its finding from the first source."""
+
+    def respond(prompt: str, schema: dict[str, Any]) -> Any:
+        return next((RIGHT[field] for field in schema.get("properties", {}) if field in RIGHT), minimal(schema))
+
+    return Context(chat=ScriptedChat(responder=respond))
+
+
+def test_a_folder_is_asked_in_place_of_the_web(tmp_path: Path):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "hall.md").write_text(TEXT)
+    result = certigraph.ask(
+        "How many seats has the Hall of Glass?", pages=notes, context=knowing(), out=tmp_path / "out"
+    )
+    assert (result.ending, result.scores.answer) == ("goal", "340")  # type: ignore[union-attr]
+    assert result.findings[0].finding.sources == ("local:hall.md",)
+
+
+def test_an_engine_and_a_reader_of_one_s_own_are_asked(tmp_path: Path):
+    web = SmallWeb({HALL: TEXT})
+    result = certigraph.ask("How many seats?", search=web, pages=web, context=knowing(), out=tmp_path)
+    assert result.findings[0].finding.sources == (HALL,)
+    assert web.fetched == [HALL]
+
+
+class Plain:
+    """Speaks in plain dicts."""
+
+    name = "plain"
+
+    def __init__(self, hit: Any) -> None:
+        self._hit = hit
+
+    def search(self, query: str, k: int) -> Sequence[Any]:
+        return [self._hit]
+
+    def page(self, url: str) -> Any:
+        return {"url": f"{url}#top", "title": "Hall", "text": TEXT}
+
+
+def test_plain_dicts_will_do(tmp_path: Path):
+    plain: Any = Plain({"title": "Hall", "url": HALL})
+    result = certigraph.ask("How many seats?", search=plain, pages=plain, context=knowing(), out=tmp_path)
+    assert result.findings[0].finding.sources == (HALL,)
+
+
+def test_what_is_no_result_is_told_with_the_right_form(tmp_path: Path):
+    wrong: Any = Plain(HALL)
+    with pytest.raises(RunFailed) as failed:
+        certigraph.ask("How many seats?", search=wrong, pages=wrong, context=knowing(), out=tmp_path)
+    result = failed.value.result
+    assert result.ending == "error:environment"
+    assert "Hit(title, url, snippet)" in result.message
+
+
+def test_a_question_of_blanks_is_none():
+    with pytest.raises(UnknownName, match="empty"):
+        certigraph.ask("  ")
+
+
+# The closing summary of a question of one's own.
+
+FORCED = (PASSED.model_copy(update={"finding": None, "forced": "force_accept"}),) * 2
+
+
+def said(result):
+    return list(closing_lines(closing_of(result)))
+
+
+def test_a_certified_answer_comes_with_its_findings_their_sources_and_what_was_only_let_pass(tmp_path):
+    lines = said(asked(tmp_path, Inquiry()))
+    assert lines[:8] == [
+        "answer: 20",
+        "answer: or 21",
+        f"certified: p1 → {FOUND.text}",
+        f"  {FOUND.sources[0]}",
+        f"  {FOUND.sources[1]}",
+        "  contradicted by https://old.example/list: there are three",
+        f"uncertified (force_pass): p2 → {GUESSED.text}",
+        f"  {GUESSED.sources[0]}",
+    ]
+    assert not any(line.startswith(("not settled", "go on")) for line in lines)
+
+
+def test_certified_findings_come_before_those_that_were_let_pass(tmp_path):
+    inquiry = Inquiry()
+    inquiry.verdicts = [PASSED, Verdict(depth=1, finding=FOUND)]
+    lines = said(asked(tmp_path, inquiry))
+    marks = [line.partition(":")[0] for line in lines if line.startswith(("certified", "uncertified"))]
+    assert marks == ["certified", "uncertified (force_pass)"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "lines"),
+    [
+        ('["Ann", "Bo"]', ["answer: Ann", "answer: Bo"]),
+        ('["{\\"price\\": 3}"]', ['answer: {"price": 3}']),
+        ("[1, 2]", ["answer: [1, 2]"]),
+        ("149", ["answer: 149"]),
+        ("[sic", ["answer: [sic"]),
+        ("", ["no answer was given"]),
+    ],
+)
+def test_several_answers_are_a_line_each(answer, lines, tmp_path):
+    assert said(asked(tmp_path, Inquiry(answer=answer)))[: len(lines) + 1] == [*lines, f"certified: p1 → {FOUND.text}"]
+
+
+def test_searches_and_pages_are_counted_and_dead_pages_once(tmp_path):
+    result = asked(tmp_path, Inquiry())
+    cost = closing_of(result).cost
+    steps = len(result.state["history"])
+    assert (cost.searches, cost.pages, cost.unreadable) == (2 * steps, 3 * steps, 1)
+    assert "0 model calls, 0 tokens, $0.00, 10 searches, 15 pages asked for (1 unreadable), " in said(result)[8]
+
+
+def test_a_forced_answer_is_called_uncertified_and_names_what_forced_it(tmp_path):
+    result = asked(tmp_path, Inquiry(*FORCED))
+    assert result.ending == "gave_up"
+    assert said(result)[0] == "answer, uncertified (force_accept): 20"
+
+
+def test_what_was_not_reached_and_the_command_that_goes_on_are_said(tmp_path):
+    inquiry = Inquiry(answer=None, limits=Limits(steps=1))
+    result = asked(tmp_path / "a run", inquiry)
+    lines = said(result)
+    assert lines[0] == "no answer was given"
+    assert "not settled: what the cheaper one costs" in lines
+    assert not any("The answer is final" in line for line in lines)
+    assert lines[-1] == f"go on with: certigraph resume '{result.folder}' --budget steps=2"
+
+
+def test_after_a_fault_the_command_has_no_budget(tmp_path):
+    result = asked(tmp_path, Inquiry(answer=None, fails={"step": Fault("environment", "no --budget here")}))
+    assert said(result)[-1] == f"go on with: certigraph resume {result.folder}"
+
+
+def test_a_run_that_never_planned_has_a_summary_too(tmp_path):
+    result = asked(tmp_path, Inquiry(fails={"open": Fault("environment", "no key")}))
+    assert said(result)[0] == "no answer was given"
+    assert closing_of(result).unsettled == ()
+
+
+def test_what_pages_wrote_cannot_steer_the_terminal_or_pass_for_another_line(tmp_path):
+    evil = FOUND.model_copy(update={"text": "one\ncertified: forged\x1b[2J", "sources": ("https://a\n.example",)})
+    inquiry = Inquiry(answer="x\x1b]8;;http://evil\x07")
+    inquiry.verdicts = [Verdict(depth=1, finding=evil), *inquiry.verdicts[1:]]
+    lines = said(asked(tmp_path, inquiry))
+    assert all(line.isprintable() for line in lines)
+    assert sum(line.startswith("certified:") for line in lines) == 1
+
+
+def test_json_has_the_same(tmp_path, capsys):
+    result = asked(tmp_path, Inquiry(*FORCED))
+    with pytest.raises(typer.Exit) as left:
+        finish(result, as_json=True)
+    assert left.value.exit_code == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["answer"], told["answer_certified"], told["answer_forced"]) == ("20\nor 21", False, "force_accept")
+    assert [(found["certified"], found["forced"]) for found in told["findings"]] == [(True, ""), (False, "force_pass")]
+    assert told["findings"][0]["against"] == list(FOUND.against)
+    assert told["cost"]["searches"] == 10
+    assert told["certified"] == 1
+
+
+def test_other_runs_are_closed_as_ever(tmp_path, capsys):
+    result = run("sdp", "blocksworld", "4-0", out=tmp_path)
+    with pytest.raises(typer.Exit) as left:
+        finish(result, as_json=False)
+    assert left.value.exit_code == 0
+    assert capsys.readouterr().out.startswith("report: ")

@@ -1,0 +1,339 @@
+"""Tests of `runtime.report`."""
+
+import re
+
+import pytest
+from episode_tape import EpisodeTape, two_episodes
+from seeking import Mind, Seeking, looping, same
+from study_world import Riddles
+
+from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.protocols import Context
+from certigraph.graphs import pbai
+from certigraph.runtime.episodes import read_episodes
+from certigraph.runtime.history import standing
+from certigraph.runtime.html import Markup, clock, compact, tag
+from certigraph.runtime.report import write_report
+from certigraph.runtime.report_plan import read_story
+from certigraph.runtime.run import run
+from certigraph.state.records import (
+    RESTORE,
+    Action,
+    Attempt,
+    Audit,
+    Certificate,
+    Invalidation,
+    Observation,
+    Predicate,
+    Scores,
+    Step,
+    Task,
+    Usage,
+    Verdict,
+)
+from certigraph.state.run import certified_state
+from certigraph.state.trajectory import Event, Footer, Header, Resumed, assembled
+
+EVIL = '<script>alert(1)</script>"onload="alert(2)\' &amp;'
+
+
+def header(goal="reach the end", **changes):
+    fields = {"operators": {"validate": {"name": "capped", "args": {"depth": 1}}}, "context": {"model": "scripted:x"}}
+    task = Task(benchmark="toy", id="1", goal=goal)
+    return Header(run_id="r", created="2026-01-01T00:00:00", graph="sdp", task=task, versions={}, **(fields | changes))
+
+
+class Tape:
+    """Lines of a run made by hand."""
+
+    def __init__(self, *texts):
+        self.lines, self.plan, self.head, self.steps = [], [Predicate(text=t) for t in texts], 0, 0
+        self.event("propose", plan=[p.as_json() for p in self.plan], head=0)
+
+    def event(self, node, **update):
+        usage = Usage(node=node, calls=1, input_tokens=10, output_tokens=2, cached_tokens=4, seconds=0.5)
+        self.lines.append(Event(t=0.0, superstep=len(self.lines) + 1, node=node, usage=usage, update=update))
+
+    def attempt(self, depth, action="go", reason="not yet", answer="a view"):
+        self.steps += 1
+        verdict = Verdict(depth=depth, reason=reason)
+        attempt = Attempt(
+            position=self.head, target=self.plan[self.head], action=Action(text=action), digest="d", verdict=verdict
+        )
+        step, seen = Step(action=Action(text=action), digest="d"), Observation(text=answer, data={"cost": 7})
+        self.event("act", history=[step.as_json()], observation=seen.as_json())
+        self.event("validate", attempts=[attempt.as_json()])
+        if depth:
+            self.certify(depth, action)
+        return self
+
+    def certify(self, depth, action, restores=None):
+        targets = tuple(self.plan[self.head : self.head + depth])
+        certificate = Certificate(
+            step=self.steps,
+            position=self.head,
+            targets=targets,
+            action=Action(text=action),
+            digest="d",
+            restores=restores,
+        )
+        self.head += depth
+        self.event("certify", certificates=[certificate.as_json()], head=self.head)
+        return self
+
+    def replan(self, *tail):
+        self.plan = [*self.plan[: self.head], *tail]
+        self.event("replan", **({"plan": [p.as_json() for p in self.plan]} if tail else {}))
+        return self
+
+    def invalidate(self, certificate, target=0):
+        predicate = self.plan[certificate]
+        lost = Invalidation(certificate=certificate, target=target, predicate=predicate, step=self.steps)
+        self.event("revalidate", invalidations=[lost.as_json()])
+        return self
+
+    def trajectory(self, ending=None, scores=None, **changes):
+        footer = [Footer(ending=ending, scores=scores, usage=Usage(node="all"))] if ending else []
+        return assembled([header(**changes), *self.lines, *footer])
+
+
+def page(trajectory, tmp_path):
+    return write_report(trajectory, tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def rows(html):
+    return re.findall(r'<li class="row (\w+)', html)
+
+
+def test_everything_from_outside_is_inert(tmp_path):
+    tape = Tape(EVIL, "b").attempt(0, EVIL, EVIL, EVIL).attempt(1, EVIL, EVIL, EVIL).attempt(0, EVIL, EVIL)
+    scores = Scores(value=0.5, parts={EVIL: 0.5}, answer=[{EVIL: EVIL}])
+    html = page(tape.trajectory(EVIL, scores, goal=EVIL, context={"model": EVIL}), tmp_path)
+    assert "<script" not in html
+    assert '"onload=' not in html
+    assert html.count("&lt;script&gt;") >= 10
+    assert "&amp;amp;" in html  # text that looks escaped is shown as it was written
+
+
+def test_tag_escapes_text_and_attributes_but_not_markup():
+    made = tag("p", "<b>", Markup("<i></i>"), title='"<')
+    assert made == '<p title="&quot;&lt;">&lt;b&gt;<i></i></p>'
+
+
+def test_page_stands_alone(tmp_path):
+    html = page(Tape("a").attempt(1).trajectory("goal"), tmp_path)
+    assert not re.search(r"(src|href)=|url\(|@import|<script", html)
+    assert "default-src 'none'" in html
+    assert "prefers-color-scheme: dark" in html
+
+
+def test_counts_are_those_of_a_real_run(tmp_path):
+    result = run("sdp", "blocksworld", "4-0", out=tmp_path)
+    html = page(result.trajectory, tmp_path)
+    assert rows(html) == ["certified"] * len(result.state["plan"])
+    assert "goal certified" in html
+    assert f"<dd>{result.usage.calls}<small>" in html
+
+
+def test_failed_run_shows_where_it_failed_and_what_was_never_reached(tmp_path):
+    tape = Tape("a", "b", "c", "d").attempt(2).attempt(0, reason="too dear").attempt(0).attempt(0).replan()
+    html = page(tape.trajectory("gave_up"), tmp_path)
+    assert rows(html) == ["certified", "certified", "failed", "waiting"]
+    assert {"cascade 2", "by the same action", "3 rejected attempts", "too dear", "replanning gave up"} <= {
+        words for words in re.findall(r"[^<>⟲]+", html.replace("⟲ ", ""))
+    }
+    assert "validate = capped:depth=1" in html
+
+
+def test_return_to_an_earlier_state_takes_certificates_back(tmp_path):
+    tape = Tape("a", "b", "c").attempt(1).attempt(1).attempt(0)
+    back = Predicate(text="as before", kind=RESTORE, args={"to": 1})
+    tape.replan(back, Predicate(text="b again"), Predicate(text="c")).certify(1, "undo", restores=1).attempt(1)
+    trajectory = tape.trajectory("limit:calls")
+    story, state = read_story(trajectory), trajectory.state()
+    assert [row.status for row in story.rows] == ["certified", "undone", "restored", "certified", "target"]
+    assert story.count("certified") == len(certified_state(state["certificates"]).predicates)
+    assert story.standing == [(1, 1), (2, 2), (3, 1), (4, 2)]
+    html = page(trajectory, tmp_path)
+    assert "returned to certified state 1" in html
+    assert "replanned: 3 predicates from here" in html
+
+
+def test_a_return_takes_invalidations_back_with_the_state(tmp_path):
+    tape = Tape("a", "b", "c").attempt(1).attempt(0).invalidate(0).attempt(1).attempt(0)
+    back = Predicate(text="as at first", kind=RESTORE, args={"to": 1})
+    tape.replan(back, Predicate(text="b again"), Predicate(text="c"))
+    tape.steps += 1
+    tape.certify(1, "undo", restores=1)
+    story = read_story(tape.trajectory("limit:calls"))
+    assert [row.status for row in story.rows] == ["certified", "undone", "restored", "target", "waiting"]
+    assert story.standing == [(1, 1), (3, 1), (5, 1)]
+
+
+def test_an_attempt_that_was_judged_to_hold_and_not_certified_is_shown(tmp_path):
+    tape = Tape("a", "b").attempt(1, "first").attempt(1, "claim", reason="it holds")
+    del tape.lines[-1]
+    tape.head -= 1
+    audit = Audit(confirmed=False, reason="not there", step=2)
+    tape.event("audit", audits=[audit.as_json()])
+    tape.replan(Predicate(text="b")).attempt(1, "last")
+    html = page(tape.trajectory("goal"), tmp_path)
+    assert re.findall(r'<span class="action">(\w+)</span>', html) == ["claim"]
+    assert "judged to hold, but not certified" in html
+    assert "it holds" not in html
+    assert "attempt without a certificate" in html
+
+
+def test_interrupted_run_renders(tmp_path):
+    html = page(Tape("a", "b").attempt(1).trajectory(), tmp_path)
+    assert rows(html) == ["certified", "target"]
+    assert '<span class="badge idle">interrupted</span>' in html
+    assert "No predicate was proposed." in page(assembled([header()]), tmp_path)
+
+
+def test_graph_without_plan_and_head_shows_certificates_and_attempts(tmp_path):
+    tape = Tape("a", "b").attempt(1).attempt(0)
+    without = [
+        line.model_copy(update={"update": {k: v for k, v in line.update.items() if k not in ("plan", "head")}})
+        for line in tape.lines
+    ]
+    html = page(assembled([header(), *without, Footer(ending="gave_up", usage=Usage(node="all"))]), tmp_path)
+    assert rows(html) == ["certified", "failed"]
+
+
+def test_superseded_work_is_paid_but_not_shown(tmp_path):
+    tape = Tape("a").attempt(1)
+    html = page(assembled([header(), *tape.lines, Resumed(superstep=1)]), tmp_path)
+    assert rows(html) == ["target"]
+    assert "1 node run, 3 redone" in html
+    assert "<dd>4<small>" in html
+
+
+def test_scores_tell_verdicts_from_amounts_and_the_answer_is_a_table(tmp_path):
+    parts = {"Budget": 1.0, "Cuisine": 0.0, "Room Type": None, "cost": 1786.0, "malformed": 0.0}
+    answer = [{"days": 1, "dinner": "-", "lunch": "A, X;B, Y"}, {"days": 2, "dinner": "C, Z"}]
+    html = page(Tape("a").attempt(0).trajectory("gave_up", Scores(value=0.0, parts=parts, answer=answer)), tmp_path)
+    assert re.findall(r'<li class="(pass|fail|unasked|amount)">', html) == ["pass", "fail", "unasked", *["amount"] * 2]
+    assert "<div>A, X</div><div>B, Y</div>" in html
+    assert "Answer, not certified" in html
+
+
+def test_standing_of_long_runs_with_many_returns_is_fast():
+    targets = (Predicate(text="p"),)
+    plain = Certificate(step=1, position=0, targets=targets, action=Action(text="a"), digest="d")
+    back = plain.model_copy(update={"restores": 10_000})
+    assert standing([*[plain] * 20_000, back, plain]) == {*range(10_000), 20_001}
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [(compact(1_234_567), "1.23M"), (compact(999), "999"), (clock(0.25), "250 ms"), (clock(3_700), "1 h 01 min")],
+)
+def test_figures_are_short(shown, expected):
+    assert shown == expected
+
+
+def subtasks(html):
+    return re.findall(r'class="subtask (\w+)".*?class="condition">([^<]+)<', html)
+
+
+def test_episodes_hold_their_subtasks_turns_refusals_and_lessons(tmp_path):
+    html = page(two_episodes().trajectory("limit:calls"), tmp_path)
+    assert re.findall(r"<b>(Episode \d)</b>", html) == ["Episode 1", "Episode 2"]
+    assert "world_ended · 3 steps · score 0<" in html
+    assert "2 steps · score 40<" in html
+    assert subtasks(html) == [
+        ("certified", "find the kitchen"),
+        ("failed", "fill a pot"),
+        ("certified", "fill the pot"),
+        ("target", "heat it"),
+    ]
+    assert re.findall(r'class="points \w+">([^<]+)<', html) == ["+8", "+8", "-108", "-108", "+25", "+25", "+15", "+15"]
+    assert html.count('<div class="refused">') == 1
+    assert html.count("rule</span>") == 1
+    assert "DOES NOT CONTRIBUTE to boiling <span" in html
+    assert "<ol><li>open the sink</li><li>fill the pot</li></ol>" in html
+    assert '<span class="answer">It glows.</span>' in html
+    assert "<dd>40<small>of 100, in 2 episodes" in html
+    assert "<dd>2<small>completed, 1 failed" in html
+
+
+def test_score_drawing_has_one_line_an_episode_and_room_for_fatal_mistakes(tmp_path):
+    html = page(two_episodes().trajectory("limit:calls"), tmp_path)
+    lines = re.findall(r'<path d="([^"]+)" class="score (ink\d)"', html)
+    assert [(ink, d.count("H")) for d, ink in lines] == [("ink0", 3), ("ink1", 2)]
+    heights = [float(y) for d, _ in lines for y in re.findall(r"V([\d.]+)", d)]
+    assert max(heights) <= 140.0
+    assert heights.index(max(heights)) == 2
+    assert ">-100</text>" in html
+
+
+def test_everything_from_outside_is_inert_in_episodes(tmp_path):
+    tape = EpisodeTape(goal=EVIL).episode().plan(EVIL).refuse(EVIL, EVIL).act(EVIL, 10, EVIL, EVIL)
+    tape.assess("failed", EVIL).conclude(EVIL, insights=(EVIL,), strategy=(EVIL,), reflection=EVIL)
+    html = page(tape.event("outline", outline=[EVIL]).trajectory(EVIL), tmp_path)
+    assert "<script" not in html
+    assert '"onload=' not in html
+    assert html.count("&lt;script&gt;") >= 14
+    assert not re.search(r"(src|href)=|url\(|@import", html)
+
+
+@pytest.mark.parametrize("graph", ["react", "plan_and_solve", "reflexion", "clin", "step"])
+def test_reports_of_real_runs_without_predicates(graph, tmp_path):
+    result = run(graph, "blocksworld", "4-0", out=tmp_path)
+    html = page(result.trajectory, tmp_path)
+    assert "goal reached" in html
+    assert "<dd>100<small>of 100, in 1 episode" in html
+    assert html.count('<details class="turn') == len(result.state["turns"])
+    assert html.count("<details") == html.count("</details>")
+    assert ("Lesson</h3>" in html) == (graph in ("reflexion", "clin", "step"))
+    assert ("Plan</h3>" in html) == (graph == "plan_and_solve")
+    assert len(subtasks(html)) == (len(result.state["subtasks"]) + 1 if graph == "step" else 0)
+
+
+def test_a_search_shows_what_its_belief_took_up_and_what_the_gate_said(tmp_path):
+    facts = [{"fact": "Osk is a lake", "source": "Osk"}]
+    told = lambda prompt, times: {  # noqa: E731
+        "facts": facts if times == 0 else [],
+        "resolved": ["which river?"] if times == 1 else [],
+        "questions": ["which river?"] if times == 0 else [EVIL],
+    }
+    mind = Mind(tool=same, facts=told, answer={"answer": "Ada"})
+    result = run(pbai.build(), Seeking(looping), context=Context(chat=ScriptedChat(responder=mind)), out=tmp_path)
+    html = page(result.trajectory, tmp_path)
+    shown = re.findall(r'<span class="round(?: gate)?">(.*?)</span>', html)
+    assert shown[:2] == ["+ Osk is a lake (Osk)", "? which river?"]
+    assert next(text for text in shown if "gate" in text) == "gate: stagnant, 1 in a row"
+    assert any(text.startswith("gate: stop; 2 rounds in a row") for text in shown)
+    assert "✓ which river?" in shown
+    assert "<script" not in html
+    assert "answered where the gate stopped it" in html
+    assert "Score by step" not in html  # nothing was told before the end
+
+
+def test_searches_along_hypotheses_are_shown_with_what_each_came_to(tmp_path):
+    result = run("hypotheses", Riddles(), "found", out=tmp_path)
+    html = page(result.trajectory, tmp_path)
+    assert [text in html for text in ("up the river", "down the river", "by the lamps", "2 rounds")] == [True] * 4
+    assert "certified" not in html.split("</style>")[1]
+
+
+def test_interrupted_episodes_render(tmp_path):
+    assert "No episode was begun." in page(EpisodeTape("react").trajectory(), tmp_path)
+    assert "No step was taken in the world." in page(EpisodeTape("react").episode().trajectory(), tmp_path)
+
+
+def test_unknown_graph_that_takes_turns_is_shown_by_its_episodes(tmp_path):
+    episodes = read_episodes(EpisodeTape("mine").episode().act("go", 5).trajectory())
+    assert episodes.acting
+    assert [episode.scores for episode in episodes.all] == [[5.0]]
+
+
+def test_planned_run_gets_a_score_line_only_where_the_world_reports_one(tmp_path):
+    tape = Tape("a").attempt(1)
+    assert "Score by step" not in page(tape.trajectory("goal"), tmp_path)
+    act = next(line for line in tape.lines if line.node == "act")
+    act.update["observation"]["data"]["score"] = 17
+    html = page(tape.trajectory("goal"), tmp_path)
+    assert "Score by step" in html
+    assert "episode 1 ended at 17 after 1" in html

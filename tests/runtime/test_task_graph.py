@@ -1,0 +1,339 @@
+"""Tests of `runtime.task_graph`."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+from tdp_tape import TDPTape, eventful, small, wide
+
+from certigraph.graphs import tdp
+from certigraph.runtime.episodes import read_episodes
+from certigraph.runtime.history import row_of
+from certigraph.runtime.live import LiveView
+from certigraph.runtime.report import write_report
+from certigraph.runtime.report_tasks import inner_run, lay_out, timeline
+from certigraph.runtime.run import run
+from certigraph.runtime.task_graph import TaskGraph, read_task_graph
+from certigraph.runtime.terminal import Watched, frame
+from certigraph.state.records import Scores, Usage
+from certigraph.state.tdp import Node
+from certigraph.state.trajectory import Footer, Resumed, assembled
+
+EVIL = '<script>alert(1)</script>"onload="alert(2)\' &amp;'
+
+
+def page(trajectory, tmp_path):
+    return write_report(trajectory, tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def watched(*lines, height=30, width=110):
+    console = Console(record=True, force_terminal=True, width=width, height=height, file=io.StringIO())
+    with LiveView(console) as view:
+        for line in lines:
+            view(line)
+    shown = console.export_text()
+    return shown[shown.rindex("╭") :].splitlines()
+
+
+def said(*lines):
+    console = Console(file=io.StringIO(), width=100)
+    view = LiveView(console)
+    for line in lines:
+        view(line)
+    return console.file.getvalue().splitlines()
+
+
+def line_with(text, frame):
+    return next(line for line in frame if text in line)
+
+
+def test_fold_tells_states_revisions_and_what_each_node_took():
+    tasks = read_task_graph(eventful().trajectory())
+    assert {id_: worked.status for id_, worked in tasks.nodes.items()} == {
+        "a": "completed",
+        "b": "removed",
+        "c": "working",
+        "g": "pending",
+    }
+    assert [(r.added, r.changed, r.removed) for r in tasks.revisions] == [(("c",), ("g",), ("b",))]
+    assert tasks.nodes["g"].former == [(1, Node(id="g", task="tell", needs=("a", "b")))]
+    assert [(w.steps, w.calls, w.tokens) for w in tasks.nodes.values()] == [
+        (2, 9, 1080),
+        (2, 8, 960),  # not the three that its predecessors did
+        (0, 0, 0),
+        (1, 5, 600),
+    ]
+    assert (tasks.goal, tasks.steps, tasks.live) == ("g", 5, 3)
+    assert [[worked.node.id for worked in level] for level in tasks.levels()] == [["a", "b", "c"], ["g"]]
+
+
+def test_nodes_that_worked_at_once_overlap_in_time():
+    tasks = read_task_graph(eventful().trajectory())
+    first, second = tasks.nodes["a"].spans, tasks.nodes["b"].spans
+    assert first[0][0] < second[-1][1]
+    assert second[0][0] < first[-1][1]
+
+
+def test_what_a_resume_drops_is_paid_by_its_node_and_time_goes_on():
+    tape = small().begin("a").act("a", "search A")
+    resumed = [*tape.lines, Resumed(superstep=2, scopes={"solve:a": 2})]
+    after = tape.lines[4].model_copy(update={"t": 0.75, "superstep": 3})
+    tasks = read_task_graph(assembled([tape.header, *resumed, after]))
+    assert (tasks.nodes["a"].calls, tasks.nodes["a"].steps) == (6, 0)
+    assert tasks.resumed == [4.0]
+    assert tasks.nodes["a"].spans[-1] == (4.25, 4.75)
+
+
+def test_watched_resume_goes_on_with_what_its_checkpoints_hold():
+    tape = small().begin("a").act("a", "search A")
+    frame = watched(tape.header, *tape.lines, Resumed(superstep=2, scopes={"solve:a": 2}))
+    assert "0 steps, 5 calls" in line_with("▸ a", frame)
+    assert line_with("calls 7", frame)
+
+
+def test_a_node_that_is_to_be_done_again_waits_without_its_first_outcome():
+    tape = small().begin("a").act("a", "search A").end("a", "failed", "no A")
+    tape.draw("revise", Node(id="a", task="find A elsewhere"), tape.nodes["b"], tape.nodes["g"], revisions=1)
+    again = read_task_graph(tape.trajectory()).nodes["a"]
+    assert (again.status, again.outcome, again.steps, again.changed) == ("pending", None, 1, "revised")
+    worked = read_task_graph(tape.begin("a").trajectory()).nodes["a"]
+    assert worked.status == "working"
+
+
+def test_an_inner_run_stands_alone():
+    tape = small().begin("a").act("a", "search A")
+    inner = inner_run(read_task_graph(tape.trajectory()).nodes["a"], tape.trajectory())
+    assert inner.header.graph == "subtask"
+    assert [turn.action for turn in inner.state()["turns"]] == ["search A"]
+
+
+def test_events_of_graphs_nested_deeper_are_charged_to_the_node():
+    tape = small().begin("a").own("act", (), "solve:a|solve:x", "x", history=[{}])
+    worked = read_task_graph(tape.trajectory()).nodes["a"]
+    assert (worked.calls, worked.steps) == (3, 1)
+    assert inner_run(worked, tape.trajectory()).events[-1].scope == "solve:x"
+
+
+def test_frame_has_every_node_with_its_state_and_what_it_does_now():
+    tape = eventful()
+    frame = watched(tape.header, *tape.lines)
+    assert "✓" in line_with("find A", frame)
+    assert "2 steps, 9 calls, 1.08k tokens" in line_with("find A", frame)
+    assert line_with("A is 1", frame)
+    assert "~" in line_with("find B", frame)
+    assert "failed, removed" in line_with("find B", frame)
+    assert "▸" in line_with("find C instead", frame)
+    assert "added" in line_with("find C instead", frame)
+    assert line_with("→ search C", frame)
+    assert "revised  needs a, c" in line_with("· g", frame)
+    assert line_with("revision 1: added c; changed g; removed b", frame)
+    narrow = watched(tape.header, *tape.lines, width=80)
+    assert line_with("sub-tasks 1/3   steps 5/40   calls 28   tokens 3.36k   time 0:00", narrow)
+
+
+def test_inner_plans_and_certificates_are_no_plan_of_the_run():
+    tape = small(solver="sdp").begin("a").at("a", "propose", plan=[{"text": "p"}, {"text": "q"}], head=0)
+    tape.certify("a", 0, "p holds")
+    frame = watched(tape.header, *tape.lines)
+    assert "1/2 certified" in line_with("▸ a", frame)
+    assert not any("p holds" in line for line in frame)
+    fold = Watched()
+    for line in (tape.header, *tape.lines):
+        fold.take(line)
+    assert (fold.plan, fold.certificates, fold.tasks.nodes["a"].certified) == ([], [], 1)
+    assert said(tape.header, *tape.lines)[-1] == "a: step 0: certified 1/2: p holds"
+
+
+def test_plain_lines_say_how_nodes_begin_are_replanned_and_end():
+    tape = eventful()
+    footer = Footer(ending="limit:calls", usage=Usage(node="all"))
+    assert said(tape.header, *tape.lines, footer)[2:] == [
+        "task graph: 3 sub-tasks: a, b, g",
+        "a: begun: find A",
+        "b: begun: find B",
+        "a: step 1: replanned: 1 look again",
+        "b: failed, 2 steps, 8 calls: no B",
+        "a: completed, 2 steps, 9 calls: A is 1",
+        "revision 1: added c; changed g; removed b",
+        "c: begun: find C instead",
+        "ended limit:calls, 1/3 sub-tasks completed, 0 failed, 5 steps, 28 calls, 3,360 tokens",
+    ]
+
+
+@pytest.mark.parametrize("size", [(24, 80), (16, 60), (50, 200)])
+def test_frame_of_two_hundred_nodes_fits_and_stands_still(size):
+    tape, (height, width) = wide(200), size
+    counts = (2, 9, 300, len(tape.lines))
+    heights = {len(watched(tape.header, *tape.lines[:count], height=height, width=width)) for count in counts}
+    assert max(heights) <= height
+    assert max(heights) - min(heights) <= 1  # the figures may need a second line
+    frame = watched(tape.header, *tape.lines, height=height, width=width)
+    assert line_with("▸ n80", frame)
+    assert line_with("more above", frame)
+
+
+def test_report_of_two_hundred_nodes_stays_small(tmp_path):
+    html = page(wide(200).trajectory("limit:calls"), tmp_path)
+    assert len(re.findall('<g class="task', html)) == 200
+    assert len(html) < 1_500_000
+
+
+def boxes(html):
+    return re.findall(r'<g class="task (\w+)[^"]*"><title>(\w+),', html)
+
+
+def test_report_draws_the_graph_and_unfolds_every_node(tmp_path):
+    html = page(eventful().trajectory(), tmp_path)
+    assert sorted(boxes(html)) == [("certified", "a"), ("gone", "b"), ("target", "c"), ("waiting", "g")]
+    assert len(re.findall(r'class="edge ', html)) == 2
+    assert '<span class="badge idle">interrupted</span>' in html
+    assert re.findall(r'class="subtask (\w+)"', html) == ["certified", "gone", "target", "waiting"]
+    assert "off plan: another A" in html
+    assert "⟲ plan made anew: 1 look again" in html
+    assert "next: read on" in html
+    assert "<b>until revision 1</b>tell (needs a, b)" in html
+    assert "added by revision 1" in html
+    assert "removed by revision 1" in html
+    assert "<b>needs</b>a: A is 1\nc<" in html
+    assert html.count('<details class="turn') == 5
+    assert "<dd>1/3<small>completed, 0 failed" in html
+
+
+def test_report_has_the_cost_and_the_time_of_every_node(tmp_path):
+    html = page(eventful().trajectory(), tmp_path)
+    cost = html[html.index("Cost by sub-task") : html.index("Cost by operator")]
+    assert re.findall(r"<th>([^<]+)</th><td>(\d+)</td><td>(\d+)</td>", cost) == [
+        ("task graph", "0", "6"),
+        ("a", "2", "9"),
+        ("b", "2", "8"),
+        ("g", "0", "0"),
+        ("c", "1", "5"),
+    ]
+    assert "3 nodes worked within" in html
+
+
+def test_inner_certificates_are_shown_in_their_node(tmp_path):
+    tape = small(solver="sdp").begin("a").at("a", "propose", plan=[{"text": "p"}, {"text": "q"}], head=0)
+    html = page(tape.certify("a", 0, "p").trajectory(), tmp_path)
+    assert re.findall(r'<li class="row (\w+)', html) == ["certified", "target"]
+    assert "working · 1/2 certified" in html
+
+
+def test_a_long_run_has_a_short_timeline():
+    tape = small().begin("a")
+    for number in range(1_000):
+        tape.act("a", f"search {number}")
+    assert len(timeline(read_task_graph(tape.trajectory()))) < 15_000
+
+
+def test_nodes_stand_below_what_they_need():
+    sources = [Node(id=name, task="find") for name in "xyz"]
+    crossed = [Node(id=f"{need}2", task="tell", needs=(need,)) for need in "zyx"]
+    boxes = lay_out(read_task_graph(TDPTape(*sources, *crossed).trajectory())).boxes
+    assert all(boxes[f"{need}2"].middle == boxes[need].middle for need in "xyz")
+    assert all(boxes[f"{need}2"].y > boxes[need].y + boxes[need].height for need in "xyz")
+
+
+def test_a_copy_of_the_world_begins_its_episode_after_what_was_repeated():
+    tape = small().begin("b", before=3).act("b", "search B", off_plan=True).at("b", "replan", outline=["other"])
+    inner = inner_run(read_task_graph(tape.trajectory()).nodes["b"], tape.trajectory())
+    episode = read_episodes(inner).now
+    assert [entry.number for entry in episode.entries()] == [1]
+    assert [remark.text for remark in episode.supervision.remarks(1)] == ["off plan", "⟲ plan made anew: 1 other"]
+
+
+def test_a_plan_that_stays_as_it_was_is_not_said_again():
+    tape = small().begin("a").act("a", "search").at("a", "replan", outline=["look for a", "hand it in"])
+    inner = inner_run(read_task_graph(tape.trajectory()).nodes["a"], tape.trajectory())
+    assert read_episodes(inner).now.supervision.remarks(1) == []
+
+
+def test_everything_from_outside_is_inert(tmp_path):
+    tape = TDPTape(Node(id=EVIL, task=EVIL), Node(id="g", task=EVIL, needs=(EVIL,)), goal=EVIL).begin(EVIL)
+    tape.act(EVIL, EVIL, EVIL, reason=EVIL, guidance=EVIL, off_plan=True).at(EVIL, "replan", outline=[EVIL])
+    tape.end(EVIL, "failed", EVIL).draw("revise", Node(id="g", task=EVIL * 2), revisions=1, notes=[EVIL])
+    html = page(tape.trajectory(EVIL), tmp_path)
+    assert "<script" not in html
+    assert '"onload=' not in html
+    assert html.count("&lt;script&gt;") >= 20
+    assert not re.search(r"(src|href)=|url\(|@import", html)
+
+
+def test_long_texts_leave_room_for_the_rest(tmp_path):
+    long = "word " * 4_000
+    html = page(TDPTape(Node(id=long, task=long), goal=long).begin(long).trajectory(), tmp_path)
+    assert len(html) < 60_000
+    cost = html[html.index("Cost by sub-task") : html.index("Cost by operator")]
+    assert max(map(len, re.findall("<th>([^<]+)</th>", cost))) <= 60
+
+
+@pytest.mark.parametrize(("value", "ink"), [(0.0, "yellow"), (1.0, "green"), (None, "green")])
+def test_a_goal_that_scores_nothing_is_not_praised(value, ink):
+    fold, scores = Watched(), None if value is None else Scores(value=value)
+    for line in (small().header, Footer(ending="goal", usage=Usage(node="all"), scores=scores)):
+        fold.take(line)
+    assert frame(fold, height=30, steps=None, seconds=0).subtitle.style == f"bold {ink}"
+
+
+def test_runs_that_were_stopped_early_render(tmp_path):
+    header = small().header
+    assert "The task was not decomposed." in page(assembled([header]), tmp_path)
+    assert "No node was dispatched." in page(small().trajectory("error:model"), tmp_path)
+    assert line_with("no task graph yet", watched(header))
+
+
+def test_a_run_begun_again_on_its_thread_has_a_graph_of_its_own():
+    tasks = TaskGraph("tdp")
+    for line in [*eventful().lines, *small().lines]:
+        tasks.take(line)
+    assert [*tasks.nodes] == ["a", "b", "g"]
+    assert not tasks.revisions
+
+
+def test_a_real_run_is_watched_and_reported(tmp_path):
+    console = Console(record=True, force_terminal=True, width=110, height=40, file=io.StringIO())
+    with LiveView(console) as view:
+        result = run("tdp", "blocksworld", "4-0", out=tmp_path, listener=view)
+    frame = console.export_text()
+    frame = frame[frame.rindex("╭") :].splitlines()
+    live = len(result.state["dag"].nodes)
+    assert line_with(f"sub-tasks {live}/{live}   steps {len(result.state['history'])}", frame)
+    html = page(result.trajectory, tmp_path)
+    assert len(boxes(html)) == live
+    assert html.count("<details") == html.count("</details>")
+    assert html.count('<details class="turn') == len(result.state["history"])
+
+
+def test_task_graphs_within_nodes_are_unfolded_there(tmp_path):
+    result = run(tdp.build(solve="tdp"), "hotpotqa:interactive", out=tmp_path)
+    taken = row_of("tdp", "1", result.trajectory).steps
+    assert read_task_graph(result.trajectory).steps == taken
+    assert page(result.trajectory, tmp_path).count('<details class="turn') == taken
+
+
+@pytest.mark.parametrize("graph", ["plan_and_act", "cot"])
+def test_outlines_of_one_agent_are_shown(graph, tmp_path):
+    console = Console(record=True, force_terminal=True, width=110, height=40, file=io.StringIO())
+    with LiveView(console) as view:
+        result = run(graph, "blocksworld", "4-0", out=tmp_path, listener=view)
+    assert f"▸ 1 {result.state['outline'][0]}" in console.export_text()
+    assert "Plan</h3><ol><li>" in page(result.trajectory, tmp_path)
+
+
+@pytest.mark.parametrize(("graph", "plans"), [("plan_and_act", 3), ("cot", 1)])
+def test_plain_lines_tell_every_plan_of_one_agent(graph, plans, tmp_path, monkeypatch):
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+    console = Console(file=io.StringIO(), width=200)
+    with LiveView(console) as view:
+        run(graph, "hotpotqa:interactive", out=tmp_path, listener=view)
+    lines = [line for line in console.file.getvalue().splitlines() if ": plan: " in line]
+    assert len(lines) == plans
+    assert lines[0].startswith("step 0: plan: Search")
+
+
+def test_certified_nodes_of_a_real_run_are_shown(tmp_path):
+    result = run(tdp.build(solve="sdp"), "blocksworld", "4-0", out=tmp_path)
+    html = page(result.trajectory, tmp_path)
+    certified = sum(len(outcome.certified) for outcome in result.state["outcomes"])
+    assert len(re.findall(r'<li class="row certified', html)) == certified

@@ -1,0 +1,292 @@
+"""Tests of `state.tdp`."""
+
+import time
+from itertools import pairwise
+
+import pytest
+from dag_strategies import accepted, for_all, graphs, running, written
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from certigraph.state.serialization import serializer
+from certigraph.state.tdp import (
+    Dag,
+    Node,
+    Revision,
+    cycle_in,
+    effective,
+    flaws,
+    mended,
+    new_ids,
+    problems,
+    refusals,
+    revised,
+    room,
+    sinks,
+)
+
+# Task graphs: what is one, and what may run when.
+
+# --- what is a task graph
+
+
+@for_all(written)
+def test_a_graph_is_made_exactly_where_nothing_is_wrong_with_its_nodes(nodes: list[Node]):
+    assert accepted(nodes) == (not list(problems(nodes)))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [
+        ([Node(id="a", task="")], "sub-tasks without id or text: a"),
+        ([Node(id="a", task="x"), Node(id="a", task="y")], "ids used twice: a"),
+        ([Node(id="a", task="x", needs=("z",))], "needs that are no sub-task: a needs z"),
+        ([Node(id="a", task="x", needs=("a",))], "sub-tasks that wait for each other: a -> a"),
+        ([Node(id="a", task="x", needs=("b",)), Node(id="b", task="y", needs=("a",))], "a -> b -> a"),
+        ([Node(id="a", task="x"), Node(id="b", task="y"), Node(id="c", task="z")], "several ends: a, b, c"),
+    ],
+)
+def test_what_is_none_is_refused_with_the_ids_at_fault(nodes: list[Node], told: str):
+    with pytest.raises(ValidationError, match=told):
+        Dag(nodes=tuple(nodes))
+
+
+@for_all(written)
+def test_each_of_a_cycle_is_needed_by_the_next(nodes: list[Node]):
+    cycle = cycle_in({node.id: node for node in nodes}.values())
+    needs = {node.id: node.needs for node in nodes}
+    assert all(before in needs[after] for before, after in pairwise(cycle))
+    assert cycle[:1] == cycle[-1:]
+
+
+@for_all(running())
+def test_a_graph_comes_back_from_a_checkpoint_as_it_was(dag: Dag):
+    restored = serializer().loads_typed(serializer().dumps_typed(dag))
+    assert restored == dag
+    assert isinstance(restored.nodes[0], Node)
+
+
+# --- what may run
+
+
+@for_all(running())
+def test_the_order_is_topological_and_what_comes_before_a_node_is_all_it_rests_on(dag: Dag):
+    place = {id_: number for number, id_ in enumerate(dag.order())}
+    assert sorted(place) == sorted(dag.by_id)
+    for node in dag.nodes:
+        assert all(place[need] < place[node.id] for need in node.needs)
+        assert dag.before(node.id) == {*node.needs, *(id_ for need in node.needs for id_ in dag.before(need))}
+
+
+@for_all(running())
+def test_what_is_ready_has_not_run_and_rests_on_completed_nodes_alone(dag: Dag):
+    for node in dag.pending:
+        assert (node in dag.ready) == all(dag.by_id[need].status == "completed" for need in node.needs)
+    assert {*dag.ready} <= {*dag.pending}
+
+
+@for_all(graphs(), st.data())
+def test_batch_by_batch_every_node_runs_once_and_the_goal_last(dag: Dag, data: st.DataObject):
+    goal, ran = dag.goal, list[str]()
+    assert goal is not None
+    while batch := dag.ready[: data.draw(st.integers(1, 6))]:
+        assert (goal.id in [node.id for node in batch]) == (len(dag.pending) == 1)
+        ran += [node.id for node in batch]
+        dag = dag.with_status({node.id: "completed" for node in batch})
+        assert dag.goal is not None
+        assert dag.goal.id == goal.id
+    assert sorted(ran) == sorted(dag.by_id)
+
+
+def test_what_needs_a_failed_node_waits_and_the_rest_runs():
+    nodes = (Node(id="g", task="z", needs=("a", "b")), Node(id="a", task="x"), Node(id="b", task="y"))
+    dag = Dag(nodes=nodes).with_status({"a": "failed"})
+    assert [node.id for node in dag.ready] == ["b"]
+    assert dag.with_status({"b": "completed"}).ready == ()
+
+
+def test_statuses_that_no_schedule_gives_are_refused():
+    dag = Dag(nodes=(Node(id="a", task="x"), Node(id="b", task="y"), Node(id="g", task="z", needs=("a", "b"))))
+    with pytest.raises(ValidationError, match="several ends: a, b"):
+        dag.with_status({"g": "completed"})
+
+
+def test_two_hundred_nodes_are_scheduled_in_no_time():
+    names = [f"n{number}" for number in range(200)]
+    nodes = [Node(id=name, task=name, needs=tuple(names[: n // 8 * 8][-8:])) for n, name in enumerate(names[:-1])]
+    dag = Dag(nodes=(*nodes, Node(id=names[-1], task="all", needs=tuple(names[-8:-1]))))
+    began = time.process_time()
+    while batch := dag.ready:
+        assert all(dag.before(node.id) < set(dag.order()) for node in batch)
+        dag = dag.with_status({node.id: "completed" for node in batch})
+    assert not dag.pending
+    assert time.process_time() - began < 1
+
+
+# Anything that a model writes for a task graph is made one, and a task graph stays as it is.
+
+new = written.map(lambda nodes: [node.model_copy(update={"status": "pending"}) for node in nodes])
+
+
+@for_all(new, st.integers(1, 6))
+def test_whatever_is_written_is_mended_into_a_graph_that_nothing_is_wrong_with(nodes: list[Node], most: int):
+    made = mended(nodes, goal="all of it", most=most)
+    assert accepted([*made.nodes])
+    assert not list(flaws(made.nodes, most))
+    assert mended(made.nodes, goal="all of it", most=most) == (made.nodes, ())
+    assert bool(made.notes) == bool(list(flaws(tuple(nodes), most)))
+
+
+@for_all(graphs())
+def test_a_graph_without_flaws_stays_as_it_is(dag: Dag):
+    assert mended(dag.nodes, goal="all of it", most=6) == (dag.nodes, ())
+
+
+@for_all(graphs(), st.integers(1, 5))
+def test_of_too_many_nodes_the_goal_and_what_can_be_done_first_are_kept(dag: Dag, most: int):
+    kept = Dag(nodes=mended(dag.nodes, goal="all of it", most=most).nodes)
+    assert dag.goal is not None
+    assert kept.goal is not None
+    assert kept.goal.id == dag.goal.id
+    assert len(kept.nodes) == min(most, len(dag.nodes))
+    assert all(
+        kept.by_id[node.id].needs == node.needs for node in dag.nodes if node.id in kept.by_id and node != dag.goal
+    )
+
+
+def test_mending_says_what_it_did():
+    nodes = [
+        Node(id="a", task="find A", needs=("b",)),
+        Node(id="b", task="find B", needs=("a", "z")),
+        Node(id="c", task=""),
+        Node(id="a", task="find C"),
+        Node(id="d", task="find D"),
+        Node(id="e", task="find D"),
+    ]
+    made = mended(nodes, goal="all of it", most=8)
+    assert [(node.id, node.needs) for node in made.nodes] == [("a", ()), ("b", ("a",)), ("d", ("b",))]
+    assert made.notes == (
+        "mended: left out c, without id or text",
+        "mended: left out a, the same id again",
+        "mended: left out e, the same text again",
+        "mended: b needs a",
+        "mended: a needs nothing",
+        "mended: d needs b",
+    )
+
+
+def test_of_nothing_the_task_itself_is_made():
+    made = mended([], goal="all of it", most=8)
+    assert made == ((Node(id="task", task="all of it"),), ("mended: the task is its only sub-task",))
+
+
+# Self-Revision changes what is still to come, never what has run.
+
+
+@st.composite
+def revisions(draw: st.DrawFn, dag: Dag) -> Revision:
+    """Any revision; mostly one to be refused."""
+    known = [node.id for node in dag.nodes] + new_ids(dag, 2)
+    some = st.lists(st.sampled_from(known), max_size=2)
+    needs = st.lists(st.sampled_from(known), max_size=3, unique=True)
+    change, add = ([Node(id=i, task="anew", needs=tuple(draw(needs))) for i in draw(some)] for _ in range(2))
+    return Revision(tuple(change), tuple(add), tuple(draw(some)))
+
+
+@st.composite
+def sound_revisions(draw: st.DrawFn, dag: Dag) -> Revision:
+    """One that takes nodes out, adds some that rest on completed ones, and leads all that is left to one end."""
+    remove = [node.id for node in dag.pending if node != dag.goal and draw(st.booleans())]
+    usable = [node.id for node in dag.nodes if node.status == "completed"]
+    add = list[Node]()
+    for id_ in new_ids(dag, draw(st.integers(0, min(room(dag, 6), 2)))):
+        needs = draw(st.lists(st.sampled_from(usable), unique=True)) if usable else []
+        add.append(Node(id=id_, task="new", needs=tuple(needs)))
+        usable.append(id_)
+    dead = {*remove, *(node.id for node in dag.nodes if node.status == "failed")}
+    left = [node for node in dag.pending if node.id not in remove]
+    kept = [Node(id=n.id, task="anew", needs=tuple(need for need in n.needs if need not in dead)) for n in left]
+    return Revision(*_to_one_end(kept, add), tuple(remove))
+
+
+def _to_one_end(kept: list[Node], add: list[Node]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    ends = [node.id for node in sinks([*kept, *add])]
+    first_ends = [node.id for node in sinks(kept)]
+    goal = first_ends[-1] if first_ends else (ends or [""])[-1]
+    others = tuple(end for end in ends if end != goal)
+    joined = (
+        [n.model_copy(update={"needs": n.needs + others}) if n.id == goal else n for n in part] for part in (kept, add)
+    )
+    change, added = joined
+    return tuple(change), tuple(added)
+
+
+@for_all(running(), st.data())
+def test_a_sound_revision_is_carried_out_and_the_graph_still_knows_what_settles_the_task(dag: Dag, data: st.DataObject):
+    revision = data.draw(sound_revisions(dag))
+    assert not list(refusals(dag, revision, 6))
+    after = Dag(nodes=revised(dag, revision))
+    assert all(after.by_id[node.id] == node for node in (*revision.change, *revision.add))
+    assert {*after.by_id} == {*dag.by_id, *(node.id for node in revision.add)} - {*revision.remove}
+    goal = after.goal
+    while after.ready:
+        after = after.with_status({node.id: "completed" for node in after.ready})
+    assert not after.pending
+    assert after.goal is not None
+    assert goal is not None
+    assert after.goal.id == goal.id
+
+
+@for_all(running(), st.data())
+def test_whatever_the_revision_what_has_run_stays_byte_identical(dag: Dag, data: st.DataObject):
+    revision = data.draw(revisions(dag) | sound_revisions(dag))
+    if not list(refusals(dag, revision, 6)):
+        dumps = [
+            [n.model_dump_json() for n in g.nodes if n.status != "pending"]
+            for g in (dag, Dag(nodes=revised(dag, revision)))
+        ]
+        assert dumps[0] == dumps[1]
+
+
+DONE = Dag(
+    nodes=(
+        Node(id="a", task="x", status="completed"),
+        Node(id="b", task="y", status="failed"),
+        Node(id="c", task="z", needs=("a",)),
+        Node(id="g", task="all", needs=("b", "c")),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("revision", "told"),
+    [
+        (Revision(remove=("a",)), "a: what has run cannot be changed or removed; add a new sub-task with a new id"),
+        (Revision(change=(Node(id="b", task="w"),)), "b: what has run cannot be changed"),
+        (Revision(remove=("z",)), "there is no sub-task z to change or remove"),
+        (Revision(remove=("c",)), "needs that are no sub-task: g needs c"),
+        (Revision(remove=("c", "g")), "c, g: without them nothing is left that settles the task"),
+        (Revision(change=(Node(id="c", task="w", needs=("g",)),)), "sub-tasks that wait for each other: g -> c -> g"),
+        (Revision(change=(Node(id="c", task="w", needs=("b",)),)), "c needs b, which failed: it would never be done"),
+        (Revision(add=(Node(id="d", task="w"),)), "several ends: g, d"),
+        (Revision(add=(Node(id="a", task="w"),)), "ids used twice: a"),
+        (
+            Revision(add=tuple(Node(id=f"n{n}", task="w") for n in range(3))),
+            "6 sub-tasks that have not failed, at most 5",
+        ),
+        (Revision(change=(Node(id="c", task="w"),), remove=("c",)), "c: changed twice, or changed and removed"),
+    ],
+)
+def test_what_cannot_be_carried_out_is_refused_with_the_ids(revision: Revision, told: str):
+    assert any(told in refusal for refusal in refusals(DONE, revision, 5))
+
+
+def test_models_repeat_what_is_there_and_that_is_no_change():
+    repeated = Revision(change=tuple(node.model_copy(update={"status": "pending"}) for node in DONE.nodes))
+    assert effective(DONE, repeated) == Revision()
+
+
+def test_room_is_what_the_nodes_leave_that_have_not_failed():
+    dag = Dag(nodes=(Node(id="a", task="x"), Node(id="g", task="y", needs=("a",))))
+    assert (room(dag, 3), room(dag.with_status({"a": "failed"}), 3), room(dag, 1)) == (1, 2, 0)
+    assert new_ids(Dag(nodes=(Node(id="n2", task="x"),)), 2) == ["n1", "n3"]
