@@ -45,7 +45,7 @@ from certigraph.runtime.registry import (
 from certigraph.runtime.result import OnError, Result, check_on_error, report_failure
 from certigraph.runtime.storage import checkpoints_ready, delete_thread, drop_checkpoints, usual_checkpoints
 from certigraph.state.records import Fault, Task, read_bounded_lines, resumable
-from certigraph.state.trajectory import Header, read_trajectory
+from certigraph.state.trajectory import SCHEMA, Header, read_trajectory
 
 # The driver's public face: run a graph on a task under a budget.
 
@@ -196,6 +196,11 @@ async def aresume(
     header, footer = trajectory.header, trajectory.footer
     if footer and not resumable(footer.ending):
         raise Fault("data", f"run {header.run_id} has ended: {footer.ending}; start a new one with `certigraph run`")
+    if header.schema_version != SCHEMA:
+        found = f"run {header.run_id} has trajectory schema {header.schema_version}, whose checkpoints this version"
+        raise Fault(
+            "data", f"{found} cannot restore: it can be read and reported; start it again with `certigraph run`"
+        )
     context = _with_mind(load_local(folder), header, chat)
     live = benchmark or load_benchmark(header.task.benchmark, context.data)
     changes = {"budget": budget or context.budget, "limits": limits or context.limits, "benchmark": live}

@@ -104,11 +104,12 @@ def _validator(kind: Any) -> TypeAdapter[Any]:
 # has a line of its own before its request is sent; one that no event records, because the run was killed, counts as
 # superseded too.
 
-SCHEMA = 4
+SCHEMA = 5
 
-READABLE = (2, 3, 4)
+READABLE = (2, 3, 4, 5)
 """Schemas that can be read. Since 3 there are events of graphs inside nodes, with `scope` and `subtask`; since 4 lines
-have numbers, and each model call that begins has a line.
+have numbers, and each model call that begins has a line; since 5 checkpoints name the records by their present modules,
+so that only runs of 5 can be resumed.
 """
 
 UNRECORDED = "the run was stopped before the answer was recorded"

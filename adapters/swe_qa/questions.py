@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from certigraph.adapters.files import Row, checked, expanded, file_text, read_rows
 from certigraph.adapters.qa import questions as searching
@@ -45,7 +45,7 @@ class _Extra(_Plain):
 
 
 class _Kind(BaseModel):
-    class_name: str
+    class_name: str = Field(pattern=r"\S")
 
 
 class _Pro(BaseModel):

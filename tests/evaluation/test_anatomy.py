@@ -413,7 +413,7 @@ def test_bad_folders_say_what_to_do(tmp_path):
 @pytest.mark.slow
 def test_another_schema_is_refused_by_name(tmp_path):
     path = write(tmp_path / "a", Tape().tries(1).ended("goal"))
-    path.write_text(path.read_text().replace('"schema_version":4', '"schema_version":7,"more":1'))
+    path.write_text(path.read_text().replace('"schema_version":5', '"schema_version":7,"more":1'))
     for read in (read_trajectory, lambda file: find_runs([file.parent])):
         with pytest.raises(
             Fault, match=r"a/trajectory.jsonl: trajectory schema 7, written by certigraph 9; .* reads 2 and 3 and 4"

@@ -296,7 +296,18 @@ def test_a_missing_checkout_comes_with_its_commands(monkeypatch: pytest.MonkeyPa
         benchmark.open(benchmark.task("flask/0"))
 
 
-@pytest.mark.parametrize("broken", [{"answer": "x"}, {"extra_info": {"question": "?"}}, "a text"])
+PRO = {"question": "?", "repo_name": "pallets/flask", "commit_id": "85c5d93"}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"answer": "x"},
+        {"extra_info": {"question": "?"}},
+        {"extra_info": PRO, "qa_type": {"class_name": " "}},
+        "a text",
+    ],
+)
 def test_a_malformed_row_is_named_with_its_line(tmp_path: Path, broken: Any):
     (tmp_path / "questions.jsonl").write_text("\n" + json.dumps(broken) + "\n{}", encoding="utf-8")
     with pytest.raises(Fault, match=r"questions\.jsonl:2"):
