@@ -30,7 +30,7 @@ OTHERWISE: Mapping[str, str] = {
     **dict.fromkeys(
         ("evaluation/analyses/reward_data.py:dropped_in", "evaluation/analyses/reward_data.py:pairs_in"), "as own.rated"
     ),
-    "evaluation/analyses/rewards_report.py:_speeds": "as own.rated",
+    "evaluation/analyses/rewards_report.py:_measure_speeds": "as own.rated",
     "evaluation/analyses/rewards.py:probed": "as own.rated",
     "evaluation/analyses/rewards_report.py:_drawings": "one value, of rows.plain's reader",
     **dict.fromkeys(("runtime/postgres.py:loaded", "runtime/postgres.py:unescaped"), "test_postgres_hostile"),
