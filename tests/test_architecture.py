@@ -190,11 +190,11 @@ def module_imports() -> dict[str, set[str]]:
 
 
 def cycles(edges: dict[str, set[str]]) -> list[str]:
-    """What is left of a graph once all that leads to no cycle has been taken away."""
-    left = {node: set(targets) & set(edges) for node, targets in edges.items()}
-    while ends := [node for node, targets in left.items() if not targets & set(left)]:
+    """The nodes of a graph that lie on or between cycles: what is left once all ends have been taken away."""
+    left = {node: targets & set(edges) for node, targets in edges.items()}
+    while ends := [node for node in left if not left[node] & set(left) or not any(node in t for t in left.values())]:
         for node in ends:
-            del left[node]
+            left.pop(node)
     return sorted(left)
 
 
