@@ -143,7 +143,7 @@ def _slow_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def killed(out: Path, site: Path, finished: int) -> Path:
     """Begin an evaluation in another process, kill it once so many runs have ended, and give its log."""
-    paths = map(str, (site, ROOT / "src", Path(__file__).parent))
+    paths = map(str, (site, ROOT / "src", ROOT / "tests" / "helpers", Path(__file__).parent))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     child = subprocess.Popen([sys.executable, "-c", CHILD, str(out)], env=env, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120

@@ -227,7 +227,7 @@ def test_a_build_killed_with_sigkill_goes_on(tmp_path: Path, written: list[str])
 
 
 def killed(folder: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT / "tests" / "helpers")))}
     command = [sys.executable, "-c", SCRIPT, str(folder), str(Path(__file__).parent)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout
