@@ -364,7 +364,7 @@ main(["compare", "one=sdp", "two=sdp", "--on", "script", "--out", sys.argv[1]])
 @pytest.mark.slow
 @pytest.mark.parametrize(("folder", "lines"), [("1-one", 1), ("1-one", 40), ("2-two", 25)])
 def test_a_killed_comparison_goes_on(folder: str, lines: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests" / "helpers")])}
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], env=env, stderr=subprocess.DEVNULL)
     await_lines(tmp_path / "runs" / "001-only" / "0" / folder, lines)
     process.send_signal(signal.SIGKILL)
