@@ -284,7 +284,7 @@ def test_the_command_goes_on_with_its_folder(
 
 def test_a_killed_study_goes_on_where_it_was(named: None, tmp_path: Path, whole: tuple[Study, Path]):
     code = (
-        "import sys; sys.path[:0] = ['tests']\n"
+        "import sys; sys.path[:0] = ['tests/helpers']\n"
         "from certigraph.adapters import benchmarks\n"
         "benchmarks.BENCHMARKS['riddles'] = 'study_world:Riddles'\n"
         "from certigraph.cli.evaluations import study_app\n"
