@@ -480,7 +480,7 @@ def budget_record(problem: str, received: int, recorded: int, calls: int, kills:
 
 def run_postgres(options: argparse.Namespace, root: Path) -> Tally:
     """As `kills`, with checkpoints on a Postgres server of the campaign's own."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
     from postgres_server import running  # type: ignore[import-not-found]
 
     with running() as server:
