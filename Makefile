@@ -35,7 +35,7 @@ check: $(VENV)/dev.done
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Seconds for each of some 130 readers; one alone: cd tests && python -m fuzzing model web.robots --seconds 60
+# Seconds for each of some 130 readers; one alone: cd tests && PYTHONPATH=helpers python -m fuzzing model web.robots --seconds 60
 SECONDS ?= 5
 
 fuzz: $(VENV)/dev.done

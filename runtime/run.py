@@ -170,7 +170,7 @@ def resume(
         on_error: what happens when the ending is `error:<boundary>`: "warn", "raise" or "ignore", as in `run`.
 
     Raises:
-        Fault: the folder holds no run, or its run has reached an ending of its own.
+        Fault: the folder holds no run, its run has reached an ending of its own, or an earlier version started it.
         RunFailed: the run failed and `on_error` is "raise".
     """
     check_on_error(on_error)
