@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 from postgres_server import VARIABLE, Server, running
 
+from certigraph.adapters import redaction
 from certigraph.adapters.models import calls
 from certigraph.adapters.models.chat_models import forget_refused
 
@@ -22,6 +23,12 @@ settings.load_profile("unhurried")
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "PAUSES", (0.001, 0.001))
     forget_refused()  # a port may be another stub's by now
+
+
+@pytest.fixture(autouse=True)
+def _no_addresses_of_earlier_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_USED", {})
+    redaction._known.cache_clear()  # what it warned about once, it does not warn about again
 
 
 @pytest.fixture(scope="session")
