@@ -49,7 +49,7 @@ def unpacked(chunks: Iterable[bytes], encoding: str, most: int) -> bytes:
     """
     name = encoding.strip().lower()
     if name not in ("", "identity", *ENCODINGS):
-        raise Refused("in an encoding that was not requested")
+        raise Refused("in an encoding that was not asked for")
     body, inflate, read = bytearray(), Inflate() if name in ENCODINGS else None, 0
     for chunk in chunks:
         remaining = most - len(body)

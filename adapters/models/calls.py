@@ -320,7 +320,7 @@ MAX_THOUGHT = 100
 
 
 class Prompt(NamedTuple):
-    """A prompt in two parts: `system` is constant for a task, so that prefix caches hit; `user` changes with each request."""
+    """A prompt in two parts: `system` is constant for a task, so that prefix caches hit; `user` changes per request."""
 
     system: str
     user: str
@@ -426,7 +426,7 @@ def prompt(runtime: Runtime[Context], instruction: str) -> Prompt:
 
 
 def quoted(text: str, most: int = 10_000) -> str:
-    """Quote text of the world between delimiters, which it cannot close itself; clipped to `most` characters."""
+    """Quote text of the world between delimiters that it cannot close itself; clipped to `most` characters."""
     return f"<world>\n{clipped(TAG.sub('[tag]', text), most)}\n</world>"
 
 

@@ -227,7 +227,7 @@ def _address() -> str | None:
 
 
 def is_scripted(name: str) -> bool:
-    """Return whether a script answers and no language model: the expert, the simulated agent, the first or any option."""
+    """Return whether a script answers and no language model: the expert, a simulated agent, the first or any option."""
     return name.partition(":")[0] in ("scripted", SIMULATED)
 
 

@@ -199,7 +199,7 @@ _LOADING = threading.Lock()
 
 
 def local_chat(name: str = "local") -> ChatOpenAI:
-    """Return the chat model of `local`, `local:NAME` or `local:FILE.gguf`. The first call loads it; any thread may call."""
+    """Return the chat model of `local`, `local:NAME` or `local:FILE.gguf`. The first call loads it. Thread-safe."""
     return _chat(local_endpoint(name), weights(name))
 
 
@@ -217,7 +217,7 @@ def local_endpoint(name: str = "local") -> str:
 
 
 def weights(name: str = "local") -> Path:
-    """Return the weights file of `local:NAME` or `local:FILE.gguf`; for `local` that of CERTIGRAPH_GGUF, else SmolLM2's.
+    """Return the weights file of `local:NAME` or `local:FILE.gguf`; `local` is that of CERTIGRAPH_GGUF, else SmolLM2's.
 
     Raises:
         Fault: the file is missing, or the packages that contain it are missing or contain other data.

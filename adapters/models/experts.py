@@ -51,7 +51,7 @@ def answered(answers: Mapping[str, Answer[At]], standing: Callable[[Mapping[str,
 
 
 def least(form: dict[str, Any]) -> Any:
-    """Return the minimal answer of a schema; for an audit of the goal, where the minimum is true, the scorer's result."""
+    """Return the minimal answer of a schema; for an audit of the goal, whose minimum is true, the scorer's result."""
     if REACHED not in form.get("properties", ()):
         return minimal(form)
     situation = current_situation()

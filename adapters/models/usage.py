@@ -103,7 +103,7 @@ def unpriced(model: str, dollars: float) -> str:
     """Format the message for a run with a limit in dollars whose model has no known price."""
     entry = EXAMPLE.replace("gpt-4o-mini", model)
     return (
-        f"{model} has no known price, so that usd={dollars:g} cannot be enforced: remove usd, or name a table of prices, "
+        f"{model} has no known price, so that usd={dollars:g} cannot be enforced: remove usd, or set a price table, "
         f"{TABLE}=prices.toml; an entry of it, in US dollars per million tokens:\n{entry}"
     )
 
@@ -449,7 +449,7 @@ _PAYER: ContextVar[Payer | None] = ContextVar("certigraph_payer", default=None)
 
 @contextmanager
 def billed_to(payer: Payer | None) -> Iterator[None]:
-    """Send the usage report of every node inside the block to `payer`, failed nodes included; None discards the reports."""
+    """Send the usage report of every node inside the block to `payer`, failed nodes included; None discards them."""
     token = _PAYER.set(payer)
     try:
         yield
