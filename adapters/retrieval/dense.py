@@ -133,7 +133,7 @@ class Dense:
         self._vectors = stored_vectors(texts, encoder, folder, progress) if folder else encoder.encode(texts)
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """Return at most `k` passages by descending cosine, equal ones in corpus order; none for a query of stopwords."""
+        """Return at most `k` passages by descending cosine, equal ones in corpus order; none for only stopwords."""
         if not terms(query):
             return []
         numpy = importlib.import_module("numpy")

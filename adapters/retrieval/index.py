@@ -83,7 +83,7 @@ def passage_of(stored: Any) -> Passage:
 
 
 def any_of(schema: Any, field: str, values: Sequence[str]) -> list[tuple[Any, Any]]:
-    """Build clauses of a boolean query: each value that occurs adds its BM25 score, a repeated one adds it repeatedly."""
+    """Build clauses of a boolean query: each value that occurs adds its BM25 score, once per repetition."""
     query, should = tantivy().Query, tantivy().Occur.Should
     option = "freq" if field == BODY else "basic"
     return [(should, query.term_query(schema, field, value, option)) for value in values]
@@ -285,7 +285,7 @@ class Build:
             raise self._unusable("was started with other passages")
 
     def finish(self, source: str) -> Manifest:
-        """Commit the remaining passages and wait for the last merge. Raises Fault if there were no passages, or fewer."""
+        """Commit the remaining passages and wait for the last merge. Raises Fault if there were none, or too few."""
         if self._passages < self._committed:
             raise self._unusable("was started with more passages")
         if not self._passages:
@@ -433,12 +433,12 @@ def open_corpus(folder: str | Path, *, boost_titles: bool = True) -> "Corpus":
         Fault: the folder has no complete index of this version, or tantivy is missing; the message has the command.
     """
     folder = Path(folder)
-    manifest, tantivy_ = read_manifest(folder), tantivy()
+    manifest, module = read_manifest(folder), tantivy()
     rebuild = index_command(manifest.source, folder)
     try:
-        if not tantivy_.Index.is_compatible(str(folder)):
-            raise Fault("data", f"{folder} was written by {manifest.engine}, here is {tantivy_.__version__}: {rebuild}")
-        index = tantivy_.Index.open(str(folder))
+        if not module.Index.is_compatible(str(folder)):
+            raise Fault("data", f"{folder} was written by {manifest.engine}, here is {module.__version__}: {rebuild}")
+        index = module.Index.open(str(folder))
     except (OSError, ValueError) as error:
         raise Fault("data", f"the index {folder} is damaged ({error}): {rebuild}") from error
     index.config_reader("manual")  # the default starts a thread that watches for commits
@@ -482,7 +482,7 @@ class Corpus:
         return [Hit(passage_of(self._searcher.doc(address)), score) for score, address in best]
 
     def _search_ordered(self, query: Any, k: int) -> list[tuple[float, Any]]:
-        """Return scores and addresses, equal scores in corpus order; all that tie with the last one are fetched for this."""
+        """Return scores and addresses, equal scores in corpus order; further hits are fetched if the last one ties."""
         hits = self._searcher.search(query, k + 1, count=False).hits
         if len(hits) > k and hits[k][0] == hits[k - 1][0]:
             hits = self._searcher.search(query, k + MOST_TIES, count=False).hits

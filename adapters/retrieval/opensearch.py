@@ -51,7 +51,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def question(query: str, k: int) -> str:
-    """Build the body of a search; the server's analyzer removes stopwords, so that a query of stopwords matches nothing."""
+    """Build the body of a search. The server's analyzer removes stopwords, so that only stopwords match nothing."""
     fields = [f"title^{TITLE_WEIGHT:g}", "text"]
     body = {
         "size": k,
@@ -249,10 +249,11 @@ BULK = 500
 
 
 class OpenSearch:
-    """Retriever over an index of a search server. Scores are the server's: BM25 of the title, doubled, plus BM25 of the text.
+    """Retriever over an index of a search server.
 
-    `upload` creates the index with an analyzer like ours: runs of letters and digits, lower case, accents folded, the
-    same stopwords removed, no stemming. Titles are not ranked first, as they are by `Pool` and `Corpus`.
+    Scores are the server's: BM25 of the title, doubled, plus BM25 of the text. `upload` creates the index with an
+    analyzer like ours: runs of letters and digits, lower case, accents folded, the same stopwords removed, no stemming.
+    Titles are not ranked first, as they are by `Pool` and `Corpus`.
     """
 
     name = "opensearch"

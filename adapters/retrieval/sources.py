@@ -29,7 +29,7 @@ def paragraph(title: str, text: str) -> Passage:
 
 
 def question_paragraphs(row: dict[str, Any]) -> list[Passage]:
-    """Return the paragraphs of a question in the official layout of HotpotQA or MuSiQue; empty if the row is no question.
+    """Return the paragraphs of a question in the layout of HotpotQA or MuSiQue; empty if the row is no question.
 
     Raises:
         KeyError, TypeError, ValueError: a paragraph is malformed.
