@@ -202,7 +202,7 @@ class _UnusableError(Exception):
 
     def __init__(self, text: str, reason: str) -> None:
         self.text, self.reason = text, reason
-        super().__init__(f"{reason}; it said {text[:SHOWN]!r}")
+        super().__init__(f"{reason}; the reply was {text[:SHOWN]!r}")
 
 
 async def answered(request: list[BaseMessage], form: Form[A], role: str, context: Context) -> A:

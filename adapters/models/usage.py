@@ -448,9 +448,9 @@ _PAYER: ContextVar[Payer | None] = ContextVar("certigraph_payer", default=None)
 
 
 @contextmanager
-def billed_to(payer: Payer | None) -> Iterator[None]:
-    """Send the usage report of every node inside the block to `payer`, failed nodes included; None discards them."""
-    token = _PAYER.set(payer)
+def billed_to(receiver: Payer | None) -> Iterator[None]:
+    """Send the usage report of every node inside the block to `receiver`, failed nodes included; None discards them."""
+    token = _PAYER.set(receiver)
     try:
         yield
     finally:
@@ -460,22 +460,22 @@ def billed_to(payer: Payer | None) -> Iterator[None]:
 @contextmanager
 def keeping_failed(failed: list[Bill]) -> Iterator[None]:
     """Collect the reports of nodes that raise inside the block, for the caller to hand in; others are forwarded."""
-    payer = _PAYER.get()
+    receiver = _PAYER.get()
 
-    def collect(bill: Bill) -> None:
-        if bill.update is None:
-            failed.append(bill)
-        elif payer:
-            payer(bill)
+    def collect(report: Bill) -> None:
+        if report.update is None:
+            failed.append(report)
+        elif receiver:
+            receiver(report)
 
     with billed_to(collect):
         yield
 
 
-def send_bill(bill: Bill) -> None:
+def send_bill(report: Bill) -> None:
     """Hand in a usage report; without a receiver the usage is in the graph's state only."""
-    if payer := _PAYER.get():
-        payer(bill)
+    if receiver := _PAYER.get():
+        receiver(report)
 
 
 def settled(failed: Sequence[Bill], meter: Meter, *, went_on: bool) -> float:
@@ -488,9 +488,9 @@ def settled(failed: Sequence[Bill], meter: Meter, *, went_on: bool) -> float:
         Seconds of the failed nodes that the outer node's usage must include.
     """
     if not went_on:
-        for bill in failed:
-            send_bill(bill)
+        for report in failed:
+            send_bill(report)
         return 0.0
-    for call in (call for bill in failed for call in bill.calls):
+    for call in (call for report in failed for call in report.calls):
         meter.charge(call)
-    return sum(bill.usage.seconds for bill in failed)
+    return sum(report.usage.seconds for report in failed)

@@ -194,8 +194,8 @@ class Requests:
         """Send a JSON body and return the parsed answer.
 
         Raises:
-            Fault: ("environment") no answer in time, a refusal, still busy at the last try, an answer that is too long or
-                of another form. The message repeats nothing that the service wrote, which may be the key.
+            Fault: ("environment") no answer in time, a refusal, still busy at the last try, an answer that is too long
+                or of another form. The message repeats nothing that the service wrote, which may be the key.
         """
         return self.read(self._answer("POST", self._url, json=body, headers=headers), form)
 

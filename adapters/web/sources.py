@@ -411,14 +411,14 @@ class WebCache(NamedTuple):
     since: float = 0.0
     """Seconds since 1970; earlier answers are ignored."""
 
-    def get(self, who: str, asked: str, form: TypeAdapter[T], ask: Callable[[], T]) -> T:
+    def get(self, who: str, request: str, form: TypeAdapter[T], ask: Callable[[], T]) -> T:
         """Return the cached answer, else the answer of `ask`, which is stored.
 
         Of several processes that ask at the same time, all get the answer that is stored first.
 
         Args:
             who: name of the provider or page source.
-            asked: the request.
+            request: the request.
             form: type of the answer.
             ask: sends the request.
 
@@ -426,7 +426,7 @@ class WebCache(NamedTuple):
             Fault: ("data") the file is no such cache. Exceptions of `ask` are raised and nothing is stored.
         """
         # a model's query may contain unpaired surrogates
-        key = hashlib.sha256(f"{who}\n{asked}".encode(errors="surrogatepass")).hexdigest()
+        key = hashlib.sha256(f"{who}\n{request}".encode(errors="surrogatepass")).hexdigest()
         file = self._file()
         if (stored := file.use(lambda connection: _find(connection, key, self.since))) is None:
             answer = form.dump_json(redacted_value(ask()), exclude_defaults=True).decode()
