@@ -401,7 +401,7 @@ def build_index(
 
 def _refuse_other(folder: Path) -> None:
     if folder.exists() and not (folder / MANIFEST).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Fault("data", f"{folder} exists and is no index: name another folder with --out")
+        raise Fault("data", f"{folder} exists and is no index: name another with --out")
 
 
 def _publish(unfinished: Path, folder: Path) -> None:
