@@ -45,7 +45,7 @@ class Episode:
         self.environment = environment
         self.owned = owned
         """Whether certigraph opened the environment, and so closes it; false for the caller's own live environment."""
-        self.answered_for = False
+        self.closed_by_scope = False
         """Whether a scope closes it when its run is over, so that it is not closed to stay below MOST_EPISODES."""
         self.copies: list[Closable] = []
         """Further worlds of the same task, which are closed with it."""
@@ -194,7 +194,7 @@ class EpisodeScope:
             self.ended = True
             live = {key: EPISODES[key] for key in self.keys & EPISODES.keys()}
             for key, episode in live.items():
-                episode.answered_for = False
+                episode.closed_by_scope = False
                 if episode.owned:
                     del EPISODES[key]
         for episode in live.values():
@@ -263,7 +263,7 @@ def _keep(key: str, episode: Episode) -> None:
         else:
             if owner:
                 owner.keys.add(key)
-            episode.answered_for = owner is not None
+            episode.closed_by_scope = owner is not None
             new = EPISODES.pop(key, None) is None
             EPISODES[key] = episode  # moved to the end: the most recently used is closed last
             surplus = _surplus() if new else []
@@ -274,7 +274,7 @@ def _keep(key: str, episode: Episode) -> None:
 
 
 def _surplus() -> list[str]:
-    return [old for old, live in EPISODES.items() if not live.answered_for][:-MOST_EPISODES]
+    return [old for old, live in EPISODES.items() if not live.closed_by_scope][:-MOST_EPISODES]
 
 
 def _opened(task: Task, history: Sequence[Step], runtime: Runtime[Context]) -> Episode:
@@ -285,7 +285,9 @@ def _opened(task: Task, history: Sequence[Step], runtime: Runtime[Context]) -> E
         from certigraph.adapters.faults import FaultyEnvironment
 
         logged = len(history)
-        environment = FaultyEnvironment(environment, context.faults, task=task.id, trial=context.trial, spared=logged)
+        environment = FaultyEnvironment(
+            environment, context.faults, task=task.id, trial=context.trial, replayed_steps=logged
+        )
     try:
         episode = Episode(environment, owned=live is None)
         episode.replay(history)

@@ -82,20 +82,20 @@ class Faults(Record):
         """Format as the text that `read` parses, without default values."""
         return ",".join(f"{name}={value}".removesuffix(".0") for name, value in self.as_json().items())
 
-    def again(self, times: int = 1) -> "Faults":
+    def restarted(self, times: int = 1) -> "Faults":
         """Return the same rates for a run that is resumed or retried: its faults are drawn again."""
         return self.model_copy(update={"start": self.start + times})
 
-    def strikes(self, kinds: Sequence[str], *what: object) -> str:
+    def draw(self, kinds: Sequence[str], *what: object) -> str:
         """Return the first of some kinds of fault that is drawn here; the empty string if none is.
 
         Args:
             kinds: names of rates; each is drawn separately, so that a rate does not affect the other kinds.
             what: everything that distinguishes this request or step from others.
         """
-        return next((kind for kind in kinds if self._draw(kind, what) < getattr(self, kind)), "")
+        return next((kind for kind in kinds if self._draw_number(kind, what) < getattr(self, kind)), "")
 
-    def _draw(self, kind: str, what: tuple[object, ...]) -> float:
+    def _draw_number(self, kind: str, what: tuple[object, ...]) -> float:
         return Random(f"{self.seed}:{self.start}:{kind}:{what!r}").random()
 
 
@@ -119,7 +119,7 @@ def begun_again(context: Context, times: int) -> Context:
     """
     if not context.faults or not times:
         return context
-    return context.model_copy(update={"faults": str(Faults.read(context.faults).again(times))})
+    return context.model_copy(update={"faults": str(Faults.read(context.faults).restarted(times))})
 
 
 # Environments and benchmarks that fail at known rates.
@@ -140,13 +140,13 @@ class FaultyEnvironment:
         faults: the rates, or the text that `Faults.read` parses.
         task: id of the task, so that tasks fail at different steps.
         trial: number of this repetition of the task.
-        spared: number of first steps, which replay a log and never fail.
+        replayed_steps: number of first steps, which replay a log and never fail.
     """
 
     def __init__(
-        self, environment: Environment, faults: Faults | str, *, task: str = "", trial: int = 0, spared: int = 0
+        self, environment: Environment, faults: Faults | str, *, task: str = "", trial: int = 0, replayed_steps: int = 0
     ) -> None:
-        self.environment, self.spared = environment, spared
+        self.environment, self.replayed_steps = environment, replayed_steps
         self.faults = Faults.read(faults) if isinstance(faults, str) else faults
         self.injected = Counter[str]()
         """Number of injected faults of each kind so far."""
@@ -161,8 +161,8 @@ class FaultyEnvironment:
             TimeoutError: the step took too long.
         """
         self._steps += 1
-        kind = self.faults.strikes(WORLD, *self._key, self._steps, action.text)
-        if kind and self._steps > self.spared:
+        kind = self.faults.draw(WORLD, *self._key, self._steps, action.text)
+        if kind and self._steps > self.replayed_steps:
             self._fail(kind)
         return self.environment.step(action)
 
@@ -208,9 +208,8 @@ class FaultyEnvironment:
 class FaultyBenchmark:
     """Benchmark whose worlds fail, differently for each task; everything else is delegated to `benchmark`.
 
-    A world that is opened again replays its log without `spared` steps, and may fail during the replay. In a new
-    process the count of openings starts at 0: pass `faults.again()`. A run with `Context(faults=...)` handles both
-    cases.
+    A world that is opened again replays its log, and may fail during the replay. In a new process the count of openings
+    starts at 0: pass `faults.restarted()`. A run with `Context(faults=...)` handles both cases.
     """
 
     def __init__(self, benchmark: Benchmark, faults: Faults | str) -> None:
@@ -220,7 +219,7 @@ class FaultyBenchmark:
 
     def open(self, task: Task) -> FaultyEnvironment:
         """Open a world of the task that fails."""
-        drawn = self.faults.again(self._opened[task.id])
+        drawn = self.faults.restarted(self._opened[task.id])
         self._opened[task.id] += 1
         return FaultyEnvironment(self.benchmark.open(task), drawn, task=task.id)
 

@@ -357,9 +357,9 @@ class CacheFile(NamedTuple):
                 self._create_tables(connection)
                 return work(connection)
         except (sqlite3.Error, OSError, ValueError, KeyError, TypeError) as error:
-            raise self.unfit(error) from error
+            raise self.create_fault(error) from error
 
-    def unfit(self, reason: object) -> Fault:
+    def create_fault(self, reason: object) -> Fault:
         """Create the fault of a file that cannot be used."""
         return Fault("data", f"{self.path} cannot serve as {self.what} ({reason}): {self.fix}")
 

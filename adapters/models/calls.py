@@ -104,7 +104,7 @@ class Kept(NamedTuple):
     file: Path | None
     key: str = ""
 
-    async def find(self) -> Reply | None:
+    async def load(self) -> Reply | None:
         """Return the cached reply, which costs nothing; None if there is none.
 
         Raises:
@@ -114,8 +114,8 @@ class Kept(NamedTuple):
             return None
         return await asyncio.to_thread(_file(self.file).use, lambda replies: _load_reply(replies, self.key))
 
-    async def keep(self, reply: Reply) -> None:
-        """Store a usable reply. Raises as `find` does."""
+    async def store(self, reply: Reply) -> None:
+        """Store a usable reply. Raises as `load` does."""
         if self.file is not None and not reply.cached:
             await asyncio.to_thread(_file(self.file).use, lambda replies: _write(replies, self.key, reply))
 
@@ -258,9 +258,9 @@ async def _try(
     # a scripted model answers in this process: no request can be lost when the process is killed
     logged = not isinstance(model, ScriptedChat)
     prompt_tokens = count_tokens_approximately(messages) if logged else 0
-    with meter.calling(call, price, prompt_tokens=prompt_tokens, logged=logged) as opened:
+    with meter.open_call(call, price, prompt_tokens=prompt_tokens, logged=logged) as opened:
         async with meter.within_seconds():
-            cached = await entry.find()
+            cached = await entry.load()
             reply = cached or await send(model, messages, form.name, form.schema, form.settings, omitted)
         opened.settle(_billed(call, price, reply))
         reply = reply._replace(text=redact(reply.text))  # replies enter state, stores and caches
@@ -270,7 +270,7 @@ async def _try(
             unusable = _UnusableError(reply.text, _brief(error))
             opened.settle(_billed(call, price, reply, str(unusable)))
             raise unusable from error
-    await entry.keep(reply)
+    await entry.store(reply)
     return answer
 
 

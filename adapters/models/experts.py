@@ -122,9 +122,9 @@ MOST_TEXT = 190
 class Standing(NamedTuple):
     """Progress of a run on a demonstration."""
 
-    left: tuple[str, ...]
+    remaining: tuple[str, ...]
     """Actions that remain to the goal."""
-    until: int
+    remaining_after: int
     """Number of remaining actions once the assigned segment is done; 0: it ends at the goal."""
     tail: tuple[Predicate, ...]
     """Predicates of SDP's plan that are not certified yet."""
@@ -132,7 +132,7 @@ class Standing(NamedTuple):
     @property
     def ahead(self) -> tuple[str, ...]:
         """Actions that remain in the assigned segment."""
-        return self.left[: max(len(self.left) - self.until, 0)]
+        return self.remaining[: max(len(self.remaining) - self.remaining_after, 0)]
 
 
 def standing_of(state: Mapping[str, Any], demonstration: Demonstration) -> Standing | None:
@@ -156,7 +156,7 @@ def stretches(at: Standing, size: int) -> list[str]:
     """Return the actions ahead as segment names of `size` actions each."""
     ahead = at.ahead
     spans = [(start, min(start + size, len(ahead))) for start in range(0, len(ahead), size)]
-    segments = ((len(at.left) - end, "; ".join(ahead[start:end])) for start, end in spans)
+    segments = ((len(at.remaining) - end, "; ".join(ahead[start:end])) for start, end in spans)
     return [f"{after} actions to go after: {actions}"[:MOST_TEXT] for after, actions in segments]
 
 
@@ -192,7 +192,7 @@ def _plan(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
 
 
 def _subtask(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    ahead = stretches(at._replace(until=0), PIECE)
+    ahead = stretches(at._replace(remaining_after=0), PIECE)
     return {"rationale": "it comes next", "subtask": [*ahead, "The goal is reached."][0], "insights": []}
 
 
@@ -210,20 +210,20 @@ def _proposals(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
 
 
 def _next(at: Standing) -> str:
-    return at.left[0] if at.left else "look"
+    return at.remaining[0] if at.remaining else "look"
 
 
 def _verdict(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
     most = int(form["properties"]["holds"].get("maximum", len(at.tail)))
     unmet = (index for index, predicate in enumerate(at.tail) if not _holds(at, predicate))
-    return {"reason": f"{len(at.left)} actions to go", "holds": min(next(unmet, len(at.tail)), most)}
+    return {"reason": f"{len(at.remaining)} actions to go", "holds": min(next(unmet, len(at.tail)), most)}
 
 
 def _holds(at: Standing, predicate: Predicate) -> bool:
     remaining = to_go(predicate.text)
     if remaining is None:
         return predicate.kind == "goal" and not at.ahead
-    return len(at.left) <= remaining
+    return len(at.remaining) <= remaining
 
 
 def _steps(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
@@ -232,11 +232,11 @@ def _steps(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
 
 
 def _completion(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    return {"reason": f"{len(at.left)} actions to go", "completed": not at.ahead}
+    return {"reason": f"{len(at.remaining)} actions to go", "completed": not at.ahead}
 
 
 def _progress(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    summary, guidance = f"{len(at.left)} actions to go", "".join(at.ahead[:1])
+    summary, guidance = f"{len(at.remaining)} actions to go", "".join(at.ahead[:1])
     status = "needs_more_steps" if at.ahead else "completed"
     return {"reason": summary, "status": status, "off_plan": False, "guidance": guidance, "result": summary}
 
@@ -244,7 +244,7 @@ def _progress(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
 _ANSWERS: dict[str, Answer[Standing]] = {
     "conditions": _plan,
     "holds": _verdict,
-    "reached": lambda at, prompt, form: {"reason": f"{len(at.left)} actions to go", "reached": not at.ahead},
+    "reached": lambda at, prompt, form: {"reason": f"{len(at.remaining)} actions to go", "reached": not at.ahead},
     "subtask": _subtask,
     "completed": _completion,
     "nodes": _nodes,

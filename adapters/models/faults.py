@@ -211,15 +211,12 @@ class FaultyModel(BaseChatModel):
         request = repr([(m.type, m.content, _called(m)) for m in messages])
         # both steps are atomic, so that no two threads get the same number
         number = next(self._requests.setdefault(request, itertools.count()))
-        kind = self.faults.strikes(MODEL, self.trial, request, number)
+        kind = self.faults.draw(MODEL, self.trial, request, number)
         if kind:
             self._injected.append(kind)
         if kind in FAILING:
             raise client_error(kind, self.faults)
         return kind
-
-
-_Spoil = Callable[[ChatResult, str], ChatResult]
 
 
 def _struck(result: ChatResult, kind: str) -> ChatResult:
@@ -260,11 +257,11 @@ def error(message: str) -> bytes:
 
 def spoiled_body(body: bytes, kind: str) -> bytes:
     """Return the body of an answer with its texts corrupted."""
-    completion_body = json.loads(body)
-    for choice in completion_body["choices"]:
+    answer = json.loads(body)
+    for choice in answer["choices"]:
         choice["message"]["content"] = spoiled_text(kind, choice["message"].get("content") or "")
         choice["message"].pop("tool_calls", None)
-    return json.dumps(completion_body).encode()
+    return json.dumps(answer).encode()
 
 
 # Handler of requests to a faulty endpoint.
@@ -289,7 +286,7 @@ class Serving(Protocol):
     behind: str | Answering
     closing: Event
 
-    def drawn(self, body: bytes) -> str:
+    def draw_fault(self, body: bytes) -> str:
         """Return the kind of fault of a request; the empty string if none is injected."""
         ...
 
@@ -302,7 +299,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answer, or fail as drawn for this request."""
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        faults, kind = self.server.faults, self.server.drawn(body)
+        faults, kind = self.server.faults, self.server.draw_fault(body)
         match kind:
             case "timeout":
                 self.server.closing.wait(HANGS)
@@ -391,12 +388,12 @@ class FaultyEndpoint(ThreadingHTTPServer):
         """Base URL for clients."""
         return f"http://127.0.0.1:{self.server_port}/v1"
 
-    def drawn(self, body: bytes) -> str:
+    def draw_fault(self, body: bytes) -> str:
         """Draw the fault of a request from its body and the number of earlier requests with the same body."""
         with self._lock:
             self.requests += 1
             number = next(self._requests.setdefault(body, itertools.count()))
-            kind = self.faults.strikes(MODEL, body, number)
+            kind = self.faults.draw(MODEL, body, number)
             self.injected.update([kind] if kind else [])
         return kind
 

@@ -56,7 +56,7 @@ class Price(Record):
         return (read_cost + cached_count * cached_price + usage["output_tokens"] * self.written) / 1e6
 
     @property
-    def least(self) -> float:
+    def minimum(self) -> float:
         """Minimum cost of a call in US dollars: that of one token."""
         return min(self.read, self.written) / 1e6
 
@@ -296,11 +296,11 @@ class Meter:
         budget, spent = self.budget, self.spent()
         self._check_limit("calls", budget.calls, spent.calls, calls)
         self._check_limit("tokens", budget.tokens, spent.tokens, calls)
-        self._check_limit("usd", budget.usd, spent.usd, calls * price.least)
+        self._check_limit("usd", budget.usd, spent.usd, calls * price.minimum)
         self._check_limit("seconds", budget.seconds, spent.seconds)
 
     @contextmanager
-    def calling(
+    def open_call(
         self, call: Call, price: Price | None, *, prompt_tokens: int = 0, logged: bool = True
     ) -> Iterator[OpenCall]:
         """Check the budget for one call, and charge the call when the block ends, with or without an error.

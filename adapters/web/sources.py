@@ -189,7 +189,7 @@ class Asked(HttpProvider):
         tries = 1
         while True:
             started = time.perf_counter()
-            with current_meter().calling(call, self._price(), prompt_tokens=_tokens(prompt)) as opened:
+            with current_meter().open_call(call, self._price(), prompt_tokens=_tokens(prompt)) as opened:
                 reply = self._requests.request("POST", json=body, headers=self._headers)
                 duration = {"seconds": time.perf_counter() - started}
                 if not self._requests.should_retry(reply, tries):
@@ -434,7 +434,7 @@ class WebCache(NamedTuple):
         try:
             return form.validate_json(stored)
         except ValidationError:
-            raise file.unfit("an answer in it has another form") from None
+            raise file.create_fault("an answer in it has another form") from None
 
     def _file(self) -> CacheFile:
         return CacheFile(
