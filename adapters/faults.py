@@ -69,11 +69,11 @@ class Faults(Record):
             UnknownName: an unknown or repeated name, a rate outside [0, 1], or no number; lists the known names.
         """
         pairs = [part.partition("=") for part in text.split(",")] if text.strip() else []
-        given = {name.strip(): value.strip() for name, _, value in pairs}
-        if len(given) < len(pairs):
+        values = {name.strip(): value.strip() for name, _, value in pairs}
+        if len(values) < len(pairs):
             raise UnknownName(_wrong(text, "a name is repeated"))
         try:
-            return cls.model_validate(given)
+            return cls.model_validate(values)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             raise UnknownName(_wrong(text, f"{'.'.join(map(str, first['loc']))!r}: {first['msg']}")) from error
@@ -104,8 +104,8 @@ Rates = Annotated[Faults, BeforeValidator(lambda given: Faults.read(given) if is
 
 
 def _wrong(text: str, reason: str) -> str:
-    known = f"rates from 0 to 1: {', '.join(MODEL + WORLD)}; and: seed, delay, retry_after, start"
-    return f"{text!r} is no list of faults: {reason}; write {EXAMPLE}; {known}"
+    names = f"rates from 0 to 1: {', '.join(MODEL + WORLD)}; and: seed, delay, retry_after, start"
+    return f"{text!r} is no list of faults: {reason}; write {EXAMPLE}; {names}"
 
 
 # Faults of a run that was started before. They are drawn again, so that a resume or a retry can get further.

@@ -25,12 +25,12 @@ from certigraph.state.records import MAX_LINE, Fault, UnknownName, json_value, n
 # Paths, the cache folder and atomic writes.
 
 
-def expanded(given: str | Path) -> Path:
+def expanded(path: str | Path) -> Path:
     """Expand `~` and `~user` in a path. Raises Fault if there is no such user."""
     try:
-        return Path(given).expanduser()
+        return Path(path).expanduser()
     except RuntimeError:
-        raise Fault("data", f"{given}: no such user on this machine: write the full path") from None
+        raise Fault("data", f"{path}: no such user on this machine: write the full path") from None
 
 
 def cache_folder() -> Path:

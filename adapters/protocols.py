@@ -77,8 +77,8 @@ class Limits(Record):
             "nodes": nodes,
             "revisions": max(LEAST_NODES, nodes),
         }
-        given = {name: value for name, value in self if value is not None}
-        return EffectiveLimits.model_validate({**derived, **given})
+        explicit = {name: value for name, value in self if value is not None}
+        return EffectiveLimits.model_validate({**derived, **explicit})
 
 
 class EffectiveLimits(Limits):
@@ -173,8 +173,8 @@ class Budget(Record):
 
     @model_validator(mode="before")
     @classmethod
-    def _dollars_need_prices(cls, given: Any) -> Any:
-        return {"priced": True, **given} if isinstance(given, dict) and "usd" in given else given
+    def _dollars_need_prices(cls, values: Any) -> Any:
+        return {"priced": True, **values} if isinstance(values, dict) and "usd" in values else values
 
 
 class Context(BaseModel):

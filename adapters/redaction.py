@@ -133,11 +133,11 @@ def redact(text: str) -> str:
 
     A text without secrets is searched at about 200 MB/s. A secret that is split, or encoded twice, is missed.
     """
-    known = _known_now()
-    if known.anywhere:
+    patterns = _known_now()
+    if patterns.anywhere:
         lowered = text.lower()
-        if any(sign in lowered for sign in known.signs):
-            text = known.anywhere.sub(MASK, text)
+        if any(sign in lowered for sign in patterns.signs):
+            text = patterns.anywhere.sub(MASK, text)
     for sign, pattern, masked in _LOOKS_SECRET:
         if sign in text:
             text = pattern.sub(masked, text)
@@ -146,9 +146,9 @@ def redact(text: str) -> str:
 
 def redact_message(text: str) -> str:
     """Mask all secrets in the message of an error; ordinary words among them only where they are separate words."""
-    known = _known_now()
+    patterns = _known_now()
     text = redact(text)
-    return known.in_messages.sub(MASK, text) if known.in_messages else text
+    return patterns.in_messages.sub(MASK, text) if patterns.in_messages else text
 
 
 def redacted(record: R) -> R:
@@ -157,8 +157,8 @@ def redacted(record: R) -> R:
     Not masked: names of fields, fields of IDENTITY, and keys of dictionaries outside DATA. In records of other
     libraries only TAGS are kept.
     """
-    known, lowered = _known_now(), record.model_dump_json().lower()
-    signs = (*known.signs, *known.message_signs, *(sign for sign, _, _ in _LOOKS_SECRET))
+    patterns, lowered = _known_now(), record.model_dump_json().lower()
+    signs = (*patterns.signs, *patterns.message_signs, *(sign for sign, _, _ in _LOOKS_SECRET))
     return _masked_record(record) if any(sign in lowered for sign in signs) else record
 
 
@@ -201,7 +201,7 @@ def _masked(value: Any, mask: Callable[[str], str], *, data: bool) -> Any:
         else:
             pairs = [(key, _masked_field(key, part)) for key, part in value.items()]
         unchanged = all(
-            new is key and one is part for (new, one), (key, part) in zip(pairs, value.items(), strict=True)
+            new is key and masked is part for (new, masked), (key, part) in zip(pairs, value.items(), strict=True)
         )
         return value if unchanged else dict(_unlike(pairs))
     if isinstance(value, (list, tuple)):
@@ -239,9 +239,9 @@ def _known_now() -> _Known:
 
 @lru_cache(maxsize=4)
 def _known(values: tuple[str | None, ...], other_addresses: tuple[str, ...]) -> _Known:
-    named = list(zip(KEYS + ADDRESSES, values, strict=True))
-    secrets = [_Secret(name, value, warned=True) for name, value in named[: len(KEYS)] if value]
-    addresses = [(name, value) for name, value in named[len(KEYS) :] if value] + [
+    variables = list(zip(KEYS + ADDRESSES, values, strict=True))
+    secrets = [_Secret(name, value, warned=True) for name, value in variables[: len(KEYS)] if value]
+    addresses = [(name, value) for name, value in variables[len(KEYS) :] if value] + [
         ("an address", address) for address in other_addresses
     ]
     secrets += [secret for name, address in addresses for secret in _parts(name, address)]

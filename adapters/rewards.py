@@ -73,8 +73,8 @@ def needed_factors(task: Task) -> Factors:
     """Return the symbolic extractor of a task's world. Raises Fault("data") if there is none, with an alternative."""
     factors = factors_of(task)
     if factors is None:
-        world, known = _world(task), ", ".join(sorted(FACTORS))
-        raise Fault("data", f"no symbolic extractor reads {world}, only {known}; use extract=prompted_state")
+        world, supported = _world(task), ", ".join(sorted(FACTORS))
+        raise Fault("data", f"no symbolic extractor reads {world}, only {supported}; use extract=prompted_state")
     return factors
 
 
@@ -135,10 +135,10 @@ def routed(goal: FactoredState, state: FactoredState, encode: Encode) -> Routed:
     identities = table.of([e.identity for e in goal.entities], [e.identity for e in state.entities])
     scores = identities * _attributes(goal.entities, state.entities, table)
     best = numpy.argmax(scores, axis=1)
-    fulfilled = [float(scores[row, found]) for row, found in enumerate(best)]
+    fulfilled = [float(scores[row, column]) for row, column in enumerate(best)]
     matches = tuple(
-        Match(wanted.identity, state.entities[found].identity, score)
-        for wanted, found, score in zip(goal.entities, best, fulfilled, strict=True)
+        Match(goal_entity.identity, state.entities[column].identity, score)
+        for goal_entity, column, score in zip(goal.entities, best, fulfilled, strict=True)
     )
     return Routed(min(1.0, sum(fulfilled) / len(fulfilled)), matches)
 
@@ -146,33 +146,33 @@ def routed(goal: FactoredState, state: FactoredState, encode: Encode) -> Routed:
 class _Table:
     """Cosine similarities of the goal's texts and the world's, computed once for each pair; negatives count as 0."""
 
-    def __init__(self, wanted: Sequence[str], present: Sequence[str], encode: Encode) -> None:
-        rows, columns = list(dict.fromkeys(wanted)), list(dict.fromkeys(present))
+    def __init__(self, goal_texts: Sequence[str], texts: Sequence[str], encode: Encode) -> None:
+        rows, columns = list(dict.fromkeys(goal_texts)), list(dict.fromkeys(texts))
         self.row = {text: index for index, text in enumerate(rows)}
         self.column = {text: index for index, text in enumerate(columns)}
         vectors, numpy = encode([*rows, *columns]), import_module("numpy")
         # einsum and not @, whose threads take a hundred times as long on a busy machine once torch is loaded
         self.cosines = numpy.clip(numpy.einsum("ik,jk->ij", vectors[: len(rows)], vectors[len(rows) :]), 0.0, 1.0)
 
-    def of(self, wanted: Sequence[str], present: Sequence[str]) -> "Vectors":
-        """Return similarities, shape (len(wanted), len(present)). Equal texts have bitwise equal rows: ties hold."""
-        chosen = import_module("numpy").ix_([self.row[text] for text in wanted], [self.column[t] for t in present])
+    def of(self, goal_texts: Sequence[str], texts: Sequence[str]) -> "Vectors":
+        """Return similarities, shape (len(goal_texts), len(texts)). Equal texts have bitwise equal rows: ties hold."""
+        chosen = import_module("numpy").ix_([self.row[text] for text in goal_texts], [self.column[t] for t in texts])
         return self.cosines[chosen]  # type: ignore[no-any-return]
 
 
-def _attributes(wanted: Sequence[Entity], present: Sequence[Entity], table: _Table) -> "Vectors":
+def _attributes(goal_entities: Sequence[Entity], entities: Sequence[Entity], table: _Table) -> "Vectors":
     """Return the mean attribute similarity, shape (goal objects, objects): Eqs. 10 and 11."""
     numpy = import_module("numpy")
-    keys = table.of(_names(wanted), _names(present))
-    values = table.of(_values(wanted), _values(present))
-    satisfied, attribute = numpy.zeros((len(keys), len(present)), dtype=numpy.float32), numpy.arange(len(keys))
-    for index, (start, end) in enumerate(_spans(present)):
+    keys = table.of(_names(goal_entities), _names(entities))
+    values = table.of(_values(goal_entities), _values(entities))
+    satisfied, attribute = numpy.zeros((len(keys), len(entities)), dtype=numpy.float32), numpy.arange(len(keys))
+    for index, (start, end) in enumerate(_spans(entities)):
         if end > start:
             satisfied[:, index] = values[attribute, keys[:, start:end].argmax(axis=1) + start]
-    weights = numpy.zeros((len(wanted), len(keys)), dtype=numpy.float32)
-    for index, (first, last) in enumerate(_spans(wanted)):
+    weights = numpy.zeros((len(goal_entities), len(keys)), dtype=numpy.float32)
+    for index, (first, last) in enumerate(_spans(goal_entities)):
         weights[index, first:last] = 1 / max(1, last - first)
-    no_attributes = numpy.array([not entity.attributes for entity in wanted])
+    no_attributes = numpy.array([not entity.attributes for entity in goal_entities])
     return numpy.where(no_attributes[:, None], 1.0, numpy.einsum("ij,jk->ik", weights, satisfied))  # type: ignore[no-any-return]
 
 

@@ -91,10 +91,10 @@ def takes_temperature(name: str) -> bool:
 def refused_by(model: BaseChatModel) -> frozenset[str]:
     """Return the parameters that must not be sent to a model: its family or its endpoint refuses them."""
     model = wrapped_model(model)
-    known = frozenset[str]()
+    by_family = frozenset[str]()
     if hasattr(model, "openai_api_base") and not takes_temperature(_served_name(model)):
-        known |= {"temperature"}
-    return known | refused_under(_key(model))
+        by_family |= {"temperature"}
+    return by_family | refused_under(_key(model))
 
 
 def refused_under(key: Hashable) -> frozenset[str]:

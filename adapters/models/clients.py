@@ -222,10 +222,10 @@ def weights(name: str = "local") -> Path:
     Raises:
         Fault: the file is missing, or the packages that contain it are missing or contain other data.
     """
-    named = name.partition(":")[2] or os.environ.get("CERTIGRAPH_GGUF") or DEFAULT
-    if named in NAMED:
-        return named_weights(named).resolve()
-    path = expanded(named).resolve()
+    choice = name.partition(":")[2] or os.environ.get("CERTIGRAPH_GGUF") or DEFAULT
+    if choice in NAMED:
+        return named_weights(choice).resolve()
+    path = expanded(choice).resolve()
     if not path.is_file():
         raise Fault("model", f"no weights at {path}; name a file (local:FILE.gguf or CERTIGRAPH_GGUF) or {_names()}")
     return path

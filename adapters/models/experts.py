@@ -59,24 +59,24 @@ def least(form: dict[str, Any]) -> Any:
     return {"reason": "the scorer says so", REACHED: episode is not None and episode.score().value >= 1}
 
 
-def acting(wanted: str, form: dict[str, Any], thought: str) -> Any:
+def acting(action: str, form: dict[str, Any], thought: str) -> Any:
     """Return an answer with an action: the action itself if the schema takes text, else the most similar option."""
     properties = form["properties"]
     options = properties.get("choice", {}).get("enum")
-    answer = {"choice": _nearest(wanted, options)} if options else {"action": wanted}
+    answer = {"choice": _nearest(action, options)} if options else {"action": action}
     return {"thought": thought, **answer} if "thought" in properties else answer
 
 
-def proposing(wanted: str, form: dict[str, Any]) -> Any:
+def proposing(action: str, form: dict[str, Any]) -> Any:
     """Return an answer with candidates: the action, or the most similar option, followed by the other options."""
     actions = form["properties"]["actions"]
     options = actions.get("items", {}).get("enum", ())
-    best = _nearest(wanted, options) if options else wanted
+    best = _nearest(action, options) if options else action
     return {"actions": [best, *(option for option in options if option != best)][: actions.get("maxItems", 1)]}
 
 
-def _nearest(wanted: str, options: Sequence[str]) -> str:
-    return ranked(wanted, options, most=1, focus_rule=False)[0].action
+def _nearest(action: str, options: Sequence[str]) -> str:
+    return ranked(action, options, most=1, focus_rule=False)[0].action
 
 
 def chain(tasks: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -96,17 +96,17 @@ def unchanged(at: Any, prompt: str, form: dict[str, Any]) -> Any:
 
 def remembered(demonstration: Demonstration) -> Demonstration:
     """Cache a demonstration: it is computed only at the start of a run and after the run has left its path."""
-    known: dict[tuple[str, str, tuple[str, ...]], tuple[str, ...]] = {}
+    paths: dict[tuple[str, str, tuple[str, ...]], tuple[str, ...]] = {}
 
     def remaining(task: Task, done: Sequence[str]) -> tuple[str, ...]:
         actions, previous = tuple(done), tuple(done[:-1])
         key = (task.benchmark, task.id, actions)
-        if key not in known:
-            expected = known.get((task.benchmark, task.id, previous), ()) if actions else ()
-            known[key] = (
+        if key not in paths:
+            expected = paths.get((task.benchmark, task.id, previous), ()) if actions else ()
+            paths[key] = (
                 expected[1:] if expected[:1] == actions[-1:] and expected else tuple(demonstration(task, actions))
             )
-        return known[key]
+        return paths[key]
 
     return remaining
 

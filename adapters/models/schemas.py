@@ -157,8 +157,10 @@ def _field(name: str, text: str) -> Any:
 def _has_shape(value: Any, schema: Schema) -> bool:
     match schema.get("type"):
         case "object":
-            known = schema.get("properties")
-            return isinstance(value, dict) and (not value or not known or any(name in known for name in value))
+            properties = schema.get("properties")
+            return isinstance(value, dict) and (
+                not value or not properties or any(name in properties for name in value)
+            )
         case "array":
             return isinstance(value, list)
         case _:

@@ -314,10 +314,10 @@ def _counted(held: int, most: int, errors: Errors, draw: Random) -> int:
 
 def _undone(undone: list[int], most: int, errors: Errors, draw: Random) -> list[int]:
     """Drop conditions that are accepted although they no longer hold, and add one that holds if the verdict rejects."""
-    named = [number for number in undone if draw.random() >= errors.accept]
-    held = [number for number in range(1, most + 1) if number not in undone]
-    wrong = [draw.choice(held)] if held and draw.random() < errors.reject else []
-    return sorted([*named, *wrong])
+    result = [number for number in undone if draw.random() >= errors.accept]
+    holding = [number for number in range(1, most + 1) if number not in undone]
+    wrong = [draw.choice(holding)] if holding and draw.random() < errors.reject else []
+    return sorted([*result, *wrong])
 
 
 # The simulated agent: it knows the correct answer and errs at known rates, as the theory of the methods assumes.
@@ -337,11 +337,11 @@ def errors_named(name: str) -> Errors:
     """
     kind, colon, rest = name.partition(":")
     pairs = [text.partition("=") for text in rest.split(",")] if colon else []
-    given = {key.strip(): value.strip() for key, _, value in pairs}
-    if kind != SIMULATED or len(given) < len(pairs):
+    values = {key.strip(): value.strip() for key, _, value in pairs}
+    if kind != SIMULATED or len(values) < len(pairs):
         raise UnknownName(_wrong(name, "a rate is repeated"))
     try:
-        return Errors.model_validate(given)
+        return Errors.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise UnknownName(_wrong(name, f"{'.'.join(map(str, first['loc']))!r}: {first['msg']}")) from error

@@ -67,14 +67,14 @@ def own_prices() -> dict[str, Price]:
     Raises:
         Fault: ("data") the file that it names is no price table.
     """
-    named = os.environ.get(TABLE)
-    if not named:
+    filename = os.environ.get(TABLE)
+    if not filename:
         return {}
     try:
-        path = expanded(named)
+        path = expanded(filename)
         return _read(path, path.stat().st_mtime_ns)
     except OSError as error:
-        raise Fault("data", f"{TABLE}={named}: {error}; name a file of prices, or unset {TABLE}") from error
+        raise Fault("data", f"{TABLE}={filename}: {error}; name a file of prices, or unset {TABLE}") from error
 
 
 @lru_cache(maxsize=4)

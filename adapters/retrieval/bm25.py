@@ -229,7 +229,7 @@ class Pool:
         return [Hit(self._passages[position], float(scores[position])) for position in best]
 
     def _positions_named(self, query: str) -> set[int]:
-        return {place for key in named_keys(query, self._by_title.__contains__) for place in self._by_title[key]}
+        return {position for key in named_keys(query, self._by_title.__contains__) for position in self._by_title[key]}
 
 
 def _titled(passages: Sequence[Passage]) -> dict[str, list[int]]:

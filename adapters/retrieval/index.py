@@ -63,14 +63,14 @@ def schema() -> Any:
     return builder.build()
 
 
-def document(passage: Passage, place: int) -> Any:
+def document(passage: Passage, position: int) -> Any:
     """Convert a passage to a document of the index."""
     result = tantivy().Document()
     result.add_text(ID, passage.id)
     result.add_bytes(TITLE, passage.title.encode())
     result.add_bytes(TEXT, passage.text.encode())
     result.add_text(BODY, " ".join(terms(f"{passage.title} {passage.text}")))
-    result.add_unsigned(PLACE, place)
+    result.add_unsigned(PLACE, position)
     for key in title_keys(passage.title):
         result.add_text(TITLE_KEY, key)
     return result

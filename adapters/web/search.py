@@ -245,9 +245,9 @@ class Requests:
         return reply
 
 
-def _name(url: "httpx.URL", shown: str) -> str:
+def _name(url: "httpx.URL", label: str) -> str:
     """Return the address as it may be shown, with a digest of the rest, which may be secret."""
-    return f"{shown} {hashlib.sha256(str(url).encode()).hexdigest()[:8]}"
+    return f"{label} {hashlib.sha256(str(url).encode()).hexdigest()[:8]}"
 
 
 def _client(auth: "httpx.Auth | None") -> "httpx.Client":

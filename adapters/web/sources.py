@@ -368,8 +368,8 @@ def providers(names: str = "") -> list[SearchProvider]:
         Fault: ("environment") there is no provider, or one lacks its key, address or folder; the message says what to
             set.
     """
-    named = _listed(names) or _listed(os.environ.get(SEARCH_VARIABLE, ""))
-    chosen = named or [name for name, variable in SETTINGS.items() if os.environ.get(variable)]
+    explicit = _listed(names) or _listed(os.environ.get(SEARCH_VARIABLE, ""))
+    chosen = explicit or [name for name, variable in SETTINGS.items() if os.environ.get(variable)]
     if not chosen:
         raise Fault("environment", NONE)
     return [_provider(name) for name in dict.fromkeys(chosen)]
