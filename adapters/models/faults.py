@@ -280,7 +280,7 @@ UPSTREAM_TIMEOUT = 120.0
 
 
 class Serving(Protocol):
-    """What the handler needs of its server."""
+    """Interface of the server that the handler uses."""
 
     faults: Faults
     behind: str | Answering

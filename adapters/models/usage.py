@@ -250,7 +250,7 @@ class Call(Record):
 
 
 class Origin(NamedTuple):
-    """Where the calls of a meter are made: superstep, and the inner graph as in the events of a trajectory."""
+    """Location of a meter's calls: superstep, and the inner graph as in the events of a trajectory."""
 
     superstep: int = 0
     scope: str = ""
@@ -422,7 +422,7 @@ def current_meter() -> Meter:
 
 
 class Place(NamedTuple):
-    """Where a node ran: in the outer graph, or in an inner graph that solved one of its nodes."""
+    """Graph in which a node ran: the outer one, or an inner one that solved a node of it."""
 
     scope: str = ""
     """LangGraph's namespace of the inner graph; empty in the outer one."""

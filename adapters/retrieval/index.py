@@ -95,7 +95,7 @@ MANIFEST = "manifest.json"
 
 
 class Manifest(Record):
-    """What an index was built from, and with which versions.
+    """Metadata of an index: the corpus and the versions from which it was built.
 
     `sha256` is computed over the passages' ids, titles and texts in order.
     """
