@@ -108,7 +108,7 @@ def wait_for_node(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def invoked() -> bool:
-    """Return whether the running node belongs to a graph called by `invoke`, whose checkpointer may have no async methods."""
+    """Return whether the running node's graph was called by `invoke`: its checkpointer may have no async methods."""
     return _INVOKED.get()
 
 

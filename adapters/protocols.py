@@ -159,7 +159,7 @@ ROLES = ("planner", "executor", "validator", "extractor", "memory", "judge")
 
 
 class Budget(Record):
-    """Limits on what a run may spend before it ends with `limit:<kind>`; checked before every model call and world step.
+    """Limits on what a run may spend before it ends `limit:<kind>`; checked before every model call and world step.
 
     The number of calls is never exceeded. Tokens and dollars depend on the length of an answer, so the call that
     reaches the limit is the last one. A call that is running when the seconds are over is cancelled.
