@@ -376,7 +376,7 @@ def rehearsed_in(live: Episode, task: Task, path: Sequence[str], runtime: Runtim
 
 
 def _copy_for(live: Episode, path: Sequence[str], benchmark: Benchmark, task: Task) -> _Copy:
-    """Return the copy that needs the fewest steps, else a new one, which replaces the oldest at MOST_COPIES."""
+    """Return the copy that needs the fewest steps, else a new one; at MOST_COPIES it reuses the oldest copy's world."""
     copies = [copy for copy in live.copies if isinstance(copy, _Copy)]
     ready = [copy for copy in copies if copy.is_prefix_of(live.log, path)]
     if ready:

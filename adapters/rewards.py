@@ -252,7 +252,7 @@ class Heads(NamedTuple):
     heads: tuple[Head, ...]
 
     def of(self, task_id: str) -> Head:
-        """Return the head that was not trained on the task; any fold's head if the task is new."""
+        """Return the head that was not trained on the task; for a new task, the head of its fold."""
         return self.heads[fold_of(task_id, self.card.folds)]
 
 

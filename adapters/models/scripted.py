@@ -304,7 +304,7 @@ def _chosen(value: str, options: list[str] | None, rate: float, draw: Random, *,
 
 
 def _counted(held: int, most: int, errors: Errors, draw: Random) -> int:
-    """Return 0 where conditions hold, or a count with further conditions, each accepted after the previous one."""
+    """Reject all conditions that hold, or accept further ones, each only after the previous one."""
     if held and draw.random() < errors.reject:
         return 0
     while held < most and draw.random() < errors.accept:
