@@ -46,7 +46,7 @@ class Episode:
         self.owned = owned
         """Whether certigraph opened the environment, and so closes it; false for the caller's own live environment."""
         self.closed_by_scope = False
-        """Whether a scope closes it when its run is over, so that it is not closed to stay below MOST_EPISODES."""
+        """Whether a scope closes it when its run is over, so that it is not closed to stay below MAX_EPISODES."""
         self.copies: list[Closable] = []
         """Further worlds of the same task, which are closed with it."""
         self.lock = threading.RLock()
@@ -376,7 +376,7 @@ def rehearsed_in(live: Episode, task: Task, path: Sequence[str], runtime: Runtim
 
 
 def _copy_for(live: Episode, path: Sequence[str], benchmark: Benchmark, task: Task) -> _Copy:
-    """Return the copy that needs the fewest steps, else a new one; at MOST_COPIES it reuses the oldest copy's world."""
+    """Return the copy that needs the fewest steps, else a new one; at MAX_COPIES it reuses the oldest copy's world."""
     copies = [copy for copy in live.copies if isinstance(copy, _Copy)]
     ready = [copy for copy in copies if copy.is_prefix_of(live.log, path)]
     if ready:

@@ -63,7 +63,7 @@ class Faults(Record):
 
     @classmethod
     def read(cls, text: str) -> "Faults":
-        """Parse a text such as EXAMPLE; the empty text means no faults.
+        """Parse a text such as FAULTS_EXAMPLE; the empty text means no faults.
 
         Raises:
             UnknownName: an unknown or repeated name, a rate outside [0, 1], or no number; lists the known names.

@@ -45,7 +45,7 @@ def unpacked(chunks: Iterable[bytes], encoding: str, most: int) -> bytes:
     """Decompress the first `most` bytes of a body; at most one chunk more is read.
 
     Raises:
-        Refused: an unknown encoding, or bytes that are not in it.
+        PageRefused: an unknown encoding, or bytes that are not in it.
     """
     name = encoding.strip().lower()
     if name not in ("", "identity", *ENCODINGS):
@@ -67,7 +67,7 @@ class Inflate:
         self._inflate: Any = None
 
     def next(self, chunk: bytes, most: int) -> bytes:
-        """Decompress one chunk to at most `most` bytes (> 0). Raises Refused if it is not compressed data."""
+        """Decompress one chunk to at most `most` bytes (> 0). Raises PageRefused if it is not compressed data."""
         try:
             if self._inflate is None:
                 return self._first(chunk, most)

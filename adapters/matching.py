@@ -252,7 +252,8 @@ def ranked(
     Args:
         text: what a model wrote.
         actions: the actions that the world accepts; thousands are fine.
-        encoder: scores the PREFILTER actions that share most words, mostly by cosine; None scores by the words' F1.
+        encoder: scores the MAX_ENCODED_ACTIONS actions that share most words, mostly by cosine; None scores by the
+            words' F1.
         most: maximum number of matches.
         focus_rule: in ScienceWorld a wrong focus is fatal: a text that contains "focus" gets only focus actions, any
             other text gets none.

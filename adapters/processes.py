@@ -197,7 +197,7 @@ KEPT = frozenset(
 
 
 def child_environment(*names: str) -> dict[str, str]:
-    """Return the variables that a child process may see: KEPT, LC_*, and those of `names`.
+    """Return the variables that a child process may see: PASSED_VARIABLES, LC_*, and those of `names`.
 
     Keys, passwords and addresses of services are left out: a program does not need them for its work, and anyone who
     can read its environment could read them.

@@ -1,7 +1,7 @@
 """Redaction of secrets in texts, error messages and records.
 
-Secrets are the values of the environment variables KEYS, the secret parts of ADDRESSES, and what looks like a key.
-`redact` masks a text, `redact_message` the message of an error, `redacted` a record.
+Secrets are the values of the environment variables KEY_VARIABLES, the secret parts of those in ADDRESS_VARIABLES, and
+what looks like a key. `redact` masks a text, `redact_message` the message of an error, `redacted` a record.
 """
 
 import html
@@ -67,7 +67,7 @@ MESSAGES = frozenset(("message", "failure"))
 """Fields of records that hold the message of an error."""
 
 DATA = frozenset(("constants", "args", "data", "answer", "request", "response"))
-"""Fields of records that hold JSON from outside, where keys are texts too and the names of IDENTITY have no meaning."""
+"""Fields of records that hold JSON from outside, where keys are texts too and IDENTITY_FIELDS have no meaning."""
 
 _LOOKS_SECRET = (
     # 16 characters without hyphens: `sk-telecom-opens-a-hall` is part of an address; in JSON `\n` may precede a key
@@ -103,7 +103,7 @@ def show_address(address: str) -> str:
 
 
 def remember_address(address: str) -> str:
-    """Mask the secret parts of an address from now on, like those in ADDRESSES; returns the address."""
+    """Mask the secret parts of an address from now on, like those in ADDRESS_VARIABLES; returns the address."""
     if "://" in address or "@" in address:
         _USED[address] = None
     return address
@@ -129,7 +129,7 @@ _CLIENT_LOGGERS = ("httpx", "httpcore.connection", "httpcore.http11", "httpcore.
 
 
 def redact(text: str) -> str:
-    """Mask distinct secrets of KEYS and ADDRESSES in their usual encodings, and what looks like a secret.
+    """Mask distinct secrets in their usual encodings, and what looks like a secret.
 
     A text without secrets is searched at about 200 MB/s. A secret that is split, or encoded twice, is missed.
     """
@@ -154,8 +154,8 @@ def redact_message(text: str) -> str:
 def redacted(record: R) -> R:
     """Return the record with its texts masked; the same object if there is nothing to mask.
 
-    Not masked: names of fields, fields of IDENTITY, and keys of dictionaries outside DATA. In records of other
-    libraries only TAGS are kept.
+    Not masked: names of fields, IDENTITY_FIELDS, and keys of dictionaries outside DATA_FIELDS. In records of other
+    libraries only TAG_FIELDS are kept.
     """
     patterns, lowered = _known_now(), record.model_dump_json().lower()
     signs = (*patterns.signs, *patterns.message_signs, *(sign for sign, _, _ in _LOOKS_SECRET))

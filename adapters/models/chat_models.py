@@ -190,7 +190,7 @@ TIMEOUT = 120.0
 
 
 def chat_model(name: str, *, expert: Responder | None = None, trial: int = 0) -> BaseChatModel:
-    """Create the chat model of a name that has one of the FORMS.
+    """Create the chat model of a name that has one of the MODEL_FORMS.
 
     `openai:` uses the endpoint at CERTIGRAPH_BASE_URL if that is set, with the key OPENAI_API_KEY if there is one;
     `?effort=` sets the reasoning effort. `scripted:first` takes the first option, `scripted:random` any option, and

@@ -110,7 +110,7 @@ NAMED = {
 
 
 def named_weights(name: str) -> Path:
-    """Return the file of one of the NAMED weights. The first call assembles it in the user's cache folder.
+    """Return the file of one of NAMED_WEIGHTS. The first call assembles it in the user's cache folder.
 
     Raises:
         Fault: a package is missing, or the packages contain other data; the message has the command.

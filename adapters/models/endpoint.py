@@ -69,7 +69,7 @@ class PassingFault(Fault):
 
 
 def fault_of(error: Exception, model: BaseChatModel) -> Fault:
-    """Return the fault of an endpoint's error; a PassingFault if the same request may still succeed."""
+    """Return the fault of an endpoint's error; a TransientFault if the same request may still succeed."""
     status, message = getattr(error, "status_code", None), explained(error, model)
     if any(isinstance(cause, UnboundedAnswer) for cause in _causes(error)):
         return Fault("model", message)

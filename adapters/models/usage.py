@@ -128,7 +128,7 @@ OPENAI = {
 
 
 def price_of(model: BaseChatModel) -> Price | None:
-    """Return the price of a model; None if neither the user's table nor OPENAI lists it.
+    """Return the price of a model; None if neither the user's table nor OPENAI_PRICES lists it.
 
     Raises:
         Fault: ("data") the file that CERTIGRAPH_PRICES names is no price table.

@@ -25,7 +25,7 @@ def parsed(url: str, base: "httpx.URL | None" = None) -> "httpx.URL":
     """Parse a URL, relative to `base` if given, without its fragment.
 
     Raises:
-        OutOfBounds: it is invalid, not http or https, contains a user, or has no host or an impossible port.
+        AddressRefused: it is invalid, not http or https, contains a user, or has no host or an impossible port.
     """
     import httpx
 
@@ -137,8 +137,8 @@ class Addresses:
         """Return the places to connect to, best first.
 
         Raises:
-            Refused: the host cannot be resolved.
-            OutOfBounds: one of its addresses is private, or the port unusual, and not allowed.
+            PageRefused: the host cannot be resolved.
+            AddressRefused: one of its addresses is private, or the port unusual, and not allowed.
         """
         name = host.lower().rstrip(".")
         if mapped := self._mapped(name):

@@ -148,7 +148,7 @@ class Kind(NamedTuple):
 
 
 def kind(content_type: str) -> Kind:
-    """Return type and charset of a readable page. Raises Refused for other types."""
+    """Return type and charset of a readable page. Raises PageRefused for other types."""
     header = Message()
     # a missing header usually belongs to a hand-written HTML page
     header["Content-Type"] = content_type or HTML[0]
@@ -163,7 +163,7 @@ def readable(body: bytes, content_type: str) -> Readable:
     """Extract a page's title and text.
 
     Raises:
-        Refused: its type is not text, its content does not match its type, or it has hardly any text.
+        PageRefused: its type is not text, its content does not match its type, or it has hardly any text.
         Fault: ("environment") trafilatura is missing.
     """
     content_kind = kind(content_type)

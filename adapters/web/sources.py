@@ -360,8 +360,8 @@ def providers(names: str = "") -> list[SearchProvider]:
     """Create the providers of some names; the first one is searched, the second one is another source of evidence.
 
     Args:
-        names: names as in FORMS. Empty: those in CERTIGRAPH_SEARCH, else serper, brave and searxng, if their variables
-            are set.
+        names: names as in PROVIDER_FORMS. Empty: those in CERTIGRAPH_SEARCH, else serper, brave and searxng, if their
+            variables are set.
 
     Raises:
         UnknownName: a name has none of the forms.

@@ -31,7 +31,7 @@ class Deadline:
         self._seconds, self._end = seconds, time.monotonic() + seconds
 
     def remaining(self) -> float:
-        """Return the remaining seconds, more than 0. Raises Refused if there are none."""
+        """Return the remaining seconds, more than 0. Raises PageRefused if there are none."""
         seconds = self._end - time.monotonic()
         if seconds <= 0:
             raise self.timed_out()
@@ -65,7 +65,7 @@ class Checked(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first address that accepts. Raises Refused, or httpcore's errors."""
+        """Connect to the first address that accepts. Raises PageRefused, or httpcore's errors."""
         places = self._deadline.run(lambda: self._addresses.find(host, port))
         last_error: Exception = httpcore.ConnectError()
         for index, place in enumerate(places):
@@ -144,13 +144,13 @@ class Asked(NamedTuple):
     most: int
     """Maximum bytes of the unpacked body; later bytes are not read."""
     before: Callable[[httpx.URL], None] = lambda url: None
-    """Raises Refused if a URL must not be requested."""
+    """Raises PageRefused if a URL must not be requested."""
     wanted: Callable[[httpx.Headers], None] = lambda headers: None
-    """Raises Refused if the headers show that the body is unusable."""
+    """Raises PageRefused if the headers show that the body is unusable."""
 
 
 class Transport:
-    """Sends requests. Threads may share it. Every method raises Refused if there is no answer."""
+    """Sends requests. Threads may share it. Every method raises PageRefused if there is no answer."""
 
     def __init__(self, addresses: Addresses, redirects: int) -> None:
         self._addresses, self._redirects = addresses, redirects
@@ -235,7 +235,7 @@ class Robots:
         """Check that a page may be read.
 
         Raises:
-            Refused: the site's rules forbid it, or its server does not send them.
+            PageRefused: the site's rules forbid it, or its server does not send them.
         """
         rules = self._of(url.copy_with(raw_path=b"/robots.txt"), deadline)
         if not rules.can_fetch(str(url), AGENT):
