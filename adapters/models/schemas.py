@@ -296,5 +296,5 @@ def at_most(most: int, kind: Any, *, least: int = 0) -> Any:
 
 
 def longest_answer(benchmark: object) -> int:
-    """Return the maximum characters of an answer: the benchmark's `longest_answer`, else MAX_SHORT_ANSWER_CHARACTERS."""
+    """Return an answer's maximum characters: the benchmark's `longest_answer`, else MAX_SHORT_ANSWER_CHARACTERS."""
     return getattr(benchmark, "longest_answer", SHORT)
