@@ -387,7 +387,7 @@ async def _answer(prompt: Prompt, form: Form[A], role: str, runtime: Runtime[Con
     return await answered(messages, form, role, runtime.context or Context())
 
 
-def _choice_form(texts: list[str], earlier_fields: dict[str, Any]) -> "Form[Choice]":
+def _choice_form(texts: list[str], earlier_fields: dict[str, Any]) -> Form[Choice]:
     if not texts:
         raise ValueError("a choice needs at least one option: the operator must handle an empty list")
     fields = {**earlier_fields, "choice": {"type": "string", "enum": texts}}
