@@ -1,7 +1,7 @@
 """Live episodes: kept outside graph state, rebuilt from logged actions, and copied for rehearsals.
 
-`Episode` wraps one environment and its log, `EpisodeScope` closes the episodes of a graph run, `live_episode` returns
-the episode of a thread, and `rehearse` tries actions out in a copy of the world.
+`Episode` wraps one environment and its log, `EpisodeScope` closes the episodes of a graph run, `live_episode`
+returns the episode of a thread, and `rehearse` tries actions out in a copy of the world.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Sentence encoders, and matching of free text to admissible actions.
 
-`encoder` returns the sentence encoder of this machine, `ranked` orders actions by their similarity to a text, and
-`shortlist` selects the actions that are shown to a model.
+`encoder` returns the sentence encoder of this machine, `ranked` orders actions by their similarity to a
+text, and `shortlist` selects the actions that are shown to a model.
 """
 
 import importlib
@@ -128,8 +128,6 @@ def _loaded(folder: Path, name: str, remedy: str) -> Any:
 # Sentence encoders on this machine: all-MiniLM-L6-v2, or any sentence-transformers model; nothing is downloaded.
 #
 # Looking for one is cheap. torch and the weights are loaded by the first `encode` of the process.
-
-__all__ = ["NAME", "WIDTH", "Encoder", "Vectors", "encoder", "how_to_install", "needed_encoder", "weights"]
 
 NAME = "all-MiniLM-L6-v2"
 HOUSE = "sentence-transformers"

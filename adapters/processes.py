@@ -37,7 +37,7 @@ def library(module: str, needs: str, extra: str, boundary: Boundary = "data") ->
 
 
 def require(needs: str, packages: Sequence[str], extra: str, boundary: Boundary = "data") -> None:
-    """Check that packages are installed, without importing them. Raises Fault as `lacking` creates it."""
+    """Check that packages are installed, without importing them. Raises Fault as `lacking` does."""
     if missing := [name for name in packages if find_spec(name) is None]:
         raise lacking(needs, missing, extra, boundary)
 

@@ -194,11 +194,11 @@ def chat_model(name: str, *, expert: Responder | None = None, trial: int = 0) ->
 
     `openai:` uses the endpoint at CERTIGRAPH_BASE_URL if that is set, with the key OPENAI_API_KEY if there is one;
     `?effort=` sets the reasoning effort. `scripted:first` takes the first option, `scripted:random` any option, and
-    `simulated` is the expert with random errors.
+    the simulated agent is the expert with random errors.
 
     Args:
         name: the name.
-        expert: responder of `scripted:expert` and `simulated`; without one they answer like `scripted:first`.
+        expert: responder of `scripted:expert` and of the simulated agent; without one they answer like `scripted:first`.
         trial: number of the repetition; part of the seed of random and simulated answers.
 
     Raises:

@@ -283,8 +283,8 @@ class Within:
 def at_most(most: int, kind: Any, *, least: int = 0) -> Any:
     """Create the type of a list whose schema bounds the number of items.
 
-    A longer list is not refused: its first `MOST_READ` items, or `most` + 1 if that is more, are read, so that readers
-    can see that it was too long.
+    A longer list is not refused: its first MAX_READ_ITEMS items, or `most` + 1 if that is more, are read, so that
+    readers can see that it was too long.
 
     Args:
         most: maximum number of items in the schema.
@@ -296,5 +296,5 @@ def at_most(most: int, kind: Any, *, least: int = 0) -> Any:
 
 
 def longest_answer(benchmark: object) -> int:
-    """Return an answer's maximum characters: the benchmark's `longest_answer`, else MAX_SHORT_ANSWER_CHARACTERS."""
+    """Return an answer's maximum characters: those that the benchmark sets, else MAX_SHORT_ANSWER_CHARACTERS."""
     return getattr(benchmark, "longest_answer", SHORT)

@@ -1,6 +1,7 @@
 """Scripted, random and simulated chat models: they need no language model.
 
-`ScriptedChat` calls a responder, `by_chance` creates the random one, and `simulated` one that errs at given rates.
+`ScriptedChat` calls a responder, `by_chance` creates the random one, and `simulated` one that errs at
+given rates.
 """
 
 import hashlib
@@ -330,7 +331,7 @@ EXAMPLE = f"{SIMULATED}:propose=0.1,act=0.2,accept=0.1,reject=0.1,seed=3"
 
 
 def errors_named(name: str) -> Errors:
-    """Parse the rates of a model's name: `simulated`, or `simulated:act=0.3,seed=1`; other rates keep their defaults.
+    """Parse the rates of a model's name such as `simulated:act=0.3,seed=1`; other rates keep their defaults.
 
     Raises:
         UnknownName: an unknown or repeated rate, one outside [0, 1], or no number; shows the right form.

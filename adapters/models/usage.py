@@ -84,7 +84,8 @@ def _read(path: Path, changed: int) -> dict[str, Price]:
             raise ValueError(f"it is larger than {MOST_BYTES:,} bytes")
         return _TABLE.validate_python(tomllib.loads(path.read_text(encoding="utf-8")))
     except (ValueError, RecursionError) as error:  # from tomllib, from UTF-8 and from pydantic
-        message = f"{path} is no price table: {_brief(error)}; an entry, in US dollars per million tokens:\n{EXAMPLE}"
+        entry = f"an entry, in US dollars per million tokens:\n{EXAMPLE}"
+        message = f"{path} is no price table: {_brief(error)}; {entry}"
         raise Fault("data", message) from error
 
 

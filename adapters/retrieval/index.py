@@ -422,29 +422,6 @@ MOST_TIES = 1_000
 """Maximum number of passages with equal score that are put in corpus order; further ones are in the index's order."""
 
 
-def open_corpus(folder: str | Path, *, boost_titles: bool = True) -> "Corpus":
-    """Open the corpus that `certigraph index` wrote to a folder.
-
-    Args:
-        folder: folder of the index.
-        boost_titles: whether passages whose title a query names come first.
-
-    Raises:
-        Fault: the folder has no complete index of this version, or tantivy is missing; the message has the command.
-    """
-    folder = Path(folder)
-    manifest, module = read_manifest(folder), tantivy()
-    rebuild = index_command(manifest.source, folder)
-    try:
-        if not module.Index.is_compatible(str(folder)):
-            raise Fault("data", f"{folder} was written by {manifest.engine}, here is {module.__version__}: {rebuild}")
-        index = module.Index.open(str(folder))
-    except (OSError, ValueError) as error:
-        raise Fault("data", f"the index {folder} is damaged ({error}): {rebuild}") from error
-    index.config_reader("manual")  # the default starts a thread that watches for commits
-    return Corpus(index, manifest, boost_titles=boost_titles)
-
-
 class Corpus:
     """BM25 over title and text by tantivy (Lucene's idf, k1 1.2, b 0.75). Any number of threads may search it."""
 
@@ -492,3 +469,26 @@ class Corpus:
 
     def _boolean(self, clauses: Sequence[Any]) -> Any:
         return self._library.Query.boolean_query(list(clauses))
+
+
+def open_corpus(folder: str | Path, *, boost_titles: bool = True) -> Corpus:
+    """Open the corpus that `certigraph index` wrote to a folder.
+
+    Args:
+        folder: folder of the index.
+        boost_titles: whether passages whose title a query names come first.
+
+    Raises:
+        Fault: the folder has no complete index of this version, or tantivy is missing; the message has the command.
+    """
+    folder = Path(folder)
+    manifest, module = read_manifest(folder), tantivy()
+    rebuild = index_command(manifest.source, folder)
+    try:
+        if not module.Index.is_compatible(str(folder)):
+            raise Fault("data", f"{folder} was written by {manifest.engine}, here is {module.__version__}: {rebuild}")
+        index = module.Index.open(str(folder))
+    except (OSError, ValueError) as error:
+        raise Fault("data", f"the index {folder} is damaged ({error}): {rebuild}") from error
+    index.config_reader("manual")  # the default starts a thread that watches for commits
+    return Corpus(index, manifest, boost_titles=boost_titles)

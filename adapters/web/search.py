@@ -149,13 +149,15 @@ MOST_BYTES = 5_000_000
 ALWAYS = {**PACKED, "Accept": "application/json", "Connection": "close", "User-Agent": "certigraph"}
 
 Sleep = Callable[[float], None]
-T = TypeVar("T", bound="Form")
 
 
 class Form(BaseModel):
     """Base class of parsed answers; services may send additional fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+T = TypeVar("T", bound=Form)
 
 
 class Reply(NamedTuple):
@@ -289,7 +291,7 @@ class HttpProvider(ABC):
         self.name = self._requests.name
 
     def search(self, query: str, k: int) -> Sequence[Hit]:
-        """Return at most `k` results, best first; none for a query without words. Raises Fault as `Requests` does."""
+        """Return at most `k` results, best first; none for an empty query. Raises Fault as `Requests` does."""
         words = storable_line(query)[:LONGEST_QUERY]
         return hits(self._search(words, k), k) if words and k > 0 else []
 
