@@ -198,7 +198,7 @@ def chat_model(name: str, *, expert: Responder | None = None, trial: int = 0) ->
 
     Args:
         name: the name.
-        expert: responder of `scripted:expert` and of the simulated agent; without one they answer like `scripted:first`.
+        expert: responder of `scripted:expert` and the simulated agent; without one they answer like `scripted:first`.
         trial: number of the repetition; part of the seed of random and simulated answers.
 
     Raises:

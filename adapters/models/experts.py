@@ -1,7 +1,7 @@
 """Scripted experts that several benchmarks share.
 
-`answered` builds a responder from one answer function per schema field; `demonstrated` builds the expert
-that follows a world's demonstration of a task.
+`answered` builds a responder from one answer function per schema field; `demonstrated` builds the
+expert that follows a world's demonstration of a task.
 """
 
 import re
