@@ -35,7 +35,7 @@ class Service:
     name: str
     variable: str
     """Variable that holds its address."""
-    default_address: str = ""
+    home: str = ""
     """Address if the variable is not set; empty if it must be set."""
     path: str = ""
     """Required end of the address's path."""
@@ -57,7 +57,7 @@ class Service:
         """
         import httpx
 
-        text = os.environ.get(self.variable) or self.default_address
+        text = os.environ.get(self.variable) or self.home
         if not text:
             example = f"export {self.variable}=http://localhost:8080"
             raise Fault(
@@ -305,7 +305,7 @@ class HttpProvider(ABC):
 SERPER = Service(
     name="serper",
     variable="SERPER_URL",
-    default_address="https://google.serper.dev/search",
+    home="https://google.serper.dev/search",
     key="SERPER_API_KEY",
     key_page="https://serper.dev",
 )
@@ -353,7 +353,7 @@ class Serper(HttpProvider):
 BRAVE = Service(
     name="brave",
     variable="BRAVE_URL",
-    default_address="https://api.search.brave.com/res/v1/web/search",
+    home="https://api.search.brave.com/res/v1/web/search",
     key="BRAVE_API_KEY",
     key_page="https://api-dashboard.search.brave.com",
 )

@@ -168,7 +168,7 @@ class Asked(HttpProvider):
         service = Service(
             name=self._label,
             variable=ENDPOINT,
-            default_address="https://api.openai.com/v1",
+            home="https://api.openai.com/v1",
             path="/chat/completions",
             key="OPENAI_API_KEY",
             key_page="https://platform.openai.com/api-keys",

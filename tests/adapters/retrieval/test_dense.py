@@ -88,7 +88,7 @@ def test_what_is_no_corpus_is_refused(corpus, told):
 class TestVectorsOnDisk:
     def test_they_are_computed_once_and_rank_as_in_memory(self, tmp_path):
         first, second, told = ByWords(), ByWords(), []
-        kept = Dense(CORPUS, first, folder=tmp_path, told=lambda done, total: told.append((done, total)))
+        kept = Dense(CORPUS, first, folder=tmp_path, progress=lambda done, total: told.append((done, total)))
         again = Dense(CORPUS, second, folder=tmp_path)
         assert (
             found(kept, "bread boats") == found(again, "bread boats") == found(Dense(CORPUS, ByWords()), "bread boats")
