@@ -1,1 +1,1 @@
-"""The outside world: benchmarks, language models, live episodes."""
+"""Adapters to the outside world: benchmarks, language models, retrieval, the web, and live episodes."""

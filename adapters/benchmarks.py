@@ -1,4 +1,7 @@
-"""The benchmarks by name. Adding one is a folder beside this file and a line here."""
+"""Registry of benchmarks by name, and what operators need to know of the benchmark of a task.
+
+To add a benchmark, write one folder in `adapters/` and add one line to `BENCHMARKS`.
+"""
 
 import os
 from collections.abc import Callable
@@ -36,38 +39,45 @@ BENCHMARKS = {
 
 
 def load_benchmark(name: str, data: str | None = None) -> Benchmark:
-    """The benchmark of that name over its data folder; made once per folder.
+    """Load a benchmark over its data folder; it is created once per folder.
 
     A configuration of the benchmark may follow the name: `travelplanner:paper`.
+
+    Args:
+        name: a key of BENCHMARKS, with an optional `:CONFIGURATION`.
+        data: the data folder, as in `data_folder`.
 
     Raises:
         UnknownName: the name is unknown; the message lists the known ones.
     """
-    plain, _, config = name.partition(":")
-    if plain not in BENCHMARKS:
+    base_name, _, config = name.partition(":")
+    if base_name not in BENCHMARKS:
         raise UnknownName(f"unknown benchmark {name!r}; known: {', '.join(sorted(BENCHMARKS))}")
-    return _load(plain, config, data_folder(plain, data))
+    return _load(base_name, config, data_folder(base_name, data))
 
 
 def usable(benchmark: Benchmark) -> None:
-    """Make sure, before any run begins, that a benchmark which needs keys or servers (`ready()`) has them.
+    """Check, before a run starts, that a benchmark has the keys or servers that it needs (`benchmark.ready()`).
 
     Raises:
-        Fault, UnknownName: it has not; the message says what to set.
+        Fault, UnknownName: something is missing; the message says what to set.
     """
     if check := getattr(benchmark, "ready", None):
         check()
 
 
 def data_folder(name: str, data: str | None = None) -> Path | None:
-    """Where a benchmark's files are: `data`, else CERTIGRAPH_DATA; None means its generated world.
+    """Return the folder of a benchmark's files from `data`, else CERTIGRAPH_DATA; None selects its generated world.
 
-    Either may name the benchmark's own folder or the folder that holds one folder per benchmark.
+    Both may name the benchmark's own folder or the folder that holds one folder per benchmark.
+
+    Raises:
+        Fault: the folder does not exist.
     """
-    given = data or os.environ.get("CERTIGRAPH_DATA")
-    if not given:
+    location = data or os.environ.get("CERTIGRAPH_DATA")
+    if not location:
         return None
-    root = expanded(given)
+    root = expanded(location)
     if not root.is_dir():
         raise Fault("data", f"{root}: no such folder: correct --data DIR or CERTIGRAPH_DATA")
     if (root / name).is_dir():
@@ -76,17 +86,17 @@ def data_folder(name: str, data: str | None = None) -> Path | None:
 
 
 def benchmark_of(task: Task, runtime: Runtime[Context]) -> Benchmark:
-    """The benchmark a task belongs to: the live one of the context, else the named one."""
+    """Return the benchmark of a task: the live one of the context, else the one that the task names."""
     context = context_of(runtime)
     live: Benchmark | None = context.benchmark
     return live or load_benchmark(task.benchmark, context.data)
 
 
 async def in_world(call: Callable[P, T], task: Task, runtime: Runtime[Context], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Have a task's world do something: in a worker thread, or here where a benchmark says `instant = True`.
+    """Call a function of a task's world, in a worker thread unless the benchmark has `instant = True`.
 
-    That is for worlds which answer in microseconds, less than the way to a thread and back. Worlds that may have to
-    wait for others to end (`queues = True`) get threads of their own.
+    Instant worlds answer in microseconds, less than a switch to a thread takes. Worlds with `queues = True` may wait
+    for other runs to end; they get a thread pool of their own, so that they block no other work.
     """
     if context_of(runtime).environment is None:
         benchmark = benchmark_of(task, runtime)
@@ -98,12 +108,12 @@ async def in_world(call: Callable[P, T], task: Task, runtime: Runtime[Context], 
 
 
 def limits_of(task: Task, runtime: Runtime[Context]) -> EffectiveLimits:
-    """The limits in force: the context's, else the benchmark's own."""
+    """Return the limits in force: the context's, else the benchmark's own."""
     return (context_of(runtime).limits or benchmark_of(task, runtime).limits).effective()
 
 
 def context_of(runtime: Runtime[Context] | None) -> Context:
-    """The run's context; the defaults where a caller gave none, as the development server does."""
+    """Return the run's context, or the default one if the caller gave none, as the development server does."""
     return (runtime.context if runtime else None) or _DEFAULTS
 
 

@@ -1,4 +1,8 @@
-"""Live episodes: kept outside graph state, rebuilt from logged actions, and copied for rehearsals."""
+"""Live episodes: kept outside graph state, rebuilt from logged actions, and copied for rehearsals.
+
+`Episode` wraps one environment and its log, `EpisodeScope` closes the episodes of a graph run, `live_episode`
+returns the episode of a thread, and `rehearse` tries actions out in a copy of the world.
+"""
 
 import asyncio
 import threading
@@ -17,33 +21,34 @@ from certigraph.adapters.redaction import redact, redacted
 from certigraph.state.records import Action, Fault, Observation, Scores, Step, Task
 from certigraph.state.run import Evidence
 
-# One live environment and the log of what was done in it.
+# One live environment and the log of its actions.
 #
-# What the world shows is handed on without keys; digests are of what it said, so that a changed key changes none.
+# Observations are returned with secrets masked; digests are of the unmasked text, so that a changed key does not change
+# them.
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Closable(Protocol):
-    """What is closed with an episode."""
+    """Object that is closed with an episode."""
 
     def close(self) -> None:
-        """End it."""
+        """Close it."""
         ...
 
 
 class Episode:
-    """An episode under way. Its methods block; threads take turns, and whoever closes it waits for the last call."""
+    """A running episode. Its methods block; threads take turns, and `close` waits for the call that is running."""
 
     def __init__(self, environment: Environment, *, owned: bool = True) -> None:
         self.environment = environment
         self.owned = owned
-        """Whether it was opened here, and so is closed here; a caller's own live environment is not."""
-        self.answered_for = False
-        """Whether somebody closes it when its run is over, so that it is not closed to make room."""
+        """Whether certigraph opened the environment, and so closes it; false for the caller's own live environment."""
+        self.closed_by_scope = False
+        """Whether a scope closes it when its run is over, so that it is not closed to stay below MAX_EPISODES."""
         self.copies: list[Closable] = []
-        """Second worlds of the same task, which are closed with it."""
+        """Further worlds of the same task, which are closed with it."""
         self.lock = threading.RLock()
         """Held during every call."""
         self.closed = False
@@ -52,12 +57,12 @@ class Episode:
         self.ended = self.first.done
 
     def step(self, action: Action) -> Observation:
-        """Act in the world; an ended one refuses."""
+        """Act in the world; a world that has ended rejects the action."""
         with self.lock:
-            return redacted(self._answered(action))
+            return redacted(self._step(action))
 
     def close(self) -> None:
-        """End the copies, and the world unless it is a caller's own; after that every call is a Fault."""
+        """Close the copies, and the environment if it is owned; every later call raises Fault."""
         with self.lock, ExitStack() as closing:
             if not self.closed:
                 self.closed = True
@@ -68,11 +73,11 @@ class Episode:
                 self.copies = []
 
     def check_open(self) -> None:
-        """Raise Fault ("environment") once it is closed."""
+        """Raise Fault ("environment") if the episode is closed."""
         if self.closed:
             raise Fault("environment", "the episode was closed while it was in use: its run is over; start a new one")
 
-    def _answered(self, action: Action) -> Observation:
+    def _step(self, action: Action) -> Observation:
         self.check_open()
         if self.ended:
             return Observation(text="The episode is over: the world has ended.", accepted=False, done=True)
@@ -82,39 +87,39 @@ class Episode:
         return observation
 
     def replay(self, steps: Sequence[Step]) -> None:
-        """Repeat logged actions. Raises Fault when the world answers otherwise than it did."""
+        """Repeat logged actions. Raises Fault if an observation differs from the logged one."""
         for number, step in enumerate(steps, 1):
             with self.lock:
-                found = self._answered(step.action).digest()
-            if found != step.digest:
+                digest = self._step(step.action).digest()
+            if digest != step.digest:
                 raise Fault(
                     "environment",
-                    f"replay differs at step {number} ({step.action.text!r}): logged {step.digest}, now {found}; "
-                    "the world or its data changed since the run began: start a new run",
+                    f"replay differs at step {number} ({step.action.text!r}): logged {step.digest}, now {digest}; "
+                    "the world or its data changed since the run started: start a new run",
                 )
 
     def evidence(self) -> Evidence:
-        """What the world shows now, and the passages at hand where it finds some (`sources() -> tuple of ids`)."""
+        """Return what the world shows now, and the ids of its passages if it has `sources()`."""
         sources = getattr(self.environment, "sources", None)
         with self.lock:
             self.check_open()
             return Evidence(view=redact(guarded(self.environment.view)), sources=guarded(sources) if sources else ())
 
     def admissible(self) -> list[str] | None:
-        """The actions that the world admits now, where it lists them."""
+        """Return the actions that the world accepts now; None if it does not list them."""
         with self.lock:
             self.check_open()
             return guarded(self.environment.admissible)
 
     def score(self) -> Scores:
-        """The benchmark's verdict on the world as it stands."""
+        """Return the benchmark's scores of the world in its present state."""
         with self.lock:
             self.check_open()
             return redacted(guarded(self.environment.score))
 
 
 def guarded(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What the world answers. Raises Fault ("environment") whatever it raises."""
+    """Call a method of the world. Raises Fault ("environment") for every exception that it raises."""
     try:
         return call(*args, **kwargs)
     except Fault:
@@ -123,14 +128,17 @@ def guarded(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         raise Fault("environment", f"the world failed in {call.__qualname__}: {error!r}; start a new run") from error
 
 
-# Live episodes, kept out of graph state and rebuilt from the logged actions when the two disagree.
+# Live episodes, kept out of graph state and rebuilt from the logged actions if the two disagree.
 #
-# The table is keyed by the thread (`RunState.episode`). An episode whose past is not the logged prefix (a crash, a
-# fork from an old checkpoint) is opened anew and the log replayed, each answer compared with the logged digest.
+# The table is keyed by the thread (`RunState.episode`). An episode whose log is not the logged prefix (after a crash,
+# or a fork from an old checkpoint) is opened again and the log replayed; each observation is compared with the logged
+# digest.
 
 MOST_EPISODES = 64
-"""Live episodes left open at once that no scope closes, as of a graph of the caller's own whose nodes use them; the
-oldest is closed and, if asked for again, replayed."""
+"""Maximum number of open episodes that no scope closes, as in a graph of the user's own that uses these nodes.
+
+The oldest one is closed; if it is needed again, it is replayed.
+"""
 
 
 EPISODES: dict[str, Episode] = {}
@@ -138,10 +146,10 @@ _LOCK = threading.RLock()
 
 
 class EpisodeScope:
-    """What closes the episodes of one graph run when it ends, however it ends.
+    """Closes the episodes of one graph run when the run ends, for whatever reason.
 
     Args:
-        parent: the scope in which this one begins. What that one opened, it closes.
+        parent: the scope in which this one is created. It closes the episodes that it opened itself.
         shared: whether the first graph that runs inside is closed with this scope and not with its own end, so that its
             world can still be scored.
     """
@@ -152,16 +160,16 @@ class EpisodeScope:
 
     @property
     def run(self) -> "EpisodeScope":
-        """The outermost scope, which stands for the whole run."""
+        """The outermost scope, which represents the complete run."""
         return self.parent.run if self.parent else self
 
     def share(self) -> bool:
-        """Whether a graph that begins now is part of this scope: true once, of a shared one."""
+        """Return whether a graph that starts now is part of this scope: true once, if the scope is shared."""
         shared, self._shared = self._shared, False
         return shared
 
     def owner(self, key: str) -> "EpisodeScope":
-        """The scope that closes an episode: the one that opened it before, else this."""
+        """Return the scope that closes an episode: the one that opened it before, else this one."""
         scope: EpisodeScope | None = self
         while scope and key not in scope.keys:
             scope = scope.parent
@@ -169,7 +177,7 @@ class EpisodeScope:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Open episodes inside the block for this scope."""
+        """Let this scope close the episodes that are opened inside the block."""
         token = _SCOPE.set(self)
         try:
             yield
@@ -177,24 +185,25 @@ class EpisodeScope:
             _SCOPE.reset(token)
 
     def end(self) -> None:
-        """Close the episodes. One that is still being opened is closed when it is ready. Blocks.
+        """Close the episodes; one that is still being opened is closed when it is ready. Blocks.
 
-        Of an episode in a caller's own live environment the log is kept, for to open it again would reset the world.
+        An episode in a live environment of the caller is kept with its log, because opening it again would reset the
+        world.
         """
         with _LOCK:
             self.ended = True
             live = {key: EPISODES[key] for key in self.keys & EPISODES.keys()}
             for key, episode in live.items():
-                episode.answered_for = False
+                episode.closed_by_scope = False
                 if episode.owned:
                     del EPISODES[key]
         for episode in live.values():
             if episode.owned:
-                with suppress(Exception):  # a world that cannot be closed keeps nobody from closing the others
+                with suppress(Exception):  # an error of one world must not keep the others open
                     episode.close()
 
     async def aend(self) -> None:
-        """The same without blocking the event loop; also where the caller is cancelled again meanwhile."""
+        """Close the episodes without blocking the event loop, even if the caller is cancelled again meanwhile."""
         try:
             await off_loop(self.end)
         except asyncio.CancelledError:
@@ -206,42 +215,42 @@ _SCOPE: ContextVar[EpisodeScope | None] = ContextVar("certigraph_episode_scope",
 
 
 def new_scope(*, shared: bool = False) -> EpisodeScope:
-    """A scope inside the one that is active here."""
+    """Create a scope inside the active one."""
     return EpisodeScope(_SCOPE.get(), shared=shared)
 
 
 def graph_scope() -> EpisodeScope | None:
-    """The scope of a graph run that begins now; None where the block around it closes what it opens."""
+    """Create the scope of a graph run that starts now; None if the enclosing block closes what the run opens."""
     outer = _SCOPE.get()
     return None if outer and outer.share() else new_scope()
 
 
 def current_run() -> object:
-    """What stands for the run that is under way here; None outside of runs."""
+    """Return an object that identifies the running run; None outside of runs."""
     scope = _SCOPE.get()
     return scope.run if scope else None
 
 
 def live_episode(key: str, task: Task, history: Sequence[Step], runtime: Runtime[Context]) -> Episode:
-    """The episode of a thread, brought to exactly the logged past. Blocks; call it from a worker thread.
+    """Return the episode of a thread, brought to exactly the logged history. Blocks; call it from a worker thread.
 
     Raises:
         Fault: the world cannot be opened or replayed, or its run ended meanwhile.
     """
     episode = EPISODES.get(key)
-    # An action cut off after stepping leaves the live episode ahead of the log; that too is rebuilt.
+    # An action that was interrupted after its step leaves the live episode ahead of the log; it is rebuilt as well.
     if episode is None or episode.closed or episode.log != history:
         close_episode(key)
         episode = _opened(task, history, runtime)
     _keep(key, episode)
-    # The state's own records in place of equal ones: lists of the same objects compare without looking into them.
+    # Share the state's records: later comparisons of the lists then compare identities and not contents.
     episode.log[:] = history
     return episode
 
 
 def steps_in_parallel(key: str) -> bool:
-    """Whether copies of a live episode's world may be stepped at the same time; not of one that a caller handed in."""
-    episode = EPISODES.get(key)  # who resets by an operator of his own may not open it before it is needed
+    """Return whether copies of an episode's world may be stepped in parallel; false if the caller passed it in."""
+    episode = EPISODES.get(key)  # an operator of the user's own may open the episode later
     return episode is not None and episode.owned and episode.environment.concurrent
 
 
@@ -249,73 +258,75 @@ def _keep(key: str, episode: Episode) -> None:
     scope = _SCOPE.get()
     with _LOCK:
         owner = scope.owner(key) if scope else None
-        if late := owner is not None and owner.ended:
+        if ended := owner is not None and owner.ended:
             surplus = []
         else:
             if owner:
                 owner.keys.add(key)
-            episode.answered_for = owner is not None
+            episode.closed_by_scope = owner is not None
             new = EPISODES.pop(key, None) is None
-            EPISODES[key] = episode  # the latest used is the last to go
+            EPISODES[key] = episode  # moved to the end: the most recently used is closed last
             surplus = _surplus() if new else []
-    if late:
+    if ended:
         episode.close()
     for old in surplus:
         close_episode(old)
 
 
 def _surplus() -> list[str]:
-    return [old for old, live in EPISODES.items() if not live.answered_for][:-MOST_EPISODES]
+    return [old for old, live in EPISODES.items() if not live.closed_by_scope][:-MOST_EPISODES]
 
 
 def _opened(task: Task, history: Sequence[Step], runtime: Runtime[Context]) -> Episode:
     context = context_of(runtime)
-    given = context.environment
-    environment = given or guarded(benchmark_of(task, runtime).open, task)
+    live = context.environment
+    environment = live or guarded(benchmark_of(task, runtime).open, task)
     if context.faults:
         from certigraph.adapters.faults import FaultyEnvironment
 
-        known = len(history)
-        environment = FaultyEnvironment(environment, context.faults, task=task.id, trial=context.trial, spared=known)
+        logged = len(history)
+        environment = FaultyEnvironment(
+            environment, context.faults, task=task.id, trial=context.trial, replayed_steps=logged
+        )
     try:
-        episode = Episode(environment, owned=given is None)
+        episode = Episode(environment, owned=live is None)
         episode.replay(history)
     except BaseException:
-        if given is None:
-            environment.close()  # nobody else knows of it, and a simulator would run on
+        if live is None:
+            environment.close()  # there is no other reference, and a simulator would keep running
         raise
     return episode
 
 
 def close_episode(key: str) -> None:
-    """Close and forget the episode of a thread, if there is one."""
+    """Close the episode of a thread and remove it, if there is one."""
     with _LOCK:
         episode = EPISODES.pop(key, None)
     if episode is not None:
         episode.close()
 
 
-# What the live world would answer: a second world of the task, brought to the same past, tries an action out.
+# Rehearsals: a copy of the task's world, brought to the same history, tries actions out.
 #
-# The live world is never touched. A world is copied by opening it again and repeating the log, so that every
-# simulator that can be resumed can be rehearsed in; the copies are kept with the live episode, and gone on with where
-# they stand on the way to what is asked next.
+# The live world is never touched. A world is copied by opening it again and repeating the log, so that every simulator
+# that can be resumed can be copied. Copies are kept with the live episode and continued where their position is on the
+# way to the next request.
 
 MOST_COPIES = 3
-"""Copies of a live world. Each may be a simulator's process, and of k candidates one alone is gone on with."""
+"""Maximum number of copies of a live world. Each may be a simulator's process."""
 
 
 class Rehearsed(NamedTuple):
-    """A copy of the world at the end of a path."""
+    """Result of a rehearsal: a copy of the world at the end of a path."""
 
     observation: Observation
-    """What the last action was answered."""
+    """Observation of the last action."""
     admissible: Callable[[], list[str] | None]
-    """What the copy admits; to be asked before the next rehearsal."""
+    """Lists the actions that the copy accepts; call it before the next rehearsal."""
 
 
 class _Copy:
-    """A second world, and what it answered last."""
+    """A copy of the world and its latest observation."""
 
     def __init__(self, episode: Episode) -> None:
         self.episode, self.latest = episode, episode.first
@@ -323,12 +334,12 @@ class _Copy:
     def close(self) -> None:
         self.episode.close()
 
-    def is_on_the_way(self, past: Sequence[Step], path: Sequence[str]) -> bool:
+    def is_prefix_of(self, past: Sequence[Step], path: Sequence[str]) -> bool:
         log, length = self.episode.log, len(past)
         imagined = [step.action.text for step in log[length:]]
         return log[:length] == list(past[: len(log)]) and imagined == list(path[: len(imagined)])
 
-    def go_on(self, past: Sequence[Step], path: Sequence[str]) -> None:
+    def advance(self, past: Sequence[Step], path: Sequence[str]) -> None:
         done = len(self.episode.log)
         self.episode.replay(past[done:])
         for action in path[max(done - len(past), 0) :]:
@@ -336,27 +347,27 @@ class _Copy:
 
 
 async def rehearse(path: Sequence[str], task: Task, runtime: Runtime[Context]) -> Rehearsed:
-    """What the world would answer at the end of a path of actions from the present.
+    """Return what the world would answer at the end of a path of actions from its present state.
 
     Raises:
-        Fault: ("environment") there is no world that can be opened twice, or it answers otherwise than logged.
+        Fault: ("environment") no world can be opened twice, or it answers otherwise than logged.
     """
     hook = context_of(runtime).rehearse
     if hook is None:
-        raise Fault("environment", f"no world is open to rehearse in; {OTHERWISE}, or reset first")
-    found: Rehearsed = await in_world(hook, task, runtime, path)
-    return found
+        raise Fault("environment", f"no episode is open to rehearse in; {OTHERWISE}, or reset first")
+    result: Rehearsed = await in_world(hook, task, runtime, path)
+    return result
 
 
 def rehearsed_in(live: Episode, task: Task, path: Sequence[str], runtime: Runtime[Context]) -> Rehearsed:
-    """The same in a copy of a live episode's world. Blocks."""
+    """Rehearse a path in a copy of a live episode's world. Blocks."""
     if not live.owned:
-        raise Fault("environment", f"a world that the caller handed in cannot be copied; {OTHERWISE}")
+        raise Fault("environment", f"a live environment passed by the caller cannot be copied; {OTHERWISE}")
     with live.lock:
         live.check_open()
         copy = _copy_for(live, path, benchmark_of(task, runtime), task)
         try:
-            copy.go_on(live.log, path)
+            copy.advance(live.log, path)
         except BaseException:
             live.copies.remove(copy)
             copy.close()
@@ -365,9 +376,9 @@ def rehearsed_in(live: Episode, task: Task, path: Sequence[str], runtime: Runtim
 
 
 def _copy_for(live: Episode, path: Sequence[str], benchmark: Benchmark, task: Task) -> _Copy:
-    """The copy that is nearest on the way; else a new one, in the world of the longest unused where they are many."""
+    """Return the copy that needs the fewest steps, else a new one; at MAX_COPIES it reuses the oldest copy's world."""
     copies = [copy for copy in live.copies if isinstance(copy, _Copy)]
-    ready = [copy for copy in copies if copy.is_on_the_way(live.log, path)]
+    ready = [copy for copy in copies if copy.is_prefix_of(live.log, path)]
     if ready:
         copy = max(ready, key=lambda copy: len(copy.episode.log))
         live.copies.remove(copy)
@@ -383,24 +394,24 @@ def _begun(world: Environment) -> _Copy:
     try:
         return _Copy(Episode(world))
     except BaseException:
-        world.close()  # nobody else knows of it, and a simulator would run on
+        world.close()  # there is no other reference, and a simulator would keep running
         raise
 
 
 OTHERWISE = "have the model predict instead: imagine=predicted"
 
 
-# The actions that a model is offered: those the live world admits, shortened to the relevant ones.
+# Actions shown to a model: those that the live world accepts, shortened to the relevant ones.
 
 
 async def admissible(runtime: Runtime[Context]) -> list[str]:
-    """Every action that the world admits now; none where it lists none. Listing may take the world a moment."""
+    """Return every action that the world accepts now; empty if it lists none. Listing may take the world a moment."""
     listing = context_of(runtime).admissible
     return list(await off_loop(listing) or []) if listing else []
 
 
 async def candidates(queries: Sequence[str], runtime: Runtime[Context], most: int) -> list[str]:
-    """At most `most` admissible actions, the most relevant to any of the queries; none where the world lists none."""
+    """Return at most `most` admissible actions, the most relevant to any query; empty if the world lists none."""
     actions = await admissible(runtime)
     if len(actions) <= most:
         return actions

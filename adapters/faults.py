@@ -1,4 +1,7 @@
-"""Fault injection: rates, and worlds that fail."""
+"""Fault injection: rates of faults, and environments and benchmarks that fail at these rates.
+
+Models that fail at these rates are in `adapters.models.faults`.
+"""
 
 import time
 from collections import Counter
@@ -12,15 +15,15 @@ from pydantic.functional_validators import BeforeValidator
 from certigraph.adapters.protocols import Benchmark, Context, Environment
 from certigraph.state.records import Action, Observation, Record, Scores, Task, UnknownName
 
-# Which faults are injected, and how often: `timeout=0.1,crash=0.01,seed=3`.
+# Rates of faults: `timeout=0.1,crash=0.01,seed=3`.
 #
-# Each fault is drawn by itself, from what is asked and how often it was: the same in every process and order.
+# Each fault is drawn separately, seeded by the request and its number: equal in every process and order.
 
 FAILING = ("timeout", "rate_limit", "server_error", "dropped")
-"""A request that fails: its client raises."""
+"""Faults of requests: the client raises."""
 
 ANSWERING = ("truncated", "malformed", "empty", "refusal", "wrong_schema")
-"""An answer that comes, is billed and cannot be used."""
+"""Faults of answers: an answer arrives, is paid for and cannot be used."""
 
 SLOW = "slow"
 MODEL = (*FAILING, *ANSWERING, SLOW)
@@ -29,15 +32,15 @@ WORLD = ("crash", "hang")
 EXAMPLE = "timeout=0.1,crash=0.01,seed=3"
 
 
-def _rate(what: str) -> float:
-    rate: float = Field(0.0, ge=0, le=1, description=what)
+def _rate(description: str) -> float:
+    rate: float = Field(0.0, ge=0, le=1, description=description)
     return rate
 
 
 class Faults(Record):
-    """How often each kind of fault strikes, as a probability for one request, answer or world step."""
+    """Probability of each kind of fault for one request, answer or world step."""
 
-    timeout: float = _rate("no answer in time")
+    timeout: float = _rate("no answer within the time limit")
     rate_limit: float = _rate("429, with Retry-After")
     server_error: float = _rate("500")
     dropped: float = _rate("the connection breaks before an answer")
@@ -49,135 +52,139 @@ class Faults(Record):
     slow: float = _rate("the answer comes late")
     crash: float = _rate("the world raises instead of a step")
     hang: float = _rate("a world step takes too long and raises TimeoutError")
-    seed: int = Field(0, description="another seed draws other faults at the same rates")
-    delay: float = Field(0.05, ge=0, le=600, description="seconds by which a slow answer is late and a world hangs")
+    seed: int = Field(0, description="seed of the draws: another seed gives other faults at the same rates")
+    delay: float = Field(
+        0.05, ge=0, le=600, description="seconds by which a slow answer is late and for which a world hangs"
+    )
     retry_after: float = Field(1.0, ge=0, le=600, description="seconds that a 429 asks to wait")
-    start: int = Field(0, ge=0, description="how often the run was begun before; faults are drawn anew for each time")
+    start: int = Field(
+        0, ge=0, description="number of earlier starts of the run; faults are drawn again for each start"
+    )
 
     @classmethod
     def read(cls, text: str) -> "Faults":
-        """The faults that a text names, as EXAMPLE does; the empty text names none.
+        """Parse a text such as FAULTS_EXAMPLE; the empty text means no faults.
 
         Raises:
             UnknownName: an unknown or repeated name, a rate outside [0, 1], or no number; lists the known names.
         """
         pairs = [part.partition("=") for part in text.split(",")] if text.strip() else []
-        given = {name.strip(): value.strip() for name, _, value in pairs}
-        if len(given) < len(pairs):
-            raise UnknownName(_wrong(text, "each name is given once"))
+        values = {name.strip(): value.strip() for name, _, value in pairs}
+        if len(values) < len(pairs):
+            raise UnknownName(_wrong(text, "a name is repeated"))
         try:
-            return cls.model_validate(given)
+            return cls.model_validate(values)
         except ValidationError as error:
-            wrong = error.errors(include_url=False)[0]
-            raise UnknownName(_wrong(text, f"{'.'.join(map(str, wrong['loc']))!r}: {wrong['msg']}")) from error
+            first = error.errors(include_url=False)[0]
+            raise UnknownName(_wrong(text, f"{'.'.join(map(str, first['loc']))!r}: {first['msg']}")) from error
 
     def __str__(self) -> str:
-        """The text that `read` reads, without what is as usual."""
+        """Format as the text that `read` parses, without default values."""
         return ",".join(f"{name}={value}".removesuffix(".0") for name, value in self.as_json().items())
 
-    def again(self, times: int = 1) -> "Faults":
-        """The same rates for a run that is resumed or retried: what failed once is drawn anew."""
+    def restarted(self, times: int = 1) -> "Faults":
+        """Return the same rates for a run that is resumed or retried: its faults are drawn again."""
         return self.model_copy(update={"start": self.start + times})
 
-    def strikes(self, kinds: Sequence[str], *what: object) -> str:
-        """The first of some kinds that strikes here; empty where none does.
+    def draw(self, kinds: Sequence[str], *what: object) -> str:
+        """Return the first of some kinds of fault that is drawn here; the empty string if none is.
 
         Args:
-            kinds: names of rates; each is drawn by itself, so that another's rate changes nothing for it.
-            what: all that tells this request or step from others.
+            kinds: names of rates; each is drawn separately, so that a rate does not affect the other kinds.
+            what: everything that distinguishes this request or step from others.
         """
-        return next((kind for kind in kinds if self._draw(kind, what) < getattr(self, kind)), "")
+        return next((kind for kind in kinds if self._draw_number(kind, what) < getattr(self, kind)), "")
 
-    def _draw(self, kind: str, what: tuple[object, ...]) -> float:
+    def _draw_number(self, kind: str, what: tuple[object, ...]) -> float:
         return Random(f"{self.seed}:{self.start}:{kind}:{what!r}").random()
 
 
 Rates = Annotated[Faults, BeforeValidator(lambda given: Faults.read(given) if isinstance(given, str) else given)]
-"""Faults, or the text that names them."""
+"""Type of a field that holds Faults, or the text that `Faults.read` parses."""
 
 
 def _wrong(text: str, reason: str) -> str:
-    known = f"rates from 0 to 1: {', '.join(MODEL + WORLD)}; besides: seed, delay, retry_after, start"
-    return f"{text!r} names no faults: {reason}; write {EXAMPLE}; {known}"
+    names = f"rates from 0 to 1: {', '.join(MODEL + WORLD)}; and: seed, delay, retry_after, start"
+    return f"{text!r} is no list of faults: {reason}; write {EXAMPLE}; {names}"
 
 
-# Faults of a run that was begun before: what failed then is drawn anew, so that a resume or a retry can go on.
+# Faults of a run that was started before. They are drawn again, so that a resume or a retry can get further.
 
 
 def begun_again(context: Context, times: int) -> Context:
-    """The context of a run that was begun `times` times before; the same where it names no faults.
+    """Return the context of a run that was started `times` times before; unchanged if it injects no faults.
 
     Raises:
-        UnknownName: the context's faults are none.
+        UnknownName: the text of the context's faults is invalid.
     """
     if not context.faults or not times:
         return context
-    return context.model_copy(update={"faults": str(Faults.read(context.faults).again(times))})
+    return context.model_copy(update={"faults": str(Faults.read(context.faults).restarted(times))})
 
 
-# Any world, failing at known rates.
+# Environments and benchmarks that fail at known rates.
 #
-# A world crashes or hangs; it never lies. What a step was answered is logged, and whoever opens the world again must
-# get the same answers. For the same reason the steps of a log that is repeated are spared: they have happened.
+# A world crashes or hangs; it never returns a wrong observation, because what it returned is logged and a replay must
+# return the same. For the same reason no fault is injected into the steps of a replayed log.
 
 
 class CrashError(RuntimeError):
-    """A world that went down, on purpose."""
+    """Injected crash of a world."""
 
 
 class FaultyEnvironment:
-    """An environment whose steps fail; everything else is that of `environment`.
+    """Environment whose steps fail; everything else is delegated to `environment`.
 
     Args:
         environment: the world; a step that fails does not reach it.
-        faults: the rates, or the text that names them.
-        task: whose world it is, so that tasks fail at different steps.
-        trial: which repetition of the task this is.
-        spared: how many steps, the first ones, repeat what is logged.
+        faults: the rates, or the text that `Faults.read` parses.
+        task: id of the task, so that tasks fail at different steps.
+        trial: number of this repetition of the task.
+        replayed_steps: number of first steps, which replay a log and never fail.
     """
 
     def __init__(
-        self, environment: Environment, faults: Faults | str, *, task: str = "", trial: int = 0, spared: int = 0
+        self, environment: Environment, faults: Faults | str, *, task: str = "", trial: int = 0, replayed_steps: int = 0
     ) -> None:
-        self.environment, self.spared = environment, spared
+        self.environment, self.replayed_steps = environment, replayed_steps
         self.faults = Faults.read(faults) if isinstance(faults, str) else faults
         self.injected = Counter[str]()
-        """How many faults of each kind were injected so far."""
-        self._what = (task, trial)
-        self._asked = 0
+        """Number of injected faults of each kind so far."""
+        self._key = (task, trial)
+        self._steps = 0
 
     def step(self, action: Action) -> Observation:
-        """The world's answer.
+        """Step the world.
 
         Raises:
-            CrashError: the world went down.
+            CrashError: the world crashed.
             TimeoutError: the step took too long.
         """
-        self._asked += 1
-        kind = self.faults.strikes(WORLD, *self._what, self._asked, action.text)
-        if kind and self._asked > self.spared:
+        self._steps += 1
+        kind = self.faults.draw(WORLD, *self._key, self._steps, action.text)
+        if kind and self._steps > self.replayed_steps:
             self._fail(kind)
         return self.environment.step(action)
 
     @property
     def concurrent(self) -> bool:
-        """Whether the world's steps may be parallel."""
+        """Whether the world's steps may run in parallel."""
         return self.environment.concurrent
 
     def reset(self) -> Observation:
-        """The world's beginning."""
+        """Reset the world; no fault is injected here."""
         return self.environment.reset()
 
     def view(self) -> str:
-        """What the world shows now."""
+        """Return what the world shows now."""
         return self.environment.view()
 
     def admissible(self) -> list[str] | None:
-        """The actions that the world would accept now."""
+        """Return the actions that the world accepts now."""
         return self.environment.admissible()
 
     def score(self) -> Scores:
-        """The benchmark's verdict."""
+        """Return the benchmark's scores."""
         return self.environment.score()
 
     def close(self) -> None:
@@ -185,24 +192,24 @@ class FaultyEnvironment:
         self.environment.close()
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever else the world has, such as `sources`."""
-        if name == "environment":  # not there yet: a copy that is being made
+        """Delegate all other attributes, such as `sources`."""
+        if name == "environment":  # not set yet while the object is being copied
             raise AttributeError(name)
         return getattr(self.environment, name)
 
     def _fail(self, kind: str) -> None:
         self.injected[kind] += 1
         if kind == "crash":
-            raise CrashError(f"injected crash at step {self._asked}")
+            raise CrashError(f"injected crash at step {self._steps}")
         time.sleep(self.faults.delay)
-        raise TimeoutError(f"injected hang at step {self._asked}")
+        raise TimeoutError(f"injected hang at step {self._steps}")
 
 
 class FaultyBenchmark:
-    """A benchmark whose worlds fail, each of a task's differently; everything else is that of `benchmark`.
+    """Benchmark whose worlds fail, differently for each task; everything else is delegated to `benchmark`.
 
-    A world that is opened again repeats the log without being spared, and may fail on the way. In a new process the
-    count of openings begins anew: give it `faults.again()`. A run with `Context(faults=...)` sees to both.
+    A world that is opened again replays its log, and may fail during the replay. In a new process the count of openings
+    starts at 0: pass `faults.restarted()`. A run with `Context(faults=...)` handles both cases.
     """
 
     def __init__(self, benchmark: Benchmark, faults: Faults | str) -> None:
@@ -211,13 +218,13 @@ class FaultyBenchmark:
         self._opened = Counter[str]()
 
     def open(self, task: Task) -> FaultyEnvironment:
-        """A world of the task that fails."""
-        drawn = self.faults.again(self._opened[task.id])
+        """Open a world of the task that fails."""
+        drawn = self.faults.restarted(self._opened[task.id])
         self._opened[task.id] += 1
         return FaultyEnvironment(self.benchmark.open(task), drawn, task=task.id)
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever else the benchmark has."""
+        """Delegate all other attributes."""
         if name == "benchmark":
             raise AttributeError(name)
         return getattr(self.benchmark, name)

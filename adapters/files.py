@@ -1,4 +1,7 @@
-"""Files: JSON rows, error hints, caches and atomic writes."""
+"""Files: rows of JSON, atomic writes, SQLite caches, and errors about missing or malformed data.
+
+Everything that reads a file here bounds its size and raises `Fault("data")` with the path and the line or row.
+"""
 
 import codecs
 import gzip
@@ -19,27 +22,27 @@ from pydantic import BaseModel, ValidationError
 
 from certigraph.state.records import MAX_LINE, Fault, UnknownName, json_value, next_json_value, read_bounded_lines
 
-# The folder of what can be built again, and files that appear in it complete or not at all.
+# Paths, the cache folder and atomic writes.
 
 
-def expanded(given: str | Path) -> Path:
-    """A path as it was given, `~` and `~user` replaced by their homes. Raises Fault where there is no such user."""
+def expanded(path: str | Path) -> Path:
+    """Expand `~` and `~user` in a path. Raises Fault if there is no such user."""
     try:
-        return Path(given).expanduser()
+        return Path(path).expanduser()
     except RuntimeError:
-        raise Fault("data", f"{given}: nobody of that name has a home here: write the path out") from None
+        raise Fault("data", f"{path}: no such user on this machine: write the full path") from None
 
 
 def cache_folder() -> Path:
-    """certigraph in the user's cache folder (XDG_CACHE_HOME, else ~/.cache); it may not exist yet."""
+    """Return certigraph's folder in the user's cache (XDG_CACHE_HOME, else ~/.cache); it may not exist yet."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "certigraph"
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A file to write in place of `path`, which it becomes when the block ends without an error.
+    """Open a temporary file that replaces `path` when the block ends without an error.
 
-    Threads and processes may write the same path at once: each has a file of its own, and the last one stays.
+    Threads and processes may write the same path at once: each has its own temporary file, and the last one wins.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".unfinished")
@@ -51,52 +54,52 @@ def whole_file(path: Path) -> Iterator[Path]:
         Path(name).unlink(missing_ok=True)
 
 
-# Error messages that benchmarks share: data that is not where it was looked for, and ids that no task has.
+# Errors that benchmarks share: missing data files and unknown task ids.
 
 EXAMPLES = 3
-"""Valid ids that a message lists."""
+"""Maximum number of valid ids that a message lists."""
 
 
 def missing_data(benchmark: str, folder: Path, expected: str) -> Fault:
-    """The fault of a data folder without a benchmark's files.
+    """Create the fault of a data folder that lacks a benchmark's files.
 
     Args:
         benchmark: its name.
         folder: the folder that was searched.
         expected: the files that it should hold.
     """
-    given = folder.parent if folder.name == benchmark else folder
+    root = folder.parent if folder.name == benchmark else folder
     call = f"--data DIR (or CERTIGRAPH_DATA=DIR) where DIR/{benchmark}/ holds them, or --data with that folder itself"
-    return Fault("data", f"no {benchmark} data in {given}: searched {folder} for {expected}; give {call}")
+    return Fault("data", f"no {benchmark} data in {root}: searched {folder} for {expected}; give {call}")
 
 
 def unknown_task(benchmark: str, task_id: str, pattern: str, known: Iterable[str], more: str = "") -> UnknownName:
-    """The error of an id that no task has.
+    """Create the error of an unknown task id.
 
     Args:
         benchmark: its name.
         task_id: the unknown id.
-        pattern: what ids look like.
-        known: valid ids, of which the first are listed.
-        more: what else helps.
+        pattern: format of valid ids.
+        known: valid ids; the first ones are listed.
+        more: a further hint.
     """
     examples = ", ".join(islice(known, EXAMPLES)) or "none"
     hint = f"; {more}" if more else ""
     return UnknownName(f"{benchmark} has no task {task_id!r}; ids are {pattern}, for example {examples}{hint}")
 
 
-# Rows of JSON files: one a line or one list, gzipped or not; errors name the file and the line or row.
+# Rows of JSON files: one object per line or one list, gzipped or not.
 
 M = TypeVar("M", bound=BaseModel)
 
 MOST_BYTES = 1 << 30
-"""Of a file of rows, unpacked: twice the largest of all benchmarks. A few packed bytes may stand for any number."""
+"""Maximum unpacked size of a file of rows: twice the largest of all benchmarks. Guards against decompression bombs."""
 
 MOST_WHOLE = 1 << 26
-"""Of a file that is one value, unpacked; it is in memory as a whole, so that this is also what a damaged one costs."""
+"""Maximum unpacked size of a file that is one value. It is read into memory completely, damaged or not."""
 
 MOST_SETTINGS = 1 << 24
-"""Of a file that says what was asked for; those that we write have a few thousand."""
+"""Maximum size of a file of settings; those that certigraph writes have a few thousand bytes."""
 
 PIECE = 1 << 20
 
@@ -104,24 +107,24 @@ LAYOUT = "write one JSON object a line, or one list"
 
 
 class Row(NamedTuple):
-    """One row as its file has it."""
+    """One row of a file."""
 
     where: str
-    """`file:line`, or `file: row n` of a list."""
+    """Location for messages: `file:line`, or `file: row n` in a list."""
     value: Any
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """The rows of a UTF-8 file in order, blank lines skipped, one in memory at a time.
+    """Read the rows of a UTF-8 file in order, without blank lines, one in memory at a time.
 
     Raises:
-        Fault: the file cannot be read, a row is not JSON or has more than 16 MiB, or all have more than 1 GiB.
+        Fault: the file cannot be read, a row is not JSON or larger than 16 MiB, or the file is larger than 1 GiB.
     """
     with _opened(path) as file:
-        listed = file.read(PIECE).lstrip().startswith(b"[")
+        is_list = file.read(PIECE).lstrip().startswith(b"[")
     total = 0
     with _opened(path) as file:
-        if listed:
+        if is_list:
             yield from read_list(file, str(path), most=MOST_BYTES)
             return
         for number, line in enumerate(read_bounded_lines(file, str(path)), 1):
@@ -132,28 +135,34 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 
 def read_list(file: IO[bytes], name: str, layout: str = LAYOUT, most: int = sys.maxsize) -> Iterator[Row]:
-    """The elements of a JSON list, one in memory at a time; of a file that holds another value, that value.
+    """Read the elements of a JSON list, one in memory at a time; of a file that holds another value, that value.
+
+    Args:
+        file: an open binary file.
+        name: its name in messages.
+        layout: the expected layout, for messages.
+        most: maximum number of bytes.
 
     Raises:
-        Fault: it is not JSON, an element has more than 16 MiB, or the file more than `most` bytes; names file and row.
+        Fault: it is not JSON, an element is larger than 16 MiB, or the file larger than `most` bytes.
     """
     first = file.read(PIECE)
     if not first.lstrip().startswith(b"[") or json.detect_encoding(first) != "utf-8":
-        whole = first + whole_bytes(file, name)
-        value = parsed(whole, f"{name}:1", layout) if whole.strip() else []
+        content = first + whole_bytes(file, name)
+        value = parsed(content, f"{name}:1", layout) if content.strip() else []
         values = enumerate(value, 1) if isinstance(value, list) else ()
-        yield from (Row(f"{name}: row {number}", one) for number, one in values)
+        yield from (Row(f"{name}: row {number}", element) for number, element in values)
         if not isinstance(value, list):
             yield Row(f"{name}:1", value)
         return
     number = 0
     try:
-        text = _ListText(file, first, most)
-        while text.has_more():
+        reader = _ListText(file, first, most)
+        while reader.has_more():
             number += 1
-            yield Row(f"{name}: row {number}", text.parse_next())
-    except _TooLarge as large:
-        raise _too_large(name, most) from large
+            yield Row(f"{name}: row {number}", reader.parse_next())
+    except _TooLarge as error:
+        raise _too_large(name, most) from error
     except ValueError as error:
         raise Fault("data", f"{name}: row {number}: not JSON ({error}): {layout}") from error
 
@@ -163,19 +172,19 @@ class _TooLarge(Exception):
 
 
 class _ListText:
-    """The text of a JSON list, of which only what is not yet parsed is kept."""
+    """Incremental reader of a JSON list that keeps only the text that is not parsed yet."""
 
     def __init__(self, file: IO[bytes], first: bytes, most: int) -> None:
-        self._file, self._left = file, most - len(first)
+        self._file, self._remaining = file, most - len(first)
         self._decode = codecs.getincrementaldecoder("utf-8")().decode
-        self._text, self._at, self._ended = self._decode(first), 0, False
-        self._begun = False
+        self._text, self._position, self._ended = self._decode(first), 0, False
+        self._started = False
 
     def has_more(self) -> bool:
-        """Go over the bracket or the comma before the next element, or over the list's end."""
+        """Skip the bracket or the comma before the next element; at the end of the list, check that nothing follows."""
         opening = self._take()
-        if opening == "[" and not self._begun:
-            self._begun = True
+        if opening == "[" and not self._started:
+            self._started = True
             if self._next() != "]":
                 return True
             opening = self._take()
@@ -184,23 +193,23 @@ class _ListText:
         if opening != "]":
             raise ValueError(f"expected a comma or the end of the list, got {opening!r}")
         if self._next():
-            raise ValueError(f"more follows the end of the list: {self._text[self._at : self._at + 20]!r}")
+            raise ValueError(f"more follows the end of the list: {self._text[self._position : self._position + 20]!r}")
         return False
 
     def parse_next(self) -> Any:
-        """The element that is next. Raises ValueError where there is none, or where it has more than 16 MiB."""
+        """Parse the next element. Raises ValueError if it is malformed or larger than 16 MiB."""
         self._next()
         while True:
             try:
-                value, end = next_json_value(self._text, self._at)
+                value, end = next_json_value(self._text, self._position)
             except json.JSONDecodeError as error:
-                cut = "Unterminated" in error.msg or len(self._text) - error.pos < _LITERAL
-                if self._ended or not cut:
+                incomplete = "Unterminated" in error.msg or len(self._text) - error.pos < _LITERAL
+                if self._ended or not incomplete:
                     raise
             else:
-                if self._ended or len(self._text) - end >= _LITERAL:  # else a number may go on in the next piece
-                    refuse_surrogates(value, self._text[self._at : end])
-                    self._at = end
+                if self._ended or len(self._text) - end >= _LITERAL:  # else a number may continue in the next chunk
+                    refuse_surrogates(value, self._text[self._position : end])
+                    self._position = end
                     return value
             if sys.getsizeof(self._text) > MAX_LINE + PIECE:
                 raise ValueError(f"it has more than {MAX_LINE:,} bytes")
@@ -208,41 +217,41 @@ class _ListText:
 
     def _take(self) -> str:
         character = self._next()
-        self._at += 1
+        self._position += 1
         return character
 
     def _next(self) -> str:
-        """The next character that is no white space; none at the end."""
+        """Return the next character that is not white space; the empty string at the end."""
         while True:
-            self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]
-            if self._at < len(self._text) or self._ended:
-                return self._text[self._at : self._at + 1]
+            self._position = _SPACE.match(self._text, self._position).end()  # type: ignore[union-attr]
+            if self._position < len(self._text) or self._ended:
+                return self._text[self._position : self._position + 1]
             self._read()
 
     def _read(self) -> None:
-        piece = self._file.read(PIECE)
-        self._left -= len(piece)
-        if self._left < 0:
+        chunk = self._file.read(PIECE)
+        self._remaining -= len(chunk)
+        if self._remaining < 0:
             raise _TooLarge
-        self._ended = not piece
-        self._text, self._at = self._text[self._at :] + self._decode(piece, not piece), 0
+        self._ended = not chunk
+        self._text, self._position = self._text[self._position :] + self._decode(chunk, not chunk), 0
 
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 _LITERAL = 16
-"""Characters that are enough to see that a number or a word such as `-Infinity` has ended."""
+"""Number of characters after which a number or a literal such as `-Infinity` has certainly ended."""
 
 
 def read_json(path: Path) -> Any:
-    """The one JSON value of a file. Raises Fault as `read_rows` does."""
+    """Read a file that holds one JSON value. Raises Fault as `read_rows` does."""
     return parsed(file_text(path), str(path))
 
 
 def parsed(text: str | bytes, where: str, layout: str = LAYOUT) -> Any:
-    """The JSON value of a text. Raises Fault that says where, and what layout was expected.
+    """Parse JSON text. Raises Fault with the location and the expected layout.
 
-    Half a surrogate pair, which no file of ours takes, is none.
+    Unpaired surrogates are refused, because the text could not be written to a file.
     """
     try:
         value = json_value(text)
@@ -253,13 +262,13 @@ def parsed(text: str | bytes, where: str, layout: str = LAYOUT) -> Any:
 
 
 def refuse_surrogates(value: Any, text: str | bytes) -> None:
-    """Raise ValueError where half a surrogate pair is in a value that was parsed from a text."""
+    """Raise ValueError if a value that was parsed from `text` contains an unpaired surrogate."""
     if (b"\\u" if isinstance(text, bytes) else "\\u") in text:  # type: ignore[operator]
         json.dumps(value, ensure_ascii=False).encode()
 
 
 def checked(model: type[M], row: Row) -> M:
-    """The row as a model. Raises Fault that names the first field which does not fit."""
+    """Validate a row as a pydantic model. Raises Fault that names the first invalid field."""
     try:
         return model.model_validate(row.value)
     except ValidationError as error:
@@ -270,7 +279,7 @@ def checked(model: type[M], row: Row) -> M:
 
 
 def file_text(path: Path, most: int = MOST_WHOLE) -> str:
-    """The text of a UTF-8 file. Raises Fault as `file_bytes` does, and where it is not UTF-8."""
+    """Read a UTF-8 file. Raises Fault as `file_bytes` does, and if the file is not UTF-8."""
     try:
         return file_bytes(path, most).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -278,20 +287,20 @@ def file_text(path: Path, most: int = MOST_WHOLE) -> str:
 
 
 def file_bytes(path: Path, most: int = MOST_WHOLE) -> bytes:
-    """What is in a file, unpacked where its name ends in `.gz`.
+    """Read a file, unpacked if its name ends in `.gz`.
 
     Raises:
-        Fault: it is missing, cannot be read, or has more than `most` bytes.
+        Fault: it is missing, cannot be read, or is larger than `most` bytes.
     """
     with _opened(path) as file:
         return whole_bytes(file, str(path), most)
 
 
 def whole_bytes(file: IO[bytes], name: str, most: int = MOST_WHOLE) -> bytes:
-    """What is left of an open file. Raises Fault where that is more than `most` bytes."""
+    """Read the rest of an open file. Raises Fault if that is more than `most` bytes."""
     content = bytearray()
-    while len(content) <= most and (piece := file.read(PIECE)):
-        content += piece
+    while len(content) <= most and (chunk := file.read(PIECE)):
+        content += chunk
     if len(content) > most:
         raise _too_large(name, most)
     return bytes(content)
@@ -313,10 +322,10 @@ def _too_large(name: str, most: int) -> Fault:
 
 
 def _unreadable(path: Path, error: Exception) -> Fault:
-    return Fault("data", f"{path} cannot be read ({error}): put the file there whole")
+    return Fault("data", f"{path} cannot be read ({error}): copy the complete file there again")
 
 
-# A cache in one SQLite file that several processes may use at once. It holds texts, nothing that runs when read.
+# A cache in one SQLite file that several processes may use at once. It stores texts, so that reading it runs no code.
 
 T = TypeVar("T")
 
@@ -325,71 +334,76 @@ PATIENCE = 60.0
 
 
 class CacheFile(NamedTuple):
-    """A file with one layout."""
+    """A SQLite file with one layout of tables."""
 
     path: Path
     tables: str
-    """The statement that lays an empty file out."""
+    """SQL statement that creates the tables of an empty file."""
     version: int
-    """Of the layout, kept as SQLite's user_version."""
+    """Version of the layout, stored as SQLite's user_version."""
     what: str
-    """What it is for, and how another is named, as errors say it: `a cache of replies`."""
+    """What the file is, as errors say it: `a cache of replies`."""
     fix: str
 
     def use(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do some work on the open file, which is made where there is none.
+        """Call `work` with a connection to the file, which is created if it is missing.
 
         Raises:
-            Fault: ("data") the file is another program's or version's, or cannot be read or written.
+            Fault: ("data") the file belongs to another program or version, or cannot be read or written.
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)) as opened:
-                self._laid_out(opened)
-                return work(opened)
+            with closing(sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)) as connection:
+                self._create_tables(connection)
+                return work(connection)
         except (sqlite3.Error, OSError, ValueError, KeyError, TypeError) as error:
-            raise self.unfit(error) from error
+            raise self.create_fault(error) from error
 
-    def unfit(self, why: object) -> Fault:
-        """The fault of a file that cannot be used."""
-        return Fault("data", f"{self.path} cannot serve as {self.what} ({why}): {self.fix}")
+    def create_fault(self, reason: object) -> Fault:
+        """Create the fault of a file that cannot be used."""
+        return Fault("data", f"{self.path} cannot serve as {self.what} ({reason}): {self.fix}")
 
-    def _laid_out(self, opened: sqlite3.Connection) -> None:
-        if _version(opened) == self.version:
+    def _create_tables(self, connection: sqlite3.Connection) -> None:
+        if _version(connection) == self.version:
             return
-        with opened:
-            opened.execute("BEGIN IMMEDIATE")  # of several processes that come first, one lays it out
-            if _version(opened) == self.version:
+        with connection:
+            connection.execute(
+                "BEGIN IMMEDIATE"
+            )  # if several processes open an empty file, one of them creates the tables
+            if _version(connection) == self.version:
                 return
-            if _version(opened) or opened.execute("SELECT 1 FROM sqlite_master").fetchone():
+            if _version(connection) or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
                 raise ValueError("another program's or another version's file")
-            opened.execute(self.tables)
-            opened.execute(f"PRAGMA user_version = {self.version}")
+            connection.execute(self.tables)
+            connection.execute(f"PRAGMA user_version = {self.version}")
 
 
-def _version(opened: sqlite3.Connection) -> int:
-    [version] = opened.execute("PRAGMA user_version").fetchone()
+def _version(connection: sqlite3.Connection) -> int:
+    [version] = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
 
 
-# Remembers what was computed of records that have no hash.
+# Memoization of functions whose arguments have no hash.
 
 Given = TypeVarTuple("Given")
 
 MOST = 4_096
-"""Answers that are kept; past them it begins anew."""
+"""Maximum number of stored results; the cache is emptied when it is full."""
 
 
 def remembered(compute: Callable[[*Given], T]) -> Callable[[*Given], T]:
-    """The function, computing once for the same objects: resampling asks for the same runs a thousand times."""
-    answers: dict[tuple[int, ...], tuple[tuple[*Given], T]] = {}
+    """Memoize a function by the identity of its arguments: resampling calls it with the same runs a thousand times."""
+    results: dict[tuple[int, ...], tuple[tuple[*Given], T]] = {}
 
-    def answer(*given: *Given) -> T:
-        key = tuple(map(id, given))
-        if key not in answers:
-            if len(answers) >= MOST:
-                answers.clear()
-            answers[key] = (given, compute(*given))  # beside the objects, so that no others take their identities
-        return answers[key][1]
+    def compute_once(*arguments: *Given) -> T:
+        key = tuple(map(id, arguments))
+        if key not in results:
+            if len(results) >= MOST:
+                results.clear()
+            results[key] = (
+                arguments,
+                compute(*arguments),
+            )  # the arguments are kept alive, so that no new object gets the same id
+        return results[key][1]
 
-    return answer
+    return compute_once

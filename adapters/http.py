@@ -1,4 +1,7 @@
-"""HTTP answers that are bounded while they are read."""
+"""HTTP bodies that are bounded while they are read, in bytes, in unpacked bytes and in time.
+
+Used for web pages (`unpacked`) and for the answers of model endpoints (`bound_answer`).
+"""
 
 import os
 import time
@@ -8,11 +11,16 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-# Why a page cannot be had, raised on the way and said in `Unreadable`.
+# Errors that explain why a page cannot be fetched; `Unreadable` reports their reasons.
 
 
 class Refused(Exception):
-    """There is no page, and `reason` says why; `lasting`: other pages of its domain will fare no better."""
+    """Page that cannot be fetched.
+
+    Attributes:
+        reason: why, as a part of a sentence.
+        lasting: whether other pages of the same domain will fail as well.
+    """
 
     def __init__(self, reason: str, *, lasting: bool = False) -> None:
         self.reason, self.lasting = reason, lasting
@@ -20,32 +28,32 @@ class Refused(Exception):
 
 
 class OutOfBounds(Refused):
-    """An address that must not be asked; the reason names it, so that `redirects to` may stand before it."""
+    """Address that must not be requested. The reason contains it, so that a caller can prefix `redirects to`."""
 
 
-# A body without its compression, never more of it than is wanted: a few packed bytes may stand for gigabytes.
+# Decompression that stops at a maximum size: a few compressed bytes may expand to gigabytes.
 
 ENCODINGS = ("gzip", "x-gzip", "deflate")
 EITHER = zlib.MAX_WBITS | 32
-"""gzip or zlib, as the first bytes tell."""
+"""zlib setting for gzip or zlib, detected by the first bytes."""
 
 BARE = -zlib.MAX_WBITS
-"""What some servers send as `deflate`."""
+"""zlib setting for raw deflate, which some servers send as `deflate`."""
 
 
 def unpacked(chunks: Iterable[bytes], encoding: str, most: int) -> bytes:
-    """The first `most` bytes of a body; no more than that is read or unpacked, but for the last chunk.
+    """Decompress the first `most` bytes of a body; at most one chunk more is read.
 
     Raises:
-        Refused: an unknown encoding, or bytes that are not in it.
+        PageRefused: an unknown encoding, or bytes that are not in it.
     """
     name = encoding.strip().lower()
     if name not in ("", "identity", *ENCODINGS):
         raise Refused("in an encoding that was not asked for")
     body, inflate, read = bytearray(), Inflate() if name in ENCODINGS else None, 0
     for chunk in chunks:
-        left = most - len(body)
-        body += inflate.next(chunk, left) if inflate else chunk[:left]
+        remaining = most - len(body)
+        body += inflate.next(chunk, remaining) if inflate else chunk[:remaining]
         read += len(chunk)
         if len(body) >= most or read >= most:
             break
@@ -53,13 +61,13 @@ def unpacked(chunks: Iterable[bytes], encoding: str, most: int) -> bytes:
 
 
 class Inflate:
-    """Unpacks piece by piece."""
+    """Incremental decompressor of gzip, zlib and raw deflate."""
 
     def __init__(self) -> None:
         self._inflate: Any = None
 
     def next(self, chunk: bytes, most: int) -> bytes:
-        """What a chunk adds, at most so many bytes, more than 0. Raises Refused where it is not compressed data."""
+        """Decompress one chunk to at most `most` bytes (> 0). Raises PageRefused if it is not compressed data."""
         try:
             if self._inflate is None:
                 return self._first(chunk, most)
@@ -76,27 +84,26 @@ class Inflate:
             return bytes(self._inflate.decompress(chunk, most))
 
 
-# Answers over HTTP that are bounded while they are read: in bytes, unpacked where they are packed, and in time.
+# Bounds on the responses of model endpoints, for httpx and httpx2.
 #
-# A client bounds neither: it unpacks what comes and keeps all of it, and its time limit is one on each part. The
-# bounds replace the stream of a response, where a transport of our own would ignore the proxies of the environment.
-# They serve httpx and httpx2.
+# An HTTP client bounds neither size nor total time: it decompresses and keeps everything, and its timeout applies to
+# each part. The bounds wrap the stream of a response; a custom transport would ignore the proxies of the environment.
 
 MOST_BYTES = 8_000_000
-"""Unpacked bytes of one answer of a model. The longest answers of today, 128,000 tokens, have about one million."""
+"""Maximum unpacked bytes of one answer of a model. The longest current ones, 128,000 tokens, have about one million."""
 
 PACKED = {"Accept-Encoding": "gzip, deflate"}
-"""Headers of a request whose answer is bounded: these encodings can be unpacked piece by piece."""
+"""Request headers that allow only encodings which can be decompressed incrementally."""
 
 
 class UnboundedAnswer(Exception):
-    """An answer that is longer than is read, or packed so that its length cannot be bounded."""
+    """Answer that is too long, or encoded so that its length cannot be bounded."""
 
 
 def bound_answer(response: Any, most: int) -> None:
-    """Have the body of a response, which is not read yet, come unpacked and end with an error after `most` bytes.
+    """Replace the unread body of a response by one that is decompressed and fails after `most` bytes.
 
-    Reading it raises UnboundedAnswer, or the library's own ReadTimeout and DecodingError.
+    Reading it raises UnboundedAnswer, or ReadTimeout and DecodingError of the HTTP library.
     """
     library = type(response).__module__.partition(".")[0]
     seconds = response.request.extensions.get("timeout", {}).get("read")
@@ -105,7 +112,7 @@ def bound_answer(response: Any, most: int) -> None:
 
 
 def openai_settings() -> dict[str, Any]:
-    """The settings of ChatOpenAI for bounded answers, through the proxy of OPENAI_PROXY where that is set."""
+    """Return settings of ChatOpenAI for bounded answers, with the proxy of OPENAI_PROXY if that is set."""
     return {**_openai_clients(os.environ.get("OPENAI_PROXY", "")), "openai_proxy": ""}
 
 
@@ -116,12 +123,16 @@ def _openai_clients(proxy: str) -> dict[str, Any]:
     def bound(response: Any) -> None:
         bound_answer(response, MOST_BYTES)
 
-    waiting = DefaultHttpxClient(**_SINGLE, proxy=proxy or None, event_hooks={"response": [bound]})
-    return {"http_client": waiting, "http_async_client": async_openai_client(proxy)}
+    client = DefaultHttpxClient(**_SINGLE, proxy=proxy or None, event_hooks={"response": [bound]})
+    return {"http_client": client, "http_async_client": async_openai_client(proxy)}
 
 
 def async_openai_client(proxy: str = "") -> Any:
-    """An asynchronous HTTP client for OpenAI's: bounded answers, no redirects. `proxy` replaces the environment's."""
+    """Create an asynchronous HTTP client for OpenAI's: bounded answers, no redirects.
+
+    Args:
+        proxy: address of a proxy; replaces that of the environment.
+    """
     from openai import DefaultAsyncHttpxClient
 
     async def bound(response: Any) -> None:
@@ -131,39 +142,38 @@ def async_openai_client(proxy: str = "") -> Any:
 
 
 _SINGLE: Any = {"follow_redirects": False, "headers": PACKED}
-"""A redirect would be a second request inside one call."""
+"""Settings that make one call one request: a redirect would be a second one."""
 
 
 class _Body:
-    """Unpacks the parts of a body and counts them."""
+    """Decompresses the chunks of a body and enforces the limits on bytes and seconds."""
 
     def __init__(self, http: Any, encoding: str, most: int, seconds: float | None) -> None:
         name = encoding.strip().lower()
         if name not in ("", "identity", *ENCODINGS):
-            raise UnboundedAnswer(f"the answer is packed as {name[:20]!r}, which was not asked for")
+            raise UnboundedAnswer(f"the answer is packed as {name[:20]!r}, which was not requested")
         self._http = http
         self._inflate = Inflate() if name in ENCODINGS else None
-        self._most = self._left = most
-        self._seconds, self._until = seconds, time.monotonic() + (seconds or 0)
+        self._most = self._remaining = most
+        self._seconds, self._deadline = seconds, time.monotonic() + (seconds or 0)
 
-    def part(self, chunk: bytes) -> bytes:
-        """A part of the body as it is meant."""
-        if self._seconds and time.monotonic() > self._until:
+    def decode(self, chunk: bytes) -> bytes:
+        if self._seconds and time.monotonic() > self._deadline:
             raise self._http.ReadTimeout(f"the answer was not complete after {self._seconds:g} seconds")
         if self._inflate:
             try:
-                chunk = self._inflate.next(chunk, self._left + 1)
+                chunk = self._inflate.next(chunk, self._remaining + 1)
             except Refused as refused:
                 raise self._http.DecodingError(f"the answer is {refused.reason}") from None
-        self._left -= len(chunk)
-        if self._left < 0:
+        self._remaining -= len(chunk)
+        if self._remaining < 0:
             raise UnboundedAnswer(f"the answer has more than {self._most:,} bytes")
         return chunk
 
 
 @lru_cache(maxsize=2)
 def _stream_type(library: str) -> Any:
-    """The type of stream that a response of this library takes, `httpx` or `httpx2`."""
+    """Create the type of stream for the responses of a library, `httpx` or `httpx2`."""
     http: Any = import_module(library)
 
     class BoundedStream(http.SyncByteStream, http.AsyncByteStream):  # type: ignore[misc]
@@ -171,11 +181,11 @@ def _stream_type(library: str) -> Any:
             self._stream, self._body = stream, body
 
         def __iter__(self) -> Iterator[bytes]:
-            return map(self._body.part, self._stream)
+            return map(self._body.decode, self._stream)
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             async for chunk in self._stream:
-                yield self._body.part(chunk)
+                yield self._body.decode(chunk)
 
         def close(self) -> None:
             self._stream.close()

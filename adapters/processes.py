@@ -1,4 +1,4 @@
-"""Threads, locks, child processes and optional packages."""
+"""Threads, event loops, locks, child processes and optional packages."""
 
 import asyncio
 import os
@@ -14,11 +14,21 @@ from typing import Any, ParamSpec, TypeVar
 
 from certigraph.state.records import Boundary, Fault
 
-# The packages of optional extras, imported when first used.
+# Packages of optional extras, imported when first used.
 
 
 def library(module: str, needs: str, extra: str, boundary: Boundary = "data") -> Any:
-    """A module of an extra; `needs` begins the error: `reading pages needs`. Raises Fault as `lacking` makes it."""
+    """Import a module of an extra.
+
+    Args:
+        module: the module.
+        needs: beginning of the error message: `reading pages needs`.
+        extra: the extra of certigraph that contains it.
+        boundary: boundary of the fault.
+
+    Raises:
+        Fault: the module is not installed; the message has the pip command.
+    """
     try:
         return import_module(module)
     except ImportError as error:
@@ -27,59 +37,59 @@ def library(module: str, needs: str, extra: str, boundary: Boundary = "data") ->
 
 
 def require(needs: str, packages: Sequence[str], extra: str, boundary: Boundary = "data") -> None:
-    """Make sure that packages are installed, without importing them. Raises Fault as `lacking` makes it."""
+    """Check that packages are installed, without importing them. Raises Fault as `lacking` does."""
     if missing := [name for name in packages if find_spec(name) is None]:
         raise lacking(needs, missing, extra, boundary)
 
 
 def extra_of(module: str) -> str | None:
-    """The extra of certigraph that brings a module; None where none does."""
+    """Return the extra of certigraph that contains a module; None if no extra does."""
     package = DISTRIBUTIONS.get(module, module).replace("_", "-").lower()
     try:
         requirements = metadata.requires("certigraph") or []
-    except metadata.PackageNotFoundError:  # run from a checkout that was never installed
+    except metadata.PackageNotFoundError:  # run from a checkout that is not installed
         return None
-    named = (re.match(r"([\w.-]+).*extra == ['\"]([\w-]+)['\"]", text) for text in requirements)
-    extras = [found[2] for found in named if found and found[1].replace("_", "-").lower() == package]
+    matches = (re.match(r"([\w.-]+).*extra == ['\"]([\w-]+)['\"]", requirement) for requirement in requirements)
+    extras = [match[2] for match in matches if match and match[1].replace("_", "-").lower() == package]
     return min(extras, key=lambda extra: extra in ("all", "dev"), default=None)
 
 
 DISTRIBUTIONS = {"yaml": "pyyaml"}
-"""Distributions whose name differs from that of the module."""
+"""Modules whose distribution has a different name."""
 
 
 def lacking(needs: str, packages: Sequence[str], extra: str, boundary: Boundary = "data") -> Fault:
-    """The fault of packages that are not installed, with the command that brings them."""
+    """Create the fault of packages that are not installed, with the pip command."""
     return Fault(boundary, f"{needs} {', '.join(packages)}, missing here: pip install 'certigraph[{extra}]'")
 
 
-# The packages of the extra `web`, imported when first used.
-
-
 def package(module: str) -> Any:
-    """A module that reading pages needs. Raises Fault ("environment") with the command that brings it."""
+    """Import a module of the extra `web`. Raises Fault ("environment") with the pip command."""
     return library(module, "reading pages needs", "web", "environment")
 
 
-# The optional packages of an evaluation, asked for before anything imports them.
-
 TABLES = ("scipy", "statsmodels", "pandas", "matplotlib")
-"""What tables with intervals and their figures are made with."""
+"""Packages for tables with intervals and their figures."""
 
 
 def equipped(what: str, *packages: str) -> None:
-    """Make sure that packages are there. Raises Fault with the command that brings those that are missing."""
+    """Check that packages of the extra `eval` are installed. Raises Fault with the pip command.
+
+    Args:
+        what: what needs them, in the plural: `tables`.
+        packages: the packages.
+    """
     require(f"{what} need", packages, "eval")
 
 
-# Where coroutines and blocking calls run: a graph serves `invoke` and `ainvoke` and never holds up a server.
+# Where coroutines and blocking calls run: a graph serves `invoke` and `ainvoke` without blocking an event loop.
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine from synchronous code: on the thread's own loop, or, where one runs already, in a new thread."""
+    """Run a coroutine from synchronous code: on the thread's own loop, or in a new thread if a loop is running here."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -89,7 +99,7 @@ def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def wait_for_node(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The same for a node of a graph that was invoked and not awaited; the node may ask with `invoked`."""
+    """Run a coroutine as `wait_for` does, for a node of an invoked graph; inside it `invoked()` is true."""
     token = _INVOKED.set(True)
     try:
         return wait_for(coroutine)
@@ -98,22 +108,22 @@ def wait_for_node(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def invoked() -> bool:
-    """Whether the node that is running is of a graph that was invoked: its saver may have no async methods."""
+    """Return whether the running node's graph was called by `invoke`: its checkpointer may have no async methods."""
     return _INVOKED.get()
 
 
 async def off_loop(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do blocking work without holding up the event loop: in a worker thread where others may be waiting on it."""
+    """Run blocking work in a worker thread; directly if no other task uses this thread's event loop."""
     return await _off_loop(None, call, *args, **kwargs)
 
 
 async def off_loop_waiting(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """The same for work that may wait for other work: its threads are its own, so that what it waits for finds one."""
+    """Run as `off_loop` does, in a separate pool: for work that waits for other work, which then gets a thread."""
     return await _off_loop(_WAITING, call, *args, **kwargs)
 
 
 def raise_if_cancelled() -> None:
-    """Raise CancelledError in the worker thread of an `off_loop` that was cancelled: nobody awaits its result."""
+    """Raise CancelledError in a worker thread whose `off_loop` was cancelled: its result is no longer awaited."""
     cancelled = _CANCELLED.get()
     if cancelled is not None and cancelled.is_set():
         raise asyncio.CancelledError
@@ -142,7 +152,7 @@ _INVOKED: ContextVar[bool] = ContextVar("certigraph_invoked", default=False)
 
 
 def _loop_of_thread() -> asyncio.AbstractEventLoop:
-    # Kept for the thread's next call: opening a loop costs as much as a whole superstep.
+    # Reused by the thread's next call: creating a loop costs as much as a complete superstep.
     if not hasattr(_OF_THREAD, "loop"):
         _OF_THREAD.loop = asyncio.new_event_loop()
     loop: asyncio.AbstractEventLoop = _OF_THREAD.loop
@@ -154,7 +164,7 @@ def _on_own_loop(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         return loop.run_until_complete(coroutine)
     except BaseException:
-        # Interrupted, the work must not go on when the loop next runs.
+        # Cancel unfinished work, or it would continue when the loop next runs.
         if unfinished := asyncio.all_tasks(loop):
             for task in unfinished:
                 task.cancel()
@@ -165,16 +175,16 @@ def _on_own_loop(coroutine: Coroutine[Any, Any, T]) -> T:
 # Locks for libraries that are not thread-safe, shared by every benchmark that uses them.
 
 TEXTWORLD = threading.RLock()
-"""Held around every call into textworld, by ALFWorld and TextWorld alike.
+"""Lock held around every call into textworld, by ALFWorld and TextWorld alike.
 
-Its parsers are one TatSu object a module (`textworld.logic`, `textworld.envs.pddl`, `textworld.textgen`), whose stack
-two threads corrupt; its translator of PDDL keeps options in globals and replaces sys.argv and sys.stdout; its generator
-draws from a global generator of random numbers. Threads would gain little without the lock: all of it is Python and
-waits for the interpreter lock. The planner's search, which is C++ in a library of the game's own, needs no lock.
+Each of its parser modules (`textworld.logic`, `textworld.envs.pddl`, `textworld.textgen`) has one TatSu object, whose
+stack two threads corrupt; its translator of PDDL keeps options in globals and replaces sys.argv and sys.stdout; its
+generator draws from a global random generator. Threads would gain little without the lock: all of it is Python and
+waits for the interpreter lock. The planner's search, which is C++ in a library loaded per game, needs no lock.
 """
 
 
-# Child processes: the environment that a program started by certigraph gets.
+# Child processes: the environment variables of a program that certigraph starts.
 
 KEPT = frozenset(
     {
@@ -187,10 +197,10 @@ KEPT = frozenset(
 
 
 def child_environment(*names: str) -> dict[str, str]:
-    """The variables of this process that a child process may see: KEPT, LC_*, and those of `names`.
+    """Return the variables that a child process may see: PASSED_VARIABLES, LC_*, and those of `names`.
 
-    Keys, passwords and addresses of services stay here: a program does not need them to do its work, and whoever can
-    read its environment could read them.
+    Keys, passwords and addresses of services are left out: a program does not need them for its work, and anyone who
+    can read its environment could read them.
     """
     allowed = KEPT | {name.upper() for name in names}
     return {name: value for name, value in os.environ.items() if name.upper() in allowed or name.startswith("LC_")}

@@ -1,4 +1,8 @@
-"""Protocols of benchmarks and environments, limits, and the context of a run."""
+"""Protocols of benchmarks and environments, limits, and the context of a run.
+
+`Benchmark` and `Environment` are what a world must offer, `Limits` and `Budget` bound a run, and `Context` holds
+everything else that a run is given besides its state.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
@@ -10,36 +14,36 @@ from certigraph.state.records import Action, Observation, Record, Scores, Spent,
 from certigraph.state.run import Entry
 from certigraph.state.trajectory import Footer
 
-# What a benchmark and its world must offer. Anything with these methods will do; no base class is needed.
+# What a benchmark and its world must offer. Any class with these methods will do; no base class is needed.
 
 Operator = Callable[..., Awaitable[dict[str, Any]]]
-"""`async def operator(state, runtime) -> dict`: reads its view of the state, returns a partial update."""
+"""Signature `async def operator(state, runtime) -> dict`: reads its view of the state, returns a partial update."""
 
 Responder = Callable[[str, dict[str, Any]], Any]
-"""A scripted mind: (prompt, JSON schema) -> a JSON value that fits the schema.
+"""Function of a scripted model: (prompt, JSON schema) -> a JSON value that fits the schema.
 
-One that has an attribute `blocks = True` may take long, and is called in a worker thread.
+A responder with an attribute `blocks = True` may take long and is called in a worker thread.
 """
 
 
 LEAST_PLAN, LEAST_SUBTASKS, LEAST_FAILURES, LEAST_NODES = 40, 16, 8, 8
-"""Limits that follow the number of steps are never less: a run that few steps end is resumed with the same plan."""
+"""Minimum of the limits that follow the number of steps, so that a run with few steps can be resumed with its plan."""
 
 
 class Limits(Record):
-    """A method's own limits, per task. Defaults are each benchmark's, from the papers.
+    """Limits of a method, per task. The defaults of each benchmark are those of the papers.
 
-    A field that is None follows the number of steps, by the formula of its description; `effective` has the numbers.
+    A field that is None follows the number of steps, as its description says; `effective` returns the numbers.
     """
 
-    attempts: int = Field(3, ge=1, description="tries at one target before replanning")
+    attempts: int = Field(3, ge=1, description="attempts at one target before replanning")
     replans: int = Field(5, ge=0, description="replans at one predicate before giving up")
     steps: int = Field(60, ge=1, description="world steps per episode")
     options: int = Field(30, ge=1, description="options shown to the model in one question")
     trials: int = Field(5, ge=1, description="episodes of an agent that learns between them")
-    subqueries: int = Field(5, ge=1, description="questions that one search for evidence may ask")
+    subqueries: int = Field(5, ge=1, description="queries of one search for evidence")
     passages: int = Field(10, ge=1, description="passages that one retrieval returns (k)")
-    repeats: int = Field(5, ge=0, description="equal actions in a row that end an episode; 0: no number does")
+    repeats: int = Field(5, ge=0, description="equal actions in a row that end an episode; 0: off")
     substeps: int = Field(8, ge=1, description="actions for one of STEP's subtasks before it is refined")
     plan: int | None = Field(None, ge=1, description="conditions or steps of one plan; unset: max(40, steps)")
     subtasks: int | None = Field(
@@ -51,14 +55,16 @@ class Limits(Record):
     nodes: int | None = Field(None, ge=1, description="sub-tasks of TDP's task graph; unset: max(8, steps // 8)")
     revisions: int | None = Field(None, ge=0, description="Self-Revisions of TDP's graph; unset: nodes, at least 8")
     rounds: int = Field(
-        0, ge=0, description="rounds of a search agent; 0: its own (IRCoT 10, ReAct 7, ...), steps where none answers"
+        0, ge=0, description="rounds of a search agent; 0: the method's own (IRCoT 10, ReAct 7, ...), else steps"
     )
     context: int = Field(24_000, ge=500, description="characters of earlier rounds in a search agent's prompt")
     excerpt: int = Field(1_000, ge=50, description="characters of one passage in a prompt")
-    gold: float = Field(0, ge=0, description="ends STEP's episodes at this many gold lengths, a leak; 0: off")
+    gold: float = Field(
+        0, ge=0, description="ends STEP's episodes at this many gold lengths, which leaks the gold; 0: off"
+    )
 
     def effective(self) -> "EffectiveLimits":
-        """The limits with a number in every field.
+        """Return the limits with a number in every field.
 
         One action may make several conditions true, and a subtask takes at least one action: with as many conditions
         and subtasks as steps, the steps end a run first. A sub-task of TDP gets eight steps, what STEP allows for one.
@@ -71,12 +77,12 @@ class Limits(Record):
             "nodes": nodes,
             "revisions": max(LEAST_NODES, nodes),
         }
-        given = {name: value for name, value in self if value is not None}
-        return EffectiveLimits.model_validate({**derived, **given})
+        explicit = {name: value for name, value in self if value is not None}
+        return EffectiveLimits.model_validate({**derived, **explicit})
 
 
 class EffectiveLimits(Limits):
-    """Limits as operators read them: those that followed the number of steps are numbers."""
+    """Limits as operators read them: every field that followed the number of steps holds a number."""
 
     plan: int
     subtasks: int
@@ -96,11 +102,11 @@ class Environment(Protocol):
     def step(self, action: Action) -> Observation: ...
 
     def view(self) -> str:
-        """What the world shows now, whatever the last action answered; looking changes nothing."""
+        """Return what the world shows now, independent of the last action. Does not change the world."""
         ...
 
     def admissible(self) -> list[str] | None:
-        """The actions that it would accept now; None where they cannot be listed. Asked for only when needed."""
+        """Return the actions that the world accepts now; None if they cannot be listed. Called only when needed."""
         ...
 
     def score(self) -> Scores: ...
@@ -111,68 +117,68 @@ class Environment(Protocol):
 class Benchmark(Protocol):
     """A family of tasks with its world, scorer and specialised operators.
 
-    One whose worlds tell by `Observation.solved` whether a task's goal is reached says `signals_goal = True`. One whose
-    own `replan` plans the conditions of `ReplanView.undone` again says `replans_undone = True`; where it does not, a
+    Optional attributes: `signals_goal = True` if `Observation.solved` reports whether a task's goal is reached;
+    `replans_undone = True` if its own `replan` plans the conditions of `ReplanView.undone` again. Without the latter, a
     graph with the optional slot `revalidate` is refused.
     """
 
     name: str
     briefing: str
-    """What an agent must know of this world, its tasks aside: rules and forms of actions. Opens every prompt."""
+    """What an agent must know of this world apart from its tasks: rules and forms of actions. Opens every prompt."""
     configurations: Sequence[str]
-    """Named variants of its operators, asked for as BENCHMARK:CONFIGURATION."""
+    """Named variants of its operators, selected as BENCHMARK:CONFIGURATION."""
     limits: Limits
 
     def tasks(self, split: str = "") -> Sequence[Task]:
-        """The tasks of a split; the empty string names the default split."""
+        """Return the tasks of a split; the empty string names the default split."""
         ...
 
     def task(self, task_id: str) -> Task:
-        """One task. Raises UnknownName whose message lists some valid ids."""
+        """Return one task. Raises UnknownName, whose message lists some valid ids."""
         ...
 
     def open(self, task: Task) -> Environment: ...
 
     def operators(self) -> Mapping[str, Operator]:
-        """Operators that replace the generic, prompted ones, by name: propose, realize, validate, decide, ..."""
+        """Return operators that replace the generic, prompted ones, by name: propose, realize, validate, decide, ..."""
         ...
 
     def expert(self) -> Responder | None:
-        """The mind behind `scripted:expert`; None when the first option is as good."""
+        """Return the responder of the model `scripted:expert`; None if the first option is as good."""
         ...
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """The figures that are reported for several runs, each with its task's id; `n` is their number."""
+        """Compute the metrics of several runs, each given with its task's id; `n` is the number of runs."""
         ...
 
 
-# What a run is given besides its state: models, budget, limits, data, and live objects that never enter state.
+# What a run is given besides its state: models, budget, limits, data, and live objects that are never stored in state.
 
 ROLES = ("planner", "executor", "validator", "extractor", "memory", "judge")
-"""The roles in which operators ask models."""
+"""Roles in which operators ask models."""
 
 
 class Budget(Record):
-    """What a run may spend before it ends `limit:<kind>`; checked before every model call and world step.
+    """Limits on what a run may spend before it ends `limit:<kind>`; checked before every model call and world step.
 
-    Calls are never more than that. Of tokens and dollars, which an answer's length decides, the call that reaches the
-    limit is the last one. A call that is under way when the seconds are over is broken off.
+    The number of calls is never exceeded. Tokens and dollars depend on the length of an answer, so the call that
+    reaches the limit is the last one. A call that is running when the seconds are over is cancelled.
     """
 
     calls: int = Field(1_000, ge=0, description="model calls")
     tokens: int = Field(2_000_000, ge=0, description="input and output tokens together")
-    usd: float = Field(5.0, ge=0, description="US dollars; set, it refuses a model without a known price")
+    usd: float = Field(5.0, ge=0, description="US dollars; if set, a model without a known price is refused")
     seconds: float = Field(3_600.0, ge=0, description="wall-clock seconds inside nodes")
-    priced: bool = Field(False, description="whether a model needs a known price; true where usd is set")
+    priced: bool = Field(False, description="whether a model needs a known price; true if usd is set")
 
     @model_validator(mode="before")
     @classmethod
-    def _dollars_need_prices(cls, given: Any) -> Any:
-        return {"priced": True, **given} if isinstance(given, dict) and "usd" in given else given
+    def _dollars_need_prices(cls, values: Any) -> Any:
+        return {"priced": True, **values} if isinstance(values, dict) and "usd" in values else values
 
 
 class Context(BaseModel):
-    """The context of every graph. All of it has defaults, so a graph runs without one."""
+    """Context of every graph. Every field has a default, so that a graph runs without a context."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
@@ -187,12 +193,13 @@ class Context(BaseModel):
     )
     data: str | None = Field(None, description="data folder; unset: CERTIGRAPH_DATA, else a generated world")
     budget: Budget = Budget()
-    limits: Limits | None = Field(None, description="unset: the benchmark's own")
+    limits: Limits | None = Field(None, description="unset: those of the benchmark")
     memory: str = Field(
-        "", description="a memory of lessons that runs in one folder, or on one store, share; unset: each run its own"
+        "",
+        description="name of a memory of lessons, shared by the runs in one folder or on one store; unset: one per run",
     )
     cache: str | None = Field(
-        None, description="folder that keeps the replies of models, so that a question is paid once; unset: none"
+        None, description="folder that caches the replies of models, so that a request is paid once; unset: none"
     )
     faults: str = Field(
         "", description="faults to inject into models and world, as in `timeout=0.1,crash=0.01,seed=3`; unset: none"
@@ -200,15 +207,21 @@ class Context(BaseModel):
     checkpoints: Literal["", "postgres"] = Field(
         "", description="postgres: the server that CERTIGRAPH_POSTGRES names; unset: a file in the run's folder"
     )
-    trial: int = Field(0, ge=0, description="which repetition of the task this is; simulated models draw by it")
-    lost: SkipJsonSchema[Spent] = Field(Spent(), exclude=True, description="spent, but in no checkpoint: by a crash")
+    trial: int = Field(
+        0, ge=0, description="number of this repetition of the task; part of the seed of simulated models"
+    )
+    lost: SkipJsonSchema[Spent] = Field(Spent(), exclude=True, description="spent before a crash and in no checkpoint")
     benchmark: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live benchmark instead of the named one")
     environment: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live environment to act in")
     chat: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live LangChain chat model for every role")
     callbacks: SkipJsonSchema[Any] = Field(None, exclude=True, description="LangChain callbacks of the run")
-    entry: SkipJsonSchema[Entry | None] = Field(None, exclude=True, description="where a part of another run begins")
-    admissible: SkipJsonSchema[Any] = Field(None, exclude=True, description="lists what the live world admits now")
-    rehearse: SkipJsonSchema[Any] = Field(None, exclude=True, description="what a copy of the live world would answer")
+    entry: SkipJsonSchema[Entry | None] = Field(None, exclude=True, description="where a part of another run starts")
+    admissible: SkipJsonSchema[Any] = Field(
+        None, exclude=True, description="lists the actions that the live world admits now"
+    )
+    rehearse: SkipJsonSchema[Any] = Field(
+        None, exclude=True, description="returns what a copy of the live world would answer"
+    )
 
 
 # Every benchmark's default limits, in one table: the papers' own where a paper ran it.
@@ -234,8 +247,11 @@ PAPER_LIMITS: Mapping[str, Limits] = {
     "web": _RESEARCH,
     "webshop": Limits(replans=2, steps=20),
 }
-"""Attempts, replans and steps of SDP (appendix A) by benchmark; BlocksWorld, LoCoMo and SWE-QA, which it did not run,
-have our own. Of the configurations that are named, steps are TDP's (appendix B), which gives no number of replans.
-ALFWorld's and TextWorld's 50 steps are what papers usually allow, recalled and not looked up.
-Of STEP, ScienceWorld's subtasks and failures are those of its public code; elsewhere they follow the steps, as the
-lengths of plans and task graphs do everywhere: no paper gives them."""
+"""Default limits of every benchmark.
+
+Attempts, replans and steps are those of SDP (appendix A); BlocksWorld, LoCoMo and SWE-QA, which SDP did not run, have
+our own. In the named configurations, steps are TDP's (appendix B), which gives no number of replans. The 50 steps of
+ALFWorld and TextWorld are what papers usually allow; they were not checked against a source. For STEP, ScienceWorld's
+subtasks and failures are those of its public code. All other lengths of plans and task graphs follow the steps,
+because no paper gives them.
+"""

@@ -1,4 +1,8 @@
-"""Redaction of secrets in texts and records."""
+"""Redaction of secrets in texts, error messages and records.
+
+Secrets are the values of the environment variables KEY_VARIABLES, the secret parts of those in ADDRESS_VARIABLES, and
+what looks like a key. `redact` masks a text, `redact_message` the message of an error, `redacted` a record.
+"""
 
 import html
 import json
@@ -25,13 +29,13 @@ KEYS = (
     *("ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "MISTRAL_API_KEY", "GROQ_API_KEY", "TOGETHER_API_KEY"),
     *("OPENROUTER_API_KEY", "AZUREAI_API_KEY", "HF_TOKEN", "LANGSMITH_API_KEY"),
 )
-"""The variables that hold keys: certigraph's own, and those of services that inspect and LangChain talk to."""
+"""Environment variables that hold keys: certigraph's, and those of services that inspect and LangChain use."""
 
 ADDRESSES = (
     *("CERTIGRAPH_POSTGRES", "CERTIGRAPH_OPENSEARCH_URL", "CERTIGRAPH_INDEX", "CERTIGRAPH_BASE_URL"),
     *("SEARXNG_URL", "SERPER_URL", "BRAVE_URL", "OPENAI_BASE_URL", "RAY_ADDRESS"),
 )
-"""The variables that hold addresses. All but scheme, host and port of one may be secret."""
+"""Environment variables that hold addresses. Everything but scheme, host and port may be secret."""
 
 PLACEHOLDERS = frozenset(
     (
@@ -39,40 +43,40 @@ PLACEHOLDERS = frozenset(
         *("nokey", "no-key", "not-needed", "placeholder", "sk-no-key-required"),
     )
 )
-"""What is set as a key where none is needed; never masked, whatever its case."""
+"""Values that are set as a key where none is needed; never masked, in upper or lower case."""
 
 SHORTEST = 4
-"""Characters; what is shorter is masked nowhere."""
+"""Minimum number of characters of a secret that is masked."""
 
 LONG = 8
-"""Characters from which on a secret is masked inside words too, and in hexadecimal and base64 form."""
+"""Minimum number of characters of a secret that is masked inside words, and in hexadecimal and base64 form."""
 
 ORDINARY_LETTERS, ORDINARY_DIGITS = 24, 12
-"""Below so many characters a secret of letters alone, or of digits alone, is an ordinary one."""
+"""Minimum length of a distinct secret that has only letters, or only digits; a shorter one may be an ordinary word."""
 
 IDENTITY = frozenset((
     "type", "kind", "id", "run_id", "run", "created", "graph", "benchmark", "node", "scope", "subtask", "episode",
     "digest", "role", "model", "schema_name", "ending", "forced", "method", "rubric", "judge", "replaced",
 ))  # fmt: skip
-"""Fields of certigraph's records, in JSON too, by which runs, nodes and types are known: never masked."""
+"""Fields of certigraph's records, in JSON too, that identify runs, nodes and types: never masked."""
 
 TAGS = frozenset(("type", "role", "source"))
-"""Fields that tell the records of other libraries apart: never masked."""
+"""Fields that identify the type of records of other libraries: never masked."""
 
 MESSAGES = frozenset(("message", "failure"))
 """Fields of records that hold the message of an error."""
 
 DATA = frozenset(("constants", "args", "data", "answer", "request", "response"))
-"""Fields of records that hold JSON from outside, in which keys are texts and IDENTITY means nothing."""
+"""Fields of records that hold JSON from outside, where keys are texts too and IDENTITY_FIELDS have no meaning."""
 
 _LOOKS_SECRET = (
-    # a run without hyphens: `sk-telecom-opens-a-hall` is part of an address; JSON ends a line by a letter
+    # 16 characters without hyphens: `sk-telecom-opens-a-hall` is part of an address; in JSON `\n` may precede a key
     ("sk-", re.compile(r"(?:\b|(?<=\\[nrtbf]))sk-[\w-]{0,64}?\w{16}[\w-]*"), MASK),
     ("earer ", re.compile(r"([Bb]earer )[\w.~+/=-]{16,}"), rf"\1{MASK}"),
-    # no backslash: in JSON a line's end is one, and `https://a.org`, `Mail:b@c` on the next line are no password
+    # no backslash: JSON writes a line break as one; a URL and an e-mail address on the next line are no password
     ("://", re.compile(r"(://)[^/\s:@\"\\]*:[^/\s@\"\\]+(?=@)"), rf"\1{MASK}"),
 )
-"""What looks like a key, or a password in a URL, each with a text that it cannot do without."""
+"""Patterns of keys and of passwords in URLs, each with a substring that every match contains and its replacement."""
 
 _PASSWORD = re.compile(r"\bpassword\s*=\s*(?:'([^']*)'|(\S+))")
 _WORDS = re.compile(r"[a-z0-9]{6,}")
@@ -81,14 +85,14 @@ _NO_TOKEN = re.compile(
     r"|completions|models|embeddings",
     re.IGNORECASE,
 )
-"""Segments of paths that are no secrets."""
+"""Segments of paths that are not secret."""
 
 _USED: dict[str, None] = {}
-"""Addresses that were given otherwise than by a variable, as `remember_address` got them."""
+"""Addresses that were passed to `remember_address`, used as an ordered set."""
 
 
 def show_address(address: str) -> str:
-    """Format an address for messages: scheme, host and port alone, for user, path and query may be secrets."""
+    """Format an address for messages: scheme, host and port only, because user, path and query may be secret."""
     try:
         parts = urlsplit(address if "://" in address else f"//{address}")
         host, port = parts.hostname or "", parts.port
@@ -99,14 +103,14 @@ def show_address(address: str) -> str:
 
 
 def remember_address(address: str) -> str:
-    """Have the secret parts of an address masked from now on, as of those in ADDRESSES; returns the address."""
+    """Mask the secret parts of an address from now on, like those in ADDRESS_VARIABLES; returns the address."""
     if "://" in address or "@" in address:
         _USED[address] = None
     return address
 
 
 def mask_logs() -> None:
-    """Have the clients of endpoints log without secrets; they name whole addresses. Doing it again changes nothing."""
+    """Mask secrets in the logs of endpoint clients, which contain full addresses. May be called more than once."""
     for name in _CLIENT_LOGGERS:
         logging.getLogger(name).addFilter(_mask_log)
 
@@ -125,15 +129,15 @@ _CLIENT_LOGGERS = ("httpx", "httpcore.connection", "httpcore.http11", "httpcore.
 
 
 def redact(text: str) -> str:
-    """Mask distinct secrets of KEYS and ADDRESSES in their usual encodings, and what looks like a secret.
+    """Mask distinct secrets in their usual encodings, and what looks like a secret.
 
-    A text without any is searched at about 200 MB a second. A secret that is cut in two, or encoded twice, is missed.
+    A text without secrets is searched at about 200 MB/s. A secret that is split, or encoded twice, is missed.
     """
-    known = _known_now()
-    if known.anywhere:
+    patterns = _known_now()
+    if patterns.anywhere:
         lowered = text.lower()
-        if any(sign in lowered for sign in known.signs):
-            text = known.anywhere.sub(MASK, text)
+        if any(sign in lowered for sign in patterns.signs):
+            text = patterns.anywhere.sub(MASK, text)
     for sign, pattern, masked in _LOOKS_SECRET:
         if sign in text:
             text = pattern.sub(masked, text)
@@ -141,25 +145,25 @@ def redact(text: str) -> str:
 
 
 def redact_message(text: str) -> str:
-    """Mask all secrets in the message of an error, ordinary ones too where they are words of their own."""
-    known = _known_now()
+    """Mask all secrets in the message of an error; ordinary words among them only where they are separate words."""
+    patterns = _known_now()
     text = redact(text)
-    return known.in_messages.sub(MASK, text) if known.in_messages else text
+    return patterns.in_messages.sub(MASK, text) if patterns.in_messages else text
 
 
 def redacted(record: R) -> R:
-    """The record with its texts masked; itself where there is nothing to mask.
+    """Return the record with its texts masked; the same object if there is nothing to mask.
 
-    Kept as they are: names of fields, fields of IDENTITY, and keys of dictionaries; those in DATA are masked. Of
-    records of other libraries only TAGS are kept.
+    Not masked: names of fields, IDENTITY_FIELDS, and keys of dictionaries outside DATA_FIELDS. In records of other
+    libraries only TAG_FIELDS are kept.
     """
-    known, lowered = _known_now(), record.model_dump_json().lower()
-    signs = (*known.signs, *known.message_signs, *(sign for sign, _, _ in _LOOKS_SECRET))
+    patterns, lowered = _known_now(), record.model_dump_json().lower()
+    signs = (*patterns.signs, *patterns.message_signs, *(sign for sign, _, _ in _LOOKS_SECRET))
     return _masked_record(record) if any(sign in lowered for sign in signs) else record
 
 
 def redacted_value(value: Any) -> Any:
-    """A value from outside, of JSON or of records, with its texts and keys masked; itself where nothing is."""
+    """Return a value from outside, JSON or records, with its texts and keys masked; the same object if nothing is."""
     return _masked(value, redact, data=True)
 
 
@@ -185,7 +189,7 @@ def _masked_foreign(name: str, value: Any) -> Any:
 
 
 def _masked(value: Any, mask: Callable[[str], str], *, data: bool) -> Any:
-    """The value with its texts masked. `data`: it is from outside as a whole, keys of dictionaries too."""
+    """Mask the texts of a value. `data`: it comes from outside, so that keys of dictionaries are masked too."""
     if isinstance(value, str):
         safe = mask(value)
         return value if safe == value else safe
@@ -196,8 +200,10 @@ def _masked(value: Any, mask: Callable[[str], str], *, data: bool) -> Any:
             pairs = [(_masked(key, mask, data=True), _masked(part, mask, data=True)) for key, part in value.items()]
         else:
             pairs = [(key, _masked_field(key, part)) for key, part in value.items()]
-        same = all(new is key and one is part for (new, one), (key, part) in zip(pairs, value.items(), strict=True))
-        return value if same else dict(_unlike(pairs))
+        unchanged = all(
+            new is key and masked is part for (new, masked), (key, part) in zip(pairs, value.items(), strict=True)
+        )
+        return value if unchanged else dict(_unlike(pairs))
     if isinstance(value, (list, tuple)):
         parts = [_masked(part, mask, data=data) for part in value]
         if all(new is part for new, part in zip(parts, value, strict=True)):
@@ -207,7 +213,7 @@ def _masked(value: Any, mask: Callable[[str], str], *, data: bool) -> Any:
 
 
 def _unlike(pairs: list[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-    """The pairs under keys that differ: two that became the same are numbered."""
+    """Number keys that became equal by masking, so that no pair is lost."""
     seen: set[Any] = set()
     for key, part in pairs:
         number, fresh = 1, key
@@ -219,7 +225,7 @@ def _unlike(pairs: list[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
 
 
 class _Known(NamedTuple):
-    """The secrets of this machine: what finds their forms, and texts of which one stands in every such form."""
+    """The secrets of this machine: patterns of their forms, and substrings of which each form contains at least one."""
 
     anywhere: re.Pattern[str] | None
     signs: tuple[str, ...]
@@ -232,17 +238,19 @@ def _known_now() -> _Known:
 
 
 @lru_cache(maxsize=4)
-def _known(values: tuple[str | None, ...], used: tuple[str, ...]) -> _Known:
-    named = list(zip(KEYS + ADDRESSES, values, strict=True))
-    secrets = [_Secret(name, value, warned=True) for name, value in named[: len(KEYS)] if value]
-    addresses = [(name, value) for name, value in named[len(KEYS) :] if value] + [("an address", one) for one in used]
+def _known(values: tuple[str | None, ...], other_addresses: tuple[str, ...]) -> _Known:
+    variables = list(zip(KEYS + ADDRESSES, values, strict=True))
+    secrets = [_Secret(name, value, warned=True) for name, value in variables[: len(KEYS)] if value]
+    addresses = [(name, value) for name, value in variables[len(KEYS) :] if value] + [
+        ("an address", address) for address in other_addresses
+    ]
     secrets += [secret for name, address in addresses for secret in _parts(name, address)]
     secrets = [secret for secret in secrets if secret.value and secret.value.lower() not in PLACEHOLDERS]
     for name in dict.fromkeys(secret.name for secret in secrets if secret.warned and _is_ordinary(secret.value)):
         _warn(name)
-    kept = [secret.value for secret in secrets if len(secret.value) >= SHORTEST]
-    distinct = {value for value in kept if not _is_ordinary(value)}
-    ordinary = set(kept) - distinct
+    values_to_mask = [secret.value for secret in secrets if len(secret.value) >= SHORTEST]
+    distinct = {value for value in values_to_mask if not _is_ordinary(value)}
+    ordinary = set(values_to_mask) - distinct
     long = {form for value in distinct if len(value) >= LONG for form in _encodings(value)}
     long |= {form for value in ordinary if len(value) >= LONG for form in _bytewise(value)}
     short = {form for value in distinct if len(value) < LONG for form in _written(value)}
@@ -252,10 +260,10 @@ def _known(values: tuple[str | None, ...], used: tuple[str, ...]) -> _Known:
 
 class _Secret(NamedTuple):
     name: str
-    """Of the variable."""
+    """Name of the environment variable."""
     value: str
     warned: bool
-    """Whether it lets somebody in, so that an ordinary one is worth a warning."""
+    """Whether it gives access, so that a warning is issued if it is an ordinary word."""
 
 
 def _is_ordinary(secret: str) -> bool:
@@ -269,20 +277,20 @@ def _is_ordinary(secret: str) -> bool:
 
 def _warn(name: str) -> None:
     warnings.warn(
-        f"the secret in {name} is short or an ordinary word, so that it is masked in messages of errors only: "
-        "use a longer, random one; where none is needed, set none",
+        f"the secret in {name} is short or an ordinary word, so that it is masked only in error messages: "
+        "use a longer, random one, or unset the variable if none is needed",
         stacklevel=2,
     )
 
 
 def _parts(name: str, address: str) -> Iterator[_Secret]:
-    """What may be secret in a URL, as it stands and as it is meant, or in libpq's `host=... password=...`."""
+    """Yield what may be secret in a URL, quoted and unquoted, or in libpq's `host=... password=...`."""
     for quoted, bare in _PASSWORD.findall(address):
         yield _Secret(name, quoted or bare, warned=True)
     try:
         url = urlsplit(address if "://" in address else f"//{address}")
         user, password, _ = url.username or "", url.password or "", url.port
-    except ValueError:  # no URL, and what reads it reports that
+    except ValueError:  # no URL; the code that uses it reports that
         return
     if "://" not in address and not user:
         return
@@ -301,7 +309,7 @@ def _parts(name: str, address: str) -> Iterator[_Secret]:
 
 
 def _segments(name: str, path: str) -> Iterator[_Secret]:
-    """Of a path what is no usual word of one: after its slash, and alone where it looks like a token."""
+    """Yield unusual segments of a path: with the slash before them, and alone if they look like a token."""
     for segment in path.split("/"):
         if len(segment) >= SHORTEST and not _NO_TOKEN.fullmatch(segment):
             yield _Secret(name, f"/{segment}", warned=False)
@@ -311,7 +319,7 @@ def _segments(name: str, path: str) -> Iterator[_Secret]:
 
 
 def _pattern(inside: set[str], apart: set[str]) -> re.Pattern[str] | None:
-    """Finds forms inside words, whatever their case, and others that are words of their own; the longest first."""
+    """Compile a pattern of forms: `inside` words whatever the case, `apart` as separate words; the longest first."""
     parts = [(form, f"(?i:{re.escape(form)})") for form in inside]
     for form in apart:
         before = r"(?:(?<![^\W_])|(?<=\\[nrtbf]))" if form[0].isalnum() else ""
@@ -321,7 +329,7 @@ def _pattern(inside: set[str], apart: set[str]) -> re.Pattern[str] | None:
 
 
 def _signs(forms: set[str]) -> tuple[str, ...]:
-    """Of each form its longest run of letters and digits, which most encodings leave alone, so that forms share it."""
+    """Return the longest run of letters and digits of each form, which most encodings share."""
     return tuple({max(_WORDS.findall(form.lower()), key=len, default=form.lower()) for form in forms})
 
 
@@ -330,25 +338,25 @@ def _encodings(secret: str) -> set[str]:
 
 
 def _written(secret: str) -> set[str]:
-    """As text, escaped and quoted."""
+    """Return the forms of a secret as text: escaped and quoted."""
     raw = secret.encode(errors="surrogateescape")
     escaped = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
     escaped |= {repr(secret)[1:-1], html.escape(secret)}
-    again = {json.dumps(form)[1:-1] for form in escaped}
-    return {secret, quote(raw), quote(raw, safe=""), quote_plus(raw)} | escaped | again
+    escaped_twice = {json.dumps(form)[1:-1] for form in escaped}
+    return {secret, quote(raw), quote(raw, safe=""), quote_plus(raw)} | escaped | escaped_twice
 
 
 def _bytewise(secret: str) -> set[str]:
-    """As bytes: every one with a percent sign, hexadecimal, and base64."""
+    """Return the forms of a secret as bytes: percent-encoded, hexadecimal and base64."""
     raw = secret.encode(errors="surrogateescape")
     return {"".join(f"%{byte:02x}" for byte in raw), raw.hex()} | _base64(raw)
 
 
 def _base64(raw: bytes) -> set[str]:
-    """The characters that depend on the key alone, at each of the three places it can have in a longer text."""
+    """Return the base64 characters that depend on the secret alone, for each of its three offsets in a longer text."""
     forms = set()
-    for shift, first in enumerate((0, 2, 3)):
+    for shift, start in enumerate((0, 2, 3)):
         padded = b"\0" * shift + raw
-        whole = len(padded) * 8 // 6
-        forms |= {encode(padded).decode()[first:whole] for encode in (b64encode, urlsafe_b64encode)}
+        end = len(padded) * 8 // 6
+        forms |= {encode(padded).decode()[start:end] for encode in (b64encode, urlsafe_b64encode)}
     return forms

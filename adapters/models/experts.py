@@ -1,4 +1,8 @@
-"""Scripted experts that several benchmarks share."""
+"""Scripted experts that several benchmarks share.
+
+`answered` builds a responder from one answer function per schema field; `demonstrated` builds the
+expert that follows a world's demonstration of a task.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,38 +16,42 @@ from certigraph.adapters.models.scripted import current_situation
 from certigraph.adapters.protocols import LEAST_NODES, LEAST_PLAN, Limits, Responder
 from certigraph.state.records import Predicate, Task
 
-# What scripted experts share: answers told apart by their schema, to a question asked where a run stands.
+# Building blocks of scripted experts: answers are selected by the fields of their schema and by the run's progress.
 
 Demonstration = Callable[[Task, Sequence[str]], Sequence[str]]
-"""Task and the actions done so far -> the actions that are left; of a task it may go by the id and the constants."""
+"""Function (task, actions done so far) -> the remaining actions. It may use the task's id and constants."""
 
 REACHED = "reached"
-"""The field that tells an audit of the goal."""
+"""Field that identifies an audit of the goal."""
 
 At = TypeVar("At")
 
 Answer = Callable[[At, str, dict[str, Any]], Any]
-"""Where a run stands, the prompt, the answer's schema -> an answer of that schema."""
+"""Function (progress of the run, prompt, schema of the answer) -> an answer with that schema."""
 
 
 def answered(answers: Mapping[str, Answer[At]], standing: Callable[[Mapping[str, Any]], At | None]) -> Responder:
-    """A mind whose answers go by the first of these fields that the schema has.
+    """Build a responder that selects its answer by the first of these fields that the schema has.
 
-    Outside a node, to other questions, and where a run stands nowhere (None), its answer is the least; to an audit of
-    the goal it is the scorer's.
+    Outside a node, for other schemas, and if the progress is None, the answer is the minimal one; for an audit of the
+    goal it is the scorer's.
+
+    Args:
+        answers: functions by schema field.
+        standing: computes the progress of a run from the graph state; None if there is none.
     """
 
     def respond(prompt: str, form: dict[str, Any]) -> Any:
         situation = current_situation()
-        answer = next((make for name, make in answers.items() if name in form.get("properties", ())), None)
-        at = standing(situation.state) if situation and answer else None
-        return answer(at, prompt, form) if answer and at is not None else least(form)
+        make_answer = next((function for name, function in answers.items() if name in form.get("properties", ())), None)
+        at = standing(situation.state) if situation and make_answer else None
+        return make_answer(at, prompt, form) if make_answer and at is not None else least(form)
 
     return respond
 
 
 def least(form: dict[str, Any]) -> Any:
-    """The least answer of a schema; to an audit of the goal what the live world's scorer says, for least is `true`."""
+    """Return the minimal answer of a schema; for an audit of the goal, whose minimum is true, the scorer's result."""
     if REACHED not in form.get("properties", ()):
         return minimal(form)
     situation = current_situation()
@@ -51,125 +59,131 @@ def least(form: dict[str, Any]) -> Any:
     return {"reason": "the scorer says so", REACHED: episode is not None and episode.score().value >= 1}
 
 
-def acting(wanted: str, form: dict[str, Any], thought: str) -> Any:
-    """An action: as it is where actions are written, the nearest option where there is a choice."""
-    parts = form["properties"]
-    options = parts.get("choice", {}).get("enum")
-    answer = {"choice": _nearest(wanted, options)} if options else {"action": wanted}
-    return {"thought": thought, **answer} if "thought" in parts else answer
+def acting(action: str, form: dict[str, Any], thought: str) -> Any:
+    """Return an answer with an action: the action itself if the schema takes text, else the most similar option."""
+    properties = form["properties"]
+    options = properties.get("choice", {}).get("enum")
+    answer = {"choice": _nearest(action, options)} if options else {"action": action}
+    return {"thought": thought, **answer} if "thought" in properties else answer
 
 
-def proposing(wanted: str, form: dict[str, Any]) -> Any:
-    """Candidates: the action, or the option nearest to it, before the others that are offered."""
-    listed = form["properties"]["actions"]
-    options = listed.get("items", {}).get("enum", ())
-    best = _nearest(wanted, options) if options else wanted
-    return {"actions": [best, *(option for option in options if option != best)][: listed.get("maxItems", 1)]}
+def proposing(action: str, form: dict[str, Any]) -> Any:
+    """Return an answer with candidates: the action, or the most similar option, followed by the other options."""
+    actions = form["properties"]["actions"]
+    options = actions.get("items", {}).get("enum", ())
+    best = _nearest(action, options) if options else action
+    return {"actions": [best, *(option for option in options if option != best)][: actions.get("maxItems", 1)]}
 
 
-def _nearest(wanted: str, options: Sequence[str]) -> str:
-    return ranked(wanted, options, most=1, focus_rule=False)[0].action
+def _nearest(action: str, options: Sequence[str]) -> str:
+    return ranked(action, options, most=1, focus_rule=False)[0].action
 
 
 def chain(tasks: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Nodes of a task graph, each of which needs the one before it, from ids to what is to be done."""
+    """Return the nodes of a task graph in which each node needs the previous one.
+
+    Args:
+        tasks: what is to be done, by node id.
+    """
     needs = [[], *([id_] for id_ in tasks)]
     return [{"id": id_, "task": task, "needs": need} for (id_, task), need in zip(tasks.items(), needs, strict=False)]
 
 
 def unchanged(at: Any, prompt: str, form: dict[str, Any]) -> Any:
-    """A revision that leaves a task graph as it is."""
+    """Return a revision that leaves a task graph unchanged."""
     return {"reason": "the path is as it was", "change": [], "add": [], "remove": []}
 
 
 def remembered(demonstration: Demonstration) -> Demonstration:
-    """The same demonstration, asked only where a run begins or has left the path."""
-    known: dict[tuple[str, str, tuple[str, ...]], tuple[str, ...]] = {}
+    """Cache a demonstration: it is computed only at the start of a run and after the run has left its path."""
+    paths: dict[tuple[str, str, tuple[str, ...]], tuple[str, ...]] = {}
 
-    def left(task: Task, done: Sequence[str]) -> tuple[str, ...]:
-        here, before = tuple(done), tuple(done[:-1])
-        key = (task.benchmark, task.id, here)
-        if key not in known:
-            led = known.get((task.benchmark, task.id, before), ()) if here else ()
-            known[key] = led[1:] if led[:1] == here[-1:] and led else tuple(demonstration(task, here))
-        return known[key]
+    def remaining(task: Task, done: Sequence[str]) -> tuple[str, ...]:
+        actions, previous = tuple(done), tuple(done[:-1])
+        key = (task.benchmark, task.id, actions)
+        if key not in paths:
+            expected = paths.get((task.benchmark, task.id, previous), ()) if actions else ()
+            paths[key] = (
+                expected[1:] if expected[:1] == actions[-1:] and expected else tuple(demonstration(task, actions))
+            )
+        return paths[key]
 
-    return left
+    return remaining
 
 
-# Where a run stands on a demonstration, and the names of the stretches that are left of it.
+# Progress of a run on a demonstration, and names of the segments that remain.
 
 NAMED = re.compile(r"(\d+) actions to go after: ")
 
 MOST_TEXT = 190
-"""Characters of a stretch's name: what STEP's subtasks and TDP's sub-tasks hold."""
+"""Maximum characters of a segment's name: the limit of STEP's subtasks and TDP's sub-tasks."""
 
 
 class Standing(NamedTuple):
-    """Where a run stands."""
+    """Progress of a run on a demonstration."""
 
-    left: tuple[str, ...]
-    """The actions to the goal."""
-    until: int
-    """How many of them are left once what is assigned is done; 0: all of the task is."""
+    remaining: tuple[str, ...]
+    """Actions that remain to the goal."""
+    remaining_after: int
+    """Number of remaining actions once the assigned segment is done; 0: it ends at the goal."""
     tail: tuple[Predicate, ...]
-    """What SDP's plan still holds."""
+    """Predicates of SDP's plan that are not certified yet."""
 
     @property
     def ahead(self) -> tuple[str, ...]:
-        """The actions still to be done for what is assigned."""
-        return self.left[: max(len(self.left) - self.until, 0)]
+        """Actions that remain in the assigned segment."""
+        return self.remaining[: max(len(self.remaining) - self.remaining_after, 0)]
 
 
 def standing_of(state: Mapping[str, Any], demonstration: Demonstration) -> Standing | None:
-    """Where a run stands, by what was done in its episode; None where its world is over without success."""
-    seen, task = state["observation"], state["task"]
-    if seen.done and not seen.solved:
+    """Return the progress of a run, computed from its action history; None if its world ended without success."""
+    observation, task = state["observation"], state["task"]
+    if observation.done and not observation.solved:
         return None
-    left = () if seen.done else tuple(demonstration(task, [step.action.text for step in state["history"]]))
+    remaining = () if observation.done else tuple(demonstration(task, [step.action.text for step in state["history"]]))
     assigned = state["subtask"].text if "subtask" in state else task.goal
     tail = tuple(state.get("plan", ())[state.get("head", 0) :])
-    return Standing(left, to_go(assigned) or 0, tail)
+    return Standing(remaining, to_go(assigned) or 0, tail)
 
 
 def to_go(text: str) -> int | None:
-    """How many actions are left once a named stretch is done; None for a text that names none."""
-    found = NAMED.search(text)
-    return int(found[1]) if found else None
+    """Return the number of remaining actions that a segment's name contains; None for another text."""
+    match = NAMED.search(text)
+    return int(match[1]) if match else None
 
 
 def stretches(at: Standing, size: int) -> list[str]:
-    """What is ahead, a name for every `size` actions."""
+    """Return the actions ahead as segment names of `size` actions each."""
     ahead = at.ahead
-    spans = [(first, min(first + size, len(ahead))) for first in range(0, len(ahead), size)]
-    told = ((len(at.left) - end, "; ".join(ahead[first:end])) for first, end in spans)
-    return [f"{after} actions to go after: {actions}"[:MOST_TEXT] for after, actions in told]
+    spans = [(start, min(start + size, len(ahead))) for start in range(0, len(ahead), size)]
+    segments = ((len(at.remaining) - end, "; ".join(ahead[start:end])) for start, end in spans)
+    return [f"{after} actions to go after: {actions}"[:MOST_TEXT] for after, actions in segments]
 
 
 def shared_out(at: Standing, most: int) -> list[str]:
-    """What is ahead in at most so many stretches of one size."""
+    """Return the actions ahead as at most `most` segments of equal size."""
     return stretches(at, -(-len(at.ahead) // most) or 1)
 
 
-# The mind behind `scripted:expert` in worlds that can demonstrate: it follows a demonstration to the goal.
+# The responder of `scripted:expert` in worlds with a demonstration: it follows the demonstration to the goal.
 #
-# Where a run stands it tells by how many actions are left, which it asks the world anew when the run has left the
-# path: slips, wrong verdicts and new plans do not throw it off. Its conditions, subtasks and sub-tasks name stretches
-# of the demonstration, which no model could know: what it reaches says that worlds, limits and schedules work, not
-# that prompts tell enough.
+# It measures progress by the number of remaining actions, and asks the world for a new demonstration when a run has
+# left the path, so that wrong actions, wrong verdicts and new plans do not stop it. Its conditions, subtasks and
+# sub-tasks name segments of the demonstration, which no model could know: its results show that worlds, limits and
+# control flow work, not that prompts are sufficient.
 
 PIECE: int = Limits.model_fields["substeps"].default
-"""Actions of one subtask: what STEP allows by default before it refines a subtask."""
+"""Number of actions of one subtask: STEP's default limit before a subtask is refined."""
 
 
 @lru_cache(maxsize=16)
 def demonstrated(demonstration: Demonstration) -> Responder:
-    """The mind that follows a demonstration, one for each, so that it remembers what was asked of it.
+    """Return the responder that follows a demonstration; cached, so that it keeps its computed paths.
 
-    Outside a node, to questions of other kinds, and once the world is over without success its answers are the least.
+    Outside a node, for other schemas, and after the world ended without success its answers are minimal.
     """
-    left = remembered(demonstration)
-    return answered(_ANSWERS, lambda state: standing_of(state, left))
+    remaining = remembered(demonstration)
+    return answered(_ANSWERS, lambda state: standing_of(state, remaining))
 
 
 def _plan(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
@@ -178,7 +192,7 @@ def _plan(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
 
 
 def _subtask(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    ahead = stretches(at._replace(until=0), PIECE)
+    ahead = stretches(at._replace(remaining_after=0), PIECE)
     return {"rationale": "it comes next", "subtask": [*ahead, "The goal is reached."][0], "insights": []}
 
 
@@ -196,20 +210,20 @@ def _proposals(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
 
 
 def _next(at: Standing) -> str:
-    return at.left[0] if at.left else "look"
+    return at.remaining[0] if at.remaining else "look"
 
 
 def _verdict(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
     most = int(form["properties"]["holds"].get("maximum", len(at.tail)))
-    unmet = (place for place, wanted in enumerate(at.tail) if not _holds(at, wanted))
-    return {"reason": f"{len(at.left)} actions to go", "holds": min(next(unmet, len(at.tail)), most)}
+    unmet = (index for index, predicate in enumerate(at.tail) if not _holds(at, predicate))
+    return {"reason": f"{len(at.remaining)} actions to go", "holds": min(next(unmet, len(at.tail)), most)}
 
 
-def _holds(at: Standing, wanted: Predicate) -> bool:
-    after = to_go(wanted.text)
-    if after is None:
-        return wanted.kind == "goal" and not at.ahead
-    return len(at.left) <= after
+def _holds(at: Standing, predicate: Predicate) -> bool:
+    remaining = to_go(predicate.text)
+    if remaining is None:
+        return predicate.kind == "goal" and not at.ahead
+    return len(at.remaining) <= remaining
 
 
 def _steps(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
@@ -218,19 +232,19 @@ def _steps(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
 
 
 def _completion(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    return {"reason": f"{len(at.left)} actions to go", "completed": not at.ahead}
+    return {"reason": f"{len(at.remaining)} actions to go", "completed": not at.ahead}
 
 
 def _progress(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    told, guidance = f"{len(at.left)} actions to go", "".join(at.ahead[:1])
+    summary, guidance = f"{len(at.remaining)} actions to go", "".join(at.ahead[:1])
     status = "needs_more_steps" if at.ahead else "completed"
-    return {"reason": told, "status": status, "off_plan": False, "guidance": guidance, "result": told}
+    return {"reason": summary, "status": status, "off_plan": False, "guidance": guidance, "result": summary}
 
 
 _ANSWERS: dict[str, Answer[Standing]] = {
     "conditions": _plan,
     "holds": _verdict,
-    "reached": lambda at, prompt, form: {"reason": f"{len(at.left)} actions to go", "reached": not at.ahead},
+    "reached": lambda at, prompt, form: {"reason": f"{len(at.remaining)} actions to go", "reached": not at.ahead},
     "subtask": _subtask,
     "completed": _completion,
     "nodes": _nodes,

@@ -1,4 +1,8 @@
-"""Chat models and endpoints that fail at known rates."""
+"""Chat models and endpoints that fail at known rates.
+
+`FaultyModel` wraps any LangChain chat model; `faulty_endpoint` serves an OpenAI-compatible endpoint on loopback that
+fails on the wire.
+"""
 
 import asyncio
 import itertools
@@ -29,16 +33,16 @@ if TYPE_CHECKING:
     from openai import OpenAIError
 
 
-# What is left of an answer that a fault strikes, and what a client raises where none comes.
+# Effects of faults: corrupted answers, and the errors that a client raises.
 
 REFUSAL = "I cannot help with that."
 NOWHERE = "http://injected.invalid/v1/chat/completions"
 INJECTED = "injected"
-"""Marks what was done on purpose: in the metadata of an answer, and in the words of an error."""
+"""Marker of injected faults, in the metadata of an answer and at the beginning of an error message."""
 
 
 def spoiled_text(kind: str, text: str) -> str:
-    """A text after a fault of an answer."""
+    """Return a text as the fault leaves it."""
     match kind:
         case "truncated":
             return text[: len(text) // 2]
@@ -53,7 +57,7 @@ def spoiled_text(kind: str, text: str) -> str:
 
 
 def spoiled(message: AIMessage, kind: str) -> AIMessage:
-    """An answer after a fault; it is billed as it was, and its calls of tools suffer as its text does."""
+    """Return an answer as the fault leaves it, tool calls included. Its token usage is unchanged."""
     finish = {"finish_reason": "length"} if kind == "truncated" else {}
     metadata = {**message.response_metadata, INJECTED: kind, **finish}
     text = spoiled_text(kind, message.text) if message.text or not message.tool_calls else ""
@@ -67,29 +71,29 @@ def spoiled(message: AIMessage, kind: str) -> AIMessage:
 
 
 def client_error(kind: str, faults: Faults) -> "OpenAIError":
-    """What OpenAI's client raises when its own retries are spent."""
+    """Create the error that OpenAI's client raises after its last retry."""
     import openai
 
-    # httpx or httpx2, as OpenAI's version has it
+    # httpx or httpx2, depending on the version of OpenAI's client
     http: Any = import_module(openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])
     request = http.Request("POST", NOWHERE)
-    said = f"{INJECTED} {kind}"
+    message = f"{INJECTED} {kind}"
     match kind:
         case "timeout":
-            late = openai.APITimeoutError(request)
-            late.args = (said,)
-            return late
+            timeout = openai.APITimeoutError(request)
+            timeout.args = (message,)
+            return timeout
         case "dropped":
-            return openai.APIConnectionError(message=said, request=request)
+            return openai.APIConnectionError(message=message, request=request)
         case "rate_limit":
             wait = {"Retry-After": f"{faults.retry_after:g}"}
-            return openai.RateLimitError(said, response=http.Response(429, headers=wait, request=request), body=None)
+            return openai.RateLimitError(message, response=http.Response(429, headers=wait, request=request), body=None)
         case _:
-            return openai.InternalServerError(said, response=http.Response(500, request=request), body=None)
+            return openai.InternalServerError(message, response=http.Response(500, request=request), body=None)
 
 
 def _calls(message: AIMessage, kind: str) -> dict[str, Any]:
-    """The calls of tools: broken ones are no calls, of another form they have arguments that nobody asked for."""
+    """Corrupt the tool calls: broken ones are invalid, those of a wrong schema have unexpected arguments."""
     if kind == "wrong_schema":
         return {"tool_calls": [{**call, "args": {"unexpected": [call["args"]]}} for call in message.tool_calls]}
     if kind not in ("truncated", "malformed"):
@@ -104,11 +108,11 @@ def _calls(message: AIMessage, kind: str) -> dict[str, Any]:
     }
 
 
-# A chain that a model made of itself, asked of another model in its place.
+# Chains that a model created, rewired to another model.
 
 
 def rewired(chain: Runnable[Any, Any], old: BaseChatModel, new: BaseChatModel) -> Runnable[Any, Any]:
-    """The chain with `new` wherever `old` stands: bound to arguments, in a sequence, or beside others."""
+    """Replace the model `old` by `new` in a chain: in bindings, sequences and parallel branches."""
     if chain is old:
         return new
     match chain:
@@ -122,49 +126,49 @@ def rewired(chain: Runnable[Any, Any], old: BaseChatModel, new: BaseChatModel) -
             return chain
 
 
-# Any chat model, failing at known rates: for own LangGraph graphs as for the runs here.
+# A chat model that fails at known rates, for the user's own LangGraph graphs as well.
 
 
 class FaultyModel(BaseChatModel):
-    """Asks `chat` and injects faults: `FaultyModel(chat=mine, faults="timeout=0.1,seed=3")`.
+    """Chat model that calls `chat` and injects faults: `FaultyModel(chat=model, faults="timeout=0.1,seed=3")`.
 
-    A request that fails raises what OpenAI's client raises when its own retries are spent, and never reaches `chat`;
-    an answer that is spoiled was asked for and is billed. Drawn from the messages and how often they were asked
-    before, so that concurrency changes nothing and a question that is asked again may be answered.
+    A failing request never reaches `chat` and raises what OpenAI's client raises after its last retry; a corrupted
+    answer was requested and is paid for. Faults are drawn from the messages and the number of earlier requests with the
+    same messages, so that they do not depend on concurrency and a repeated request may succeed.
     """
 
     chat: BaseChatModel
     faults: Rates
     trial: int = 0
-    """Which repetition of the task this is; each is drawn anew."""
+    """Number of this repetition of the task; part of the seed."""
     cache: Any = False
-    """LangChain's cache of answers stays out: a fault is not the model's answer."""
+    """LangChain's cache is disabled, because a fault is not an answer of the model."""
 
     spoils: ClassVar[bool] = True
-    """Tells the cache of replies, which does not load this file, to stay out as well."""
+    """Marks the class for the cache of replies, which does not import this module and stores no reply of it."""
 
-    _asked: dict[str, Iterator[int]] = PrivateAttr(default_factory=dict)
-    _struck: list[str] = PrivateAttr(default_factory=list)
+    _requests: dict[str, Iterator[int]] = PrivateAttr(default_factory=dict)
+    _injected: list[str] = PrivateAttr(default_factory=list)
 
     @property
     def injected(self) -> Counter[str]:
-        """How many faults of each kind were injected so far."""
-        return Counter(self._struck)
+        """Number of injected faults of each kind so far."""
+        return Counter(self._injected)
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, Any]:
-        """The tools in the form of the model behind."""
+        """Bind tools as the wrapped model does."""
         return rewired(self.chat.bind_tools(tools, **kwargs), self.chat, self)
 
     def with_structured_output(self, schema: Any, **kwargs: Any) -> Runnable[Any, Any]:
-        """The structured output of the model behind, which meets spoiled answers as it would real ones."""
+        """Return the wrapped model's structured output, which receives corrupted answers like real ones."""
         return rewired(self.chat.with_structured_output(schema, **kwargs), self.chat, self)
 
     def model_post_init(self, context: Any, /) -> None:
-        """Carry the metadata of the model behind, which say what serves it."""
+        """Copy the metadata of the wrapped model, which identify what serves it."""
         self.metadata = self.metadata or self.chat.metadata
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever else the model behind has: its name, address and price."""
+        """Delegate all other attributes of the wrapped model: its name, address and price."""
         if name.startswith("_") or name == "chat":
             return super().__getattr__(name)  # type: ignore[misc]
         return getattr(self.chat, name)
@@ -187,7 +191,7 @@ class FaultyModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        kind = self._drawn(messages)
+        kind = self._draw_fault(messages)
         time.sleep(self.faults.delay if kind == SLOW else 0)
         return _struck(self.chat._generate(messages, stop, run_manager, **kwargs), kind)
 
@@ -198,24 +202,21 @@ class FaultyModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        kind = self._drawn(messages)
+        kind = self._draw_fault(messages)
         await asyncio.sleep(self.faults.delay if kind == SLOW else 0)
         return _struck(await self.chat._agenerate(messages, stop, run_manager, **kwargs), kind)
 
-    def _drawn(self, messages: list[BaseMessage]) -> str:
-        """The fault of this request, which is counted; one that fails is raised."""
-        question = repr([(m.type, m.content, _called(m)) for m in messages])
-        # one step each, so that threads cannot take the same number
-        number = next(self._asked.setdefault(question, itertools.count()))
-        kind = self.faults.strikes(MODEL, self.trial, question, number)
+    def _draw_fault(self, messages: list[BaseMessage]) -> str:
+        """Draw and count the fault of this request; raise it if the request fails."""
+        request = repr([(m.type, m.content, _called(m)) for m in messages])
+        # both steps are atomic, so that no two threads get the same number
+        number = next(self._requests.setdefault(request, itertools.count()))
+        kind = self.faults.draw(MODEL, self.trial, request, number)
         if kind:
-            self._struck.append(kind)
+            self._injected.append(kind)
         if kind in FAILING:
             raise client_error(kind, self.faults)
         return kind
-
-
-_Spoil = Callable[[ChatResult, str], ChatResult]
 
 
 def _struck(result: ChatResult, kind: str) -> ChatResult:
@@ -231,74 +232,74 @@ def _replaced(generation: Any, kind: str) -> dict[str, Any]:
 
 
 def _called(message: BaseMessage) -> list[Any]:
-    """The calls of tools in a message, without their ids, which are drawn by chance."""
+    """Return the tool calls of a message without their ids, which are random."""
     return [(call["name"], call["args"]) for call in getattr(message, "tool_calls", [])]
 
 
-# Bodies of an OpenAI-compatible endpoint: an answer, an error, and an answer that a fault has struck.
+# Response bodies of an OpenAI-compatible endpoint: answers, errors and corrupted answers.
 
 CHARS_PER_TOKEN = 4
 
 
-def completion(asked: dict[str, Any], text: str) -> bytes:
-    """The body that answers a request with a text; tokens are counted by characters."""
-    read, written = len(json.dumps(asked.get("messages", []))) // CHARS_PER_TOKEN, len(text) // CHARS_PER_TOKEN
+def completion(request: dict[str, Any], text: str) -> bytes:
+    """Return the body that answers a request with a text; tokens are estimated from characters."""
+    read, written = len(json.dumps(request.get("messages", []))) // CHARS_PER_TOKEN, len(text) // CHARS_PER_TOKEN
     usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-    whole = {"id": INJECTED, "object": "chat.completion", "created": 0, "model": str(asked.get("model", ""))}
-    return json.dumps({**whole, "choices": [choice], "usage": usage}).encode()
+    body = {"id": INJECTED, "object": "chat.completion", "created": 0, "model": str(request.get("model", ""))}
+    return json.dumps({**body, "choices": [choice], "usage": usage}).encode()
 
 
 def error(message: str) -> bytes:
-    """The body of a request that was refused."""
+    """Return the body of a refused request."""
     return json.dumps({"error": {"message": message, "type": INJECTED}}).encode()
 
 
 def spoiled_body(body: bytes, kind: str) -> bytes:
-    """The body of an answer whose text a fault has struck."""
-    whole = json.loads(body)
-    for choice in whole["choices"]:
+    """Return the body of an answer with its texts corrupted."""
+    answer = json.loads(body)
+    for choice in answer["choices"]:
         choice["message"]["content"] = spoiled_text(kind, choice["message"].get("content") or "")
         choice["message"].pop("tool_calls", None)
-    return json.dumps(whole).encode()
+    return json.dumps(answer).encode()
 
 
-# How one request to a faulty endpoint is answered, or not.
+# Handler of requests to a faulty endpoint.
 
 Answering = Callable[[dict[str, Any]], str]
-"""A request's JSON body -> the text of the answer."""
+"""Function from a request's JSON body to the text of the answer."""
 
 PIECES = 5
-"""In how many pieces a slow body comes."""
+"""Number of chunks of a slow body."""
 
 HANGS = 600.0
-"""Seconds that a request which times out is kept open, unless the endpoint is closed before."""
+"""Maximum seconds for which a request that times out is kept open; closing the endpoint ends it earlier."""
 
 UPSTREAM_TIMEOUT = 120.0
-"""Seconds that the endpoint behind may take."""
+"""Maximum seconds of a request to the endpoint behind."""
 
 
 class Serving(Protocol):
-    """What a handler needs of its server."""
+    """Interface of the server that the handler uses."""
 
     faults: Faults
     behind: str | Answering
     closing: Event
 
-    def drawn(self, body: bytes) -> str:
-        """The kind of fault that strikes a request; empty where none does."""
+    def draw_fault(self, body: bytes) -> str:
+        """Return the kind of fault of a request; the empty string if none is injected."""
         ...
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request; whatever is posted is a question."""
+    """Handler of HTTP requests; every POST is a request to the model."""
 
     server: Serving  # type: ignore[assignment]
 
     def do_POST(self) -> None:
-        """Answer, or fail in the way that is drawn for this request."""
+        """Answer, or fail as drawn for this request."""
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        faults, kind = self.server.faults, self.server.drawn(body)
+        faults, kind = self.server.faults, self.server.draw_fault(body)
         match kind:
             case "timeout":
                 self.server.closing.wait(HANGS)
@@ -309,10 +310,10 @@ class Handler(BaseHTTPRequestHandler):
             case "server_error":
                 self._send(500, error(f"{INJECTED} {kind}"))
             case _:
-                self._answer(kind, *self._answered(body))
+                self._answer(kind, *self._request_answer(body))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Disable logging."""
 
     def _answer(self, kind: str, status: int, data: bytes) -> None:
         match kind if status == 200 else "":
@@ -325,32 +326,34 @@ class Handler(BaseHTTPRequestHandler):
             case kind:
                 self._send(status, data, pause=self.server.faults.delay / PIECES if kind == SLOW else 0.0)
 
-    def _answered(self, body: bytes) -> tuple[int, bytes]:
+    def _request_answer(self, body: bytes) -> tuple[int, bytes]:
         if not isinstance(self.server.behind, str):
-            asked = json.loads(body)
-            return 200, completion(asked, self.server.behind(asked))
+            request_body = json.loads(body)
+            return 200, completion(request_body, self.server.behind(request_body))
         address = self.server.behind.rstrip("/") + self.path.removeprefix("/v1")
-        kept = {name: self.headers[name] for name in ("Authorization", "Content-Type") if name in self.headers}
+        forwarded_headers = {
+            name: self.headers[name] for name in ("Authorization", "Content-Type") if name in self.headers
+        }
         try:
-            request = urllib.request.Request(address, body, kept)
+            request = urllib.request.Request(address, body, forwarded_headers)
             with urllib.request.urlopen(request, timeout=UPSTREAM_TIMEOUT) as response:
                 return _bounded(response.status, response)
-        except HTTPError as refused:
-            return _bounded(refused.code, refused)
-        except (URLError, TimeoutError) as failed:
-            return 502, error(f"the endpoint behind failed: {failed}")
+        except HTTPError as status_error:
+            return _bounded(status_error.code, status_error)
+        except (URLError, TimeoutError) as failure:
+            return 502, error(f"the endpoint behind failed: {failure}")
 
     def _send(self, status: int, data: bytes, headers: dict[str, str] | None = None, pause: float = 0.0) -> None:
-        whole = {"Content-Type": "application/json", "Content-Length": str(len(data)), **(headers or {})}
+        all_headers = {"Content-Type": "application/json", "Content-Length": str(len(data)), **(headers or {})}
         self.send_response(status)
-        for name, value in whole.items():
+        for name, value in all_headers.items():
             self.send_header(name, value)
         size = -(-len(data) // PIECES) if pause else len(data)
-        with suppress(OSError):  # the client gave up
+        with suppress(OSError):  # the client closed the connection
             self.end_headers()
-            for at in range(0, len(data), max(size, 1)):
+            for start in range(0, len(data), max(size, 1)):
                 self.server.closing.wait(pause)
-                self.wfile.write(data[at : at + size])
+                self.wfile.write(data[start : start + size])
 
 
 def _bounded(status: int, response: IO[bytes]) -> tuple[int, bytes]:
@@ -360,14 +363,14 @@ def _bounded(status: int, response: IO[bytes]) -> tuple[int, bytes]:
     return status, body
 
 
-# An OpenAI-compatible endpoint on loopback that misbehaves on the wire, in front of a real one or of a function.
+# An OpenAI-compatible endpoint on loopback that fails on the wire, in front of a real endpoint or of a function.
 #
-# A client meets here what `FaultyModel` only raises: its own retries and time-outs, and how it reads broken bodies,
-# are tried. Answers come whole; a request to stream is not served.
+# `FaultyModel` only raises the errors of a client; this endpoint tests the client itself: its retries, its timeouts and
+# how it reads broken bodies. Streaming is not supported.
 
 
 class FaultyEndpoint(ThreadingHTTPServer):
-    """The server; `injected` counts faults by kind, `requests` everything that came."""
+    """HTTP server of the endpoint; `injected` counts faults by kind, `requests` all requests."""
 
     daemon_threads = True
 
@@ -377,25 +380,25 @@ class FaultyEndpoint(ThreadingHTTPServer):
         self.closing = threading.Event()
         self.injected = Counter[str]()
         self.requests = 0
-        self._asked: dict[bytes, Iterator[int]] = {}
+        self._requests: dict[bytes, Iterator[int]] = {}
         self._lock = threading.Lock()
 
     @property
     def url(self) -> str:
-        """The base URL that a client is given."""
+        """Base URL for clients."""
         return f"http://127.0.0.1:{self.server_port}/v1"
 
-    def drawn(self, body: bytes) -> str:
-        """The fault of a request: drawn from its body and how often that was sent."""
+    def draw_fault(self, body: bytes) -> str:
+        """Draw the fault of a request from its body and the number of earlier requests with the same body."""
         with self._lock:
             self.requests += 1
-            number = next(self._asked.setdefault(body, itertools.count()))
-            kind = self.faults.strikes(MODEL, body, number)
+            number = next(self._requests.setdefault(body, itertools.count()))
+            kind = self.faults.draw(MODEL, body, number)
             self.injected.update([kind] if kind else [])
         return kind
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that gave up."""
+        """Ignore errors of clients that closed the connection."""
 
 
 @contextmanager
@@ -403,8 +406,8 @@ def faulty_endpoint(faults: Faults | str, behind: str | Answering) -> Iterator[F
     """Serve an endpoint that fails at these rates while the block runs.
 
     Args:
-        faults: the rates, or the text that names them. Here `truncated` cuts the response's body off before its
-            announced end, `malformed` breaks that body, `slow` drips it, and `timeout` never answers.
+        faults: the rates, or the text that `Faults.read` parses. Here `truncated` ends the response's body before its
+            announced length, `malformed` breaks that body, `slow` sends it in chunks, and `timeout` never answers.
         behind: base URL of the endpoint that answers, or a function from a request's body to a text.
     """
     server = FaultyEndpoint(Faults.read(faults) if isinstance(faults, str) else faults, behind)

@@ -1,4 +1,4 @@
-"""JSON schemas of answers, their parsing, bounds and least instances."""
+"""JSON schemas of answers: bounding, parsing of replies, minimal instances, and types of bounded fields."""
 
 import json
 import math
@@ -11,36 +11,36 @@ import json_repair
 from pydantic import AfterValidator, BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-# JSON schemas as models get them: without references, with every string and array bounded.
+# JSON schemas as they are sent to models: references inlined, every string and array bounded.
 
 Schema = dict[str, Any]
 
 MAX_LENGTH = 1_000
 MAX_ITEMS = 100
-"""Bounds where a type sets none: a small model under a grammar otherwise writes until its token limit."""
+"""Bounds for types that set none: otherwise a small model under a grammar writes until its token limit."""
 
 _NOISE = ("title", "default", "$defs")
 
 
 _BOUNDED: WeakKeyDictionary[type[BaseModel], Schema] = WeakKeyDictionary()
-"""By the type, and forgotten with it: many are made for one question."""
+"""Cache by type; an entry is dropped with its type, because many types are created for one request."""
 
 
 def schema_of(model: type[BaseModel]) -> Schema:
-    """The bounded JSON schema of a type. Shared between callers: do not change it."""
-    known = _BOUNDED.get(model)
-    if known is None:
-        known = _BOUNDED[model] = bounded(model.model_json_schema())
-    return known
+    """Return the bounded JSON schema of a type. Shared between callers: do not change it."""
+    schema = _BOUNDED.get(model)
+    if schema is None:
+        schema = _BOUNDED[model] = bounded(model.model_json_schema())
+    return schema
 
 
 def bounded(schema: Schema) -> Schema:
-    """Inline the references, all but recursive ones, and give every string and array an upper bound."""
+    """Inline all references that are not recursive, and set an upper bound for every string and array."""
     defs = schema.get("$defs", {})
-    flat: Schema = _bound(schema, defs, ())
-    if '"$ref"' in json.dumps(flat):
-        flat["$defs"] = {name: _bound(body, defs, tuple(defs)) for name, body in defs.items()}
-    return flat
+    inlined: Schema = _bound(schema, defs, ())
+    if '"$ref"' in json.dumps(inlined):
+        inlined["$defs"] = {name: _bound(body, defs, tuple(defs)) for name, body in defs.items()}
+    return inlined
 
 
 def _bound(node: Any, defs: Schema, inside: tuple[str, ...]) -> Any:
@@ -48,16 +48,16 @@ def _bound(node: Any, defs: Schema, inside: tuple[str, ...]) -> Any:
         return node
     if "$ref" in node:
         return _inlined(node, defs, inside)
-    out = {key: value for key, value in node.items() if key not in _NOISE}
+    result = {key: value for key, value in node.items() if key not in _NOISE}
     for key in ("items", "additionalProperties"):
-        if key in out:
-            out[key] = _bound(out[key], defs, inside)
+        if key in result:
+            result[key] = _bound(result[key], defs, inside)
     for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
-        if key in out:
-            out[key] = [_bound(part, defs, inside) for part in out[key]]
-    if "properties" in out:
-        out["properties"] = {name: _bound(part, defs, inside) for name, part in out["properties"].items()}
-    return _limited(out)
+        if key in result:
+            result[key] = [_bound(part, defs, inside) for part in result[key]]
+    if "properties" in result:
+        result["properties"] = {name: _bound(part, defs, inside) for name, part in result["properties"].items()}
+    return _limited(result)
 
 
 def _inlined(node: Schema, defs: Schema, inside: tuple[str, ...]) -> Any:
@@ -76,11 +76,11 @@ def _limited(node: Schema) -> Schema:
     return node
 
 
-# Untrusted text from a model -> a JSON value that is safe to validate and to store.
+# Parsing of untrusted model output to a JSON value that is safe to validate and to store.
 
 MAX_CHARS = 100_000
 MAX_REPAIRED = 20_000
-"""Characters that are worth mending; the time of a repair grows faster than its text."""
+"""Maximum characters of a text that is repaired; the time of a repair grows faster than its text."""
 MAX_DEPTH = 32
 MAX_INTEGER = 2**63
 
@@ -89,24 +89,24 @@ FENCE = "```"
 
 
 class ParseError(ValueError):
-    """The text holds no JSON value of the asked shape, or one that nobody should read."""
+    """The text contains no JSON value of the required shape, or one that cannot be stored."""
 
 
 def parse(text: str, schema: Schema) -> Any:
-    """Read the JSON value that a model meant: direct, in a code fence, mended, or field by field.
+    """Parse the JSON value of a reply: directly, from a code fence, after a repair, or field by field.
 
     Raises:
-        ParseError: nothing of the shape was found, or it is too large, too deep, or holds NaN, an infinity, an
-            integer beyond 64 bits or half a surrogate pair.
+        ParseError: no value of the shape was found, or it is too large, too deep, or contains NaN, an infinity, an
+            integer beyond 64 bits or an unpaired surrogate.
     """
     if len(text) > MAX_CHARS:
         raise ParseError(f"the answer has {len(text):,} characters, {MAX_CHARS:,} are allowed")
-    bare = text.rpartition(THOUGHT_ENDS)[2].strip()
-    value = _direct(bare)
+    content = text.rpartition(THOUGHT_ENDS)[2].strip()
+    value = _direct(content)
     if not _has_shape(value, schema):
-        value = _mended(bare, schema)
+        value = _mended(content, schema)
     if not _has_shape(value, schema):
-        value = _fields(bare, schema)
+        value = _fields(content, schema)
     if not _has_shape(value, schema):
         raise ParseError(f"the answer is no JSON {schema.get('type', 'value')} of the asked shape")
     return _sound(value)
@@ -129,20 +129,20 @@ def _mended(text: str, schema: Schema) -> Any:
         value: Any = json_repair.loads(text)
     except (ValueError, RecursionError):
         return None
-    # several JSON texts in one answer come as a list; what a model says last is what it means
+    # several JSON texts in one reply are parsed as a list; the last one is the model's final answer
     several = isinstance(value, list) and schema.get("type") == "object"
     return next((v for v in reversed(value) if _has_shape(v, schema)), None) if several else value
 
 
 def _fields(text: str, schema: Schema) -> Any:
-    """`name: value` lines for the schema's fields; a lone enum may be answered by its value alone."""
+    """Parse `name: value` lines for the schema's fields; a single enum may be answered by its value alone."""
     parts = schema.get("properties", {})
-    found = {name: value for name in parts if (value := _field(name, text)) is not None}
-    if not found and len(parts) == 1:
+    values = {name: value for name in parts if (value := _field(name, text)) is not None}
+    if not values and len(parts) == 1:
         [(name, part)] = parts.items()
-        plain = text.strip(" \n\"'`.*")
-        return {name: plain} if plain in part.get("enum", ()) else None
-    return found or None
+        stripped = text.strip(" \n\"'`.*")
+        return {name: stripped} if stripped in part.get("enum", ()) else None
+    return values or None
 
 
 def _field(name: str, text: str) -> Any:
@@ -157,8 +157,10 @@ def _field(name: str, text: str) -> Any:
 def _has_shape(value: Any, schema: Schema) -> bool:
     match schema.get("type"):
         case "object":
-            known = schema.get("properties")
-            return isinstance(value, dict) and (not value or not known or any(name in known for name in value))
+            properties = schema.get("properties")
+            return isinstance(value, dict) and (
+                not value or not properties or any(name in properties for name in value)
+            )
         case "array":
             return isinstance(value, list)
         case _:
@@ -166,7 +168,7 @@ def _has_shape(value: Any, schema: Schema) -> bool:
 
 
 def _sound(value: Any, depth: int = 0) -> Any:
-    """The value itself, if it can be stored: what JSON, msgpack and UTF-8 cannot carry ends here."""
+    """Return the value if JSON, msgpack and UTF-8 can represent it; raise ParseError otherwise."""
     if depth > MAX_DEPTH:
         raise ParseError(f"the answer is nested deeper than {MAX_DEPTH} levels")
     match value:
@@ -185,11 +187,11 @@ def _sound(value: Any, depth: int = 0) -> Any:
     return value
 
 
-# The value that a JSON schema alone makes: its least instance.
+# Minimal instances of JSON schemas.
 
 
 def minimal(schema: Schema) -> Any:
-    """The least instance of a schema: first options, lowest numbers, shortest texts, required fields only."""
+    """Return the minimal instance of a schema: first options, lowest numbers, shortest texts, required fields only."""
     return _least(schema, schema.get("$defs", {}), ())
 
 
@@ -208,7 +210,7 @@ def _least(node: Schema, defs: Schema, inside: tuple[str, ...]) -> Any:
 
 
 def _first_finite(options: list[Schema], inside: tuple[str, ...]) -> Schema:
-    """The first option that does not lead back to where we are."""
+    """Return the first option that is not recursive."""
     return next((o for o in options if o.get("$ref", "").rpartition("/")[2] not in inside), options[0])
 
 
@@ -241,23 +243,23 @@ def _least_number(node: Schema) -> Any:
     return min(0, node.get("maximum", 0))
 
 
-# Bounds on what a model writes: a small one under a grammar otherwise goes on until its token limit.
+# Bounds on the texts and lists of an answer: otherwise a small model under a grammar writes until its token limit.
 #
-# No bound makes an answer unusable: what is longer is cut, or read whole.
+# No bound makes an answer unusable: what is longer is truncated, or read completely.
 
 SHORT = 300
-"""Characters of an answer where a name or a sentence is asked for."""
+"""Maximum characters of an answer that is a name or a sentence."""
 
 MOST_READ = 300
-"""Items of a list that are read where fewer are allowed: mending takes time with the square of the sub-tasks."""
+"""Maximum number of items that are read from a list with a lower limit: repairs take time quadratic in sub-tasks."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Metadata of a text or list in an answer: what is longer is cut, where a refusal would cost another call."""
+    """Metadata of a text or list in an answer that truncates it, because a refusal would cost another call."""
 
     most: int
-    """Characters of a text, items of a list."""
+    """Maximum characters of a text, or items of a list."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_after_validator_function(lambda value: value[: self.most], handler(source))
@@ -269,24 +271,30 @@ class Cut:
 
 @dataclass(frozen=True)
 class Within:
-    """Metadata of a text in an answer whose end must not be lost: a grammar bounds it, a longer one is read whole."""
+    """Metadata of a text in an answer that must not be truncated: its schema has a bound, a longer text is accepted."""
 
     most: int
-    """Characters."""
+    """Maximum characters in the schema."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {**handler(schema), "maxLength": self.most}
 
 
 def at_most(most: int, kind: Any, *, least: int = 0) -> Any:
-    """A list; a model under a grammar writes no more items and no fewer.
+    """Create the type of a list whose schema bounds the number of items.
 
-    Of a longer list up to `MOST_READ` items are read, and at least `most` + 1: readers see that it was too long.
+    A longer list is not refused: its first MAX_READ_ITEMS items, or `most` + 1 if that is more, are read, so that
+    readers can see that it was too long.
+
+    Args:
+        most: maximum number of items in the schema.
+        kind: type of the items.
+        least: minimum number of items in the schema.
     """
-    read = AfterValidator(lambda items: items[: max(most + 1, MOST_READ)])
-    return Annotated[list[kind], Field(json_schema_extra={"minItems": least, "maxItems": most}), read]
+    truncate = AfterValidator(lambda items: items[: max(most + 1, MOST_READ)])
+    return Annotated[list[kind], Field(json_schema_extra={"minItems": least, "maxItems": most}), truncate]
 
 
 def longest_answer(benchmark: object) -> int:
-    """Characters of the longest answer that a benchmark takes: a few words, unless it says otherwise."""
+    """Return an answer's maximum characters: those that the benchmark sets, else MAX_SHORT_ANSWER_CHARACTERS."""
     return getattr(benchmark, "longest_answer", SHORT)

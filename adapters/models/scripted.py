@@ -1,4 +1,8 @@
-"""Scripted, random and simulated chat models."""
+"""Scripted, random and simulated chat models: they need no language model.
+
+`ScriptedChat` calls a responder, `by_chance` creates the random one, and `simulated` one that errs at
+given rates.
+"""
 
 import hashlib
 import json
@@ -21,11 +25,11 @@ from certigraph.adapters.processes import off_loop_waiting
 from certigraph.adapters.protocols import Responder
 from certigraph.state.records import Record, UnknownName
 
-# Where a run stands while a node works: what a scripted mind may know besides the prompt. No model is told.
+# Situation of the running node: what a scripted model may know besides the prompt. Language models do not get it.
 
 
 class Situation(NamedTuple):
-    """The node at work, the superstep it works in, and the whole graph state before it."""
+    """The running node, its superstep, and the graph state before it."""
 
     node: str
     superstep: int
@@ -37,7 +41,7 @@ _SITUATION: ContextVar[Situation | None] = ContextVar("certigraph_situation", de
 
 @contextmanager
 def situated(situation: Situation) -> Iterator[None]:
-    """Let scripted minds that are asked inside the block know the situation."""
+    """Set the situation for scripted models that are called inside the block."""
     token = _SITUATION.set(situation)
     try:
         yield
@@ -46,21 +50,21 @@ def situated(situation: Situation) -> Iterator[None]:
 
 
 def current_situation() -> Situation | None:
-    """The situation of the node that is running; None outside a node."""
+    """Return the situation of the running node; None outside a node."""
     return _SITUATION.get()
 
 
-# A chat model without a model: deterministic answers to JSON schemas, for tests, examples and dry runs.
+# A chat model that runs a function: deterministic answers to JSON schemas, for tests, examples and dry runs.
 
 CHARS_PER_TOKEN = 4
 TEXT: Schema = {"type": "string"}
 
 
 class ScriptedChat(BaseChatModel):
-    """Answers like an endpoint with JSON schema mode, from the messages and the schema alone.
+    """Chat model that answers like an endpoint with JSON schema mode, from the messages and the schema alone.
 
-    Without a responder the answer is the least instance of the schema. `replies` are given verbatim instead, in order,
-    whatever was asked.
+    Without a responder the answer is the minimal instance of the schema. `replies` are returned verbatim instead, in
+    order, whatever the request is.
     """
 
     responder: Responder | None = Field(None, exclude=True)
@@ -68,7 +72,7 @@ class ScriptedChat(BaseChatModel):
     model_name: str = "scripted"
     free: bool = Field(True, exclude=True, description="whether its calls cost nothing")
     blocks: bool = Field(False, exclude=True, description="whether the responder may wait for a simulator")
-    _given: int = PrivateAttr(0)
+    _next_index: int = PrivateAttr(0)
 
     @property
     def _llm_type(self) -> str:
@@ -100,10 +104,10 @@ class ScriptedChat(BaseChatModel):
 
     def _next_reply(self) -> str:
         replies = self.replies or ()
-        if self._given >= len(replies):
-            raise LookupError(f"all {len(replies)} replies are given; pass more: ScriptedChat(replies=(...))")
-        self._given += 1
-        return replies[self._given - 1]
+        if self._next_index >= len(replies):
+            raise LookupError(f"all {len(replies)} replies are used; pass more: ScriptedChat(replies=(...))")
+        self._next_index += 1
+        return replies[self._next_index - 1]
 
     def _answer(self, prompt: str, form: Schema | None) -> str:
         schema = form["json_schema"]["schema"] if form else TEXT
@@ -116,23 +120,22 @@ def _usage(prompt: str, text: str) -> UsageMetadata:
     return UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
 
 
-# The random policy: it takes any option that a question offers, each as likely as the others.
+# The random policy: it takes any option that a schema offers, each with the same probability.
 #
-# Of the actions of a world it takes any; where it is to write, it writes the least. One answer is not the least: a
-# plan without conditions gives a task up before anything was done, so that it names one condition, which says
-# nothing.
+# It may take any action of a world; where it has to write a text, the text is minimal. An empty plan would end a task
+# before the first action, so that it names one condition, which is meaningless.
 
 RANDOM = "scripted:random"
 
 ONE = {"minItems": 1, "items": {"type": "string", "minLength": 1}}
-"""A list of one text at least."""
+"""Schema of a list with at least one text."""
 
 
 def by_chance(trial: int = 0) -> Responder:
-    """The mind: the least instance of the schema, but for options, of which it takes any, and one condition.
+    """Create the random responder: the minimal instance of the schema, with random options and one condition.
 
     Args:
-        trial: which repetition of the task this is; each is drawn anew.
+        trial: number of this repetition of the task; part of the seed.
     """
 
     def respond(prompt: str, schema: Schema) -> Any:
@@ -142,9 +145,9 @@ def by_chance(trial: int = 0) -> Responder:
 
 
 def drawing(seed: int, trial: int, prompt: str) -> Random:
-    """Where a question's chance comes from: the same in every process, order and resumed run.
+    """Create the random generator of a request: equal in every process, order and resumed run.
 
-    It depends on when the question is asked too, so that a question asked again is drawn anew.
+    It also depends on the number of earlier calls, so that a repeated request is drawn again.
     """
     situation = current_situation()
     state = situation.state if situation else {}
@@ -155,15 +158,15 @@ def drawing(seed: int, trial: int, prompt: str) -> Random:
 
 
 def _planning(schema: Schema) -> Schema:
-    """The schema, with at least one of the conditions that it may ask for."""
-    parts = schema.get("properties", {})
-    if "conditions" not in parts:
+    """Require at least one condition if the schema has a list of conditions."""
+    properties = schema.get("properties", {})
+    if "conditions" not in properties:
         return schema
-    return {**schema, "properties": {**parts, "conditions": {**parts["conditions"], **ONE}}}
+    return {**schema, "properties": {**properties, "conditions": {**properties["conditions"], **ONE}}}
 
 
 def _decided(node: Any, draw: Random) -> Any:
-    """The schema with one option left of each list of options."""
+    """Keep one random option of each list of options."""
     if isinstance(node, list):
         return [_decided(part, draw) for part in node]
     if not isinstance(node, dict):
@@ -174,11 +177,10 @@ def _decided(node: Any, draw: Random) -> Any:
     }
 
 
-# How a right answer is spoiled: each field by its kind, told by its name and schema; it still fits its form.
+# Errors in correct answers: each field is changed by its kind, known from its name and schema, and stays valid.
 #
-# In research steps are proposed, and whether a finding is adequate is a verdict. What is looked up, what is found and
-# the final answer stay right: `act` spoils nothing there (but the actions of ReAct), and `accept` meets no wrong
-# finding.
+# In research, steps are proposed, and whether a finding is adequate is a verdict. Lookups, findings and the final
+# answer stay correct: `act` changes nothing there except the actions of ReAct, and `accept` meets no wrong finding.
 
 PROPOSED = frozenset({"conditions", "steps", "subtask"})
 """Fields of answers that propose."""
@@ -187,74 +189,76 @@ CHOSEN = frozenset({"choice", "action"})
 """Fields of answers that act."""
 
 MOST = 1_000
-"""Proposals at most, where a form sets no limit."""
+"""Maximum number of proposals if the schema sets none."""
 
 COUNTED = "holds"
-"""The field of a verdict on several conditions: how many hold, from the first on."""
+"""Field of a verdict on several conditions: how many hold, counted from the first."""
 
 UNDONE = "undone"
-"""The field of a verdict on conditions that held once: the numbers of those that do not hold any more."""
+"""Field of a verdict on conditions that held before: the numbers of those that no longer hold."""
 
 IMPOSSIBLE = "Something that no action brings about"
-"""How a wrong proposal begins. It is in no world's words, so that experts and validators take it for false."""
+"""Beginning of a wrong proposal. No world uses these words, so that experts and validators judge it false."""
 
 GOAL = "goal"
-"""The field of a step's text, where steps are objects."""
+"""Field with the text of a step, where steps are objects."""
 
 AGAIN = " (again)"
-"""How the second of two equal conditions ends; plans merge equal texts."""
+"""End of the second of two equal conditions; without it plans would merge them."""
 
 SLIP = "fumble"
-"""A wrong action where actions are written freely: every world refuses it and stays as it was."""
+"""Wrong action where actions are free text: every world refuses it and stays unchanged."""
 
 
 class Errors(Record):
-    """How often a simulated agent errs, each a probability for one condition, one action or one verdict.
+    """Error rates of a simulated agent, each a probability per condition, action or verdict.
 
-    Where one verdict names those of several conditions that do not hold any more (revalidation), `accept` is drawn for
-    each such condition, which is then not named. `reject` is drawn once for the verdict, which then also names one of
-    the conditions that hold, chosen at random: of n of them, each is named wrongly at the rate `reject` / n.
+    If one verdict names those of several conditions that no longer hold (revalidation), `accept` is drawn for each such
+    condition, which is then not named. `reject` is drawn once for the verdict, which then also names one of the
+    conditions that hold, chosen at random: of n of them, each is named wrongly at the rate `reject` / n.
     """
 
     propose: float = Field(0.1, ge=0, le=1, description="a proposed condition, step or subtask is an impossible one")
-    split: float = Field(0.0, ge=0, le=1, description="a proposed condition comes twice: the plan is cut too finely")
-    act: float = Field(0.2, ge=0, le=1, description="an action is another option, or a slip where it is written")
+    split: float = Field(0.0, ge=0, le=1, description="a proposed condition is repeated: the plan is too fine")
+    act: float = Field(
+        0.2, ge=0, le=1, description="an action is another option, or an invalid one where it is free text"
+    )
     accept: float = Field(0.1, ge=0, le=1, description="the validator accepts a condition that does not hold")
     reject: float = Field(0.1, ge=0, le=1, description="the validator rejects conditions that hold")
-    seed: int = Field(0, description="another seed draws other errors at the same rates")
+    seed: int = Field(0, description="seed of the draws: another seed gives other errors at the same rates")
 
 
 def is_impossible(text: str) -> bool:
-    """Whether a condition is a wrong proposal of the simulated agent."""
+    """Return whether a condition is a wrong proposal of the simulated agent."""
     return text.startswith(IMPOSSIBLE)
 
 
 def spoiled(answer: Any, schema: Schema, errors: Errors, draw: Random, *, goal: str = "", target: str = "") -> Any:
-    """The answer as an agent gives it that errs at these rates.
+    """Return the answer of an agent that errs at these rates.
 
     Args:
-        answer: the right one; what is no object (prose) is left as it is, as are fields of other kinds.
+        answer: the correct answer. Prose, and fields of other kinds, are not changed.
         schema: its JSON schema.
         errors: the rates.
-        draw: where chance comes from.
-        goal: the condition that comes with the task and is not proposed: it is never exchanged.
-        target: what the agent is to bring about; where that is impossible, it does anything.
+        draw: random generator.
+        goal: condition of the task itself, which is not proposed and so never replaced.
+        target: what the agent is to achieve; if that is impossible, its action is random.
     """
     if not isinstance(answer, dict):
         return answer
-    parts = schema.get("properties", {})
-    lost = is_impossible(target)
+    properties = schema.get("properties", {})
+    impossible = is_impossible(target)
     return {
-        name: _field(name, value, parts.get(name, {}), errors, draw, goal=goal, lost=lost)
+        name: _field(name, value, properties.get(name, {}), errors, draw, goal=goal, impossible=impossible)
         for name, value in answer.items()
     }
 
 
-def _field(name: str, value: Any, form: Schema, errors: Errors, draw: Random, *, goal: str, lost: bool) -> Any:
+def _field(name: str, value: Any, form: Schema, errors: Errors, draw: Random, *, goal: str, impossible: bool) -> Any:
     if name in PROPOSED:
         return _proposed(value, form.get("maxItems", MOST), errors, draw, goal)
     if name in CHOSEN:
-        return _chosen(value, form.get("enum"), 1.0 if lost else errors.act, draw, anything=lost)
+        return _chosen(value, form.get("enum"), 1.0 if impossible else errors.act, draw, anything=impossible)
     if name == COUNTED:
         return _counted(value, form.get("maximum", value), errors, draw)
     if name == UNDONE:
@@ -267,26 +271,26 @@ def _field(name: str, value: Any, form: Schema, errors: Errors, draw: Random, *,
 def _proposed(value: Any, most: int, errors: Errors, draw: Random, goal: str) -> Any:
     if not isinstance(value, list):
         return _condition(value, 1, errors.propose, draw, goal)
-    parts = [part for one in value for part in _cut(one, errors.split, draw, goal)][:most]
-    return [_with(one, _condition(_text(one), n, errors.propose, draw, goal)) for n, one in enumerate(parts, 1)]
+    parts = [part for item in value for part in _cut(item, errors.split, draw, goal)][:most]
+    return [_with(item, _condition(_text(item), n, errors.propose, draw, goal)) for n, item in enumerate(parts, 1)]
 
 
-def _text(one: Any) -> str:
-    return str(one[GOAL]) if isinstance(one, dict) else str(one)
+def _text(item: Any) -> str:
+    return str(item[GOAL]) if isinstance(item, dict) else str(item)
 
 
-def _with(one: Any, text: str) -> Any:
-    return {**one, GOAL: text} if isinstance(one, dict) else text
+def _with(item: Any, text: str) -> Any:
+    return {**item, GOAL: text} if isinstance(item, dict) else text
 
 
-def _cut(one: Any, rate: float, draw: Random, goal: str) -> list[Any]:
-    text = _text(one)
-    twice = rate > 0 and text != goal and draw.random() < rate
-    return [one, _with(one, text + AGAIN)] if twice else [one]
+def _cut(item: Any, rate: float, draw: Random, goal: str) -> list[Any]:
+    text = _text(item)
+    repeated = rate > 0 and text != goal and draw.random() < rate
+    return [item, _with(item, text + AGAIN)] if repeated else [item]
 
 
 def _condition(text: str, number: int, rate: float, draw: Random, goal: str) -> str:
-    # Numbered, because equal conditions are merged where plans are read.
+    # Numbered, because plans merge equal conditions.
     wrong = text != goal and draw.random() < rate
     return f"{IMPOSSIBLE} ({number})." if wrong else text
 
@@ -301,7 +305,7 @@ def _chosen(value: str, options: list[str] | None, rate: float, draw: Random, *,
 
 
 def _counted(held: int, most: int, errors: Errors, draw: Random) -> int:
-    """None of those that hold, or, each accepted after the one before it, some that do not."""
+    """Reject all conditions that hold, or accept further ones, each only after the previous one."""
     if held and draw.random() < errors.reject:
         return 0
     while held < most and draw.random() < errors.accept:
@@ -309,60 +313,60 @@ def _counted(held: int, most: int, errors: Errors, draw: Random) -> int:
     return held
 
 
-def _undone(found: list[int], most: int, errors: Errors, draw: Random) -> list[int]:
-    """Without those that are accepted although they do not hold, and with one that holds where the verdict rejects."""
-    kept = [number for number in found if draw.random() >= errors.accept]
-    held = [number for number in range(1, most + 1) if number not in found]
-    wrong = [draw.choice(held)] if held and draw.random() < errors.reject else []
-    return sorted([*kept, *wrong])
+def _undone(undone: list[int], most: int, errors: Errors, draw: Random) -> list[int]:
+    """Drop conditions that are accepted although they no longer hold, and add one that holds if the verdict rejects."""
+    result = [number for number in undone if draw.random() >= errors.accept]
+    holding = [number for number in range(1, most + 1) if number not in undone]
+    wrong = [draw.choice(holding)] if holding and draw.random() < errors.reject else []
+    return sorted([*result, *wrong])
 
 
-# The simulated agent: a script that knows the right answer and errs at known rates, as the theory of methods assumes.
+# The simulated agent: it knows the correct answer and errs at known rates, as the theory of the methods assumes.
 #
-# It is no model: what it shows is how a method's mechanisms deal with errors of a known kind and rate. Each question
-# is spoiled independently of all others, and the same way in every process, order and resumed run.
+# It is no model: it shows how a method's mechanisms handle errors of a known kind and rate. Errors of each request are
+# drawn independently, and equal in every process, order and resumed run.
 
 SIMULATED = "simulated"
 EXAMPLE = f"{SIMULATED}:propose=0.1,act=0.2,accept=0.1,reject=0.1,seed=3"
 
 
 def errors_named(name: str) -> Errors:
-    """The rates that a model's name gives: `simulated`, or `simulated:act=0.3,seed=1`; what it leaves out is usual.
+    """Parse the rates of a model's name such as `simulated:act=0.3,seed=1`; other rates keep their defaults.
 
     Raises:
         UnknownName: an unknown or repeated rate, one outside [0, 1], or no number; shows the right form.
     """
     kind, colon, rest = name.partition(":")
     pairs = [text.partition("=") for text in rest.split(",")] if colon else []
-    given = {key.strip(): value.strip() for key, _, value in pairs}
-    if kind != SIMULATED or len(given) < len(pairs):
-        raise UnknownName(_wrong(name, "each rate is named once"))
+    values = {key.strip(): value.strip() for key, _, value in pairs}
+    if kind != SIMULATED or len(values) < len(pairs):
+        raise UnknownName(_wrong(name, "a rate is repeated"))
     try:
-        return Errors.model_validate(given)
+        return Errors.model_validate(values)
     except ValidationError as error:
-        wrong = error.errors(include_url=False)[0]
-        raise UnknownName(_wrong(name, f"{'.'.join(map(str, wrong['loc']))!r}: {wrong['msg']}")) from error
+        first = error.errors(include_url=False)[0]
+        raise UnknownName(_wrong(name, f"{'.'.join(map(str, first['loc']))!r}: {first['msg']}")) from error
 
 
 def name_of(errors: Errors) -> str:
-    """The name with every rate in it, under which calls are recorded."""
+    """Return the name with every rate in it, under which calls are recorded."""
     return f"{SIMULATED}:" + ",".join(f"{key}={value}".removesuffix(".0") for key, value in errors)
 
 
 def simulated(errors: Errors, expert: Responder | None, trial: int = 0) -> Responder:
-    """The mind: the expert's answer, without one the least instance of the schema, spoiled at the rates of `errors`.
+    """Create the responder of the simulated agent: the expert's answer, changed at the rates of `errors`.
 
     Args:
         errors: the rates.
-        expert: the benchmark's expert.
-        trial: which repetition of the task this is; each is drawn anew.
+        expert: the benchmark's expert; None answers with the minimal instance of the schema.
+        trial: number of this repetition of the task; part of the seed.
     """
 
     def respond(prompt: str, schema: Schema) -> Any:
-        right = expert(prompt, schema) if expert else minimal(schema)
+        correct = expert(prompt, schema) if expert else minimal(schema)
         state = _state()
         draw = drawing(errors.seed, trial, prompt)
-        return spoiled(right, schema, errors, draw, goal=_goal(state), target=_target(state))
+        return spoiled(correct, schema, errors, draw, goal=_goal(state), target=_target(state))
 
     return respond
 
@@ -377,7 +381,7 @@ def _goal(state: Mapping[str, Any]) -> str:
 
 
 def _target(state: Mapping[str, Any]) -> str:
-    """What the agent works on: the head of SDP's plan, or STEP's subtask; agents without either have no target."""
+    """Return what the agent works on: the next condition of SDP's plan, or STEP's subtask; empty for other agents."""
     if "subtask" in state:
         return str(state["subtask"].text)
     plan, head = state.get("plan", ()), state.get("head", 0)
@@ -385,4 +389,4 @@ def _target(state: Mapping[str, Any]) -> str:
 
 
 def _wrong(name: str, reason: str) -> str:
-    return f"{name!r} is no simulated agent: {reason}; say {SIMULATED}, or {EXAMPLE} (rates from 0 to 1)"
+    return f"{name!r} is no simulated agent: {reason}; write {SIMULATED}, or {EXAMPLE} (rates from 0 to 1)"

@@ -1,1 +1,1 @@
-"""Finding passages: one protocol over BM25 in memory and on disk, vectors, their mixture, and a search server."""
+"""Retrieval of passages: BM25 in memory and on disk, sentence vectors, combinations, and search servers."""

@@ -1,4 +1,4 @@
-"""Passages by BM25 in memory: text analysis, titles and the protocol of retrievers."""
+"""BM25 over passages in memory, text analysis, titles, and the protocol of retrievers."""
 
 import importlib
 import re
@@ -9,52 +9,49 @@ from typing import Any, NamedTuple, Protocol
 from certigraph.state.records import Fault, UnknownName
 from certigraph.state.search import Passage
 
-# What every retriever offers.
+# Protocol of retrievers.
 
 
 class Hit(NamedTuple):
-    """A passage found, and how well it fits the query in the retriever's own units: higher is better."""
+    """A passage that matches a query, and its score in the retriever's own units: higher is better."""
 
     passage: Passage
     score: float
 
 
 class Retriever(Protocol):
-    """Finds passages by a query. Its methods block and may be called from any thread."""
+    """Searches passages by a query. Its methods block and may be called from any thread."""
 
     name: str
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """At most `k` passages, the best first, equal scores in the corpus's order; none for a query of stopwords."""
+        """Return at most `k` passages, best first, equal scores in corpus order; none for a query of stopwords."""
         ...
 
     def passage(self, id: str) -> Passage:
-        """The passage of an id. Raises UnknownName where the corpus has none."""
+        """Return the passage with an id. Raises UnknownName if the corpus has none."""
         ...
 
 
-# Where each passage stands in its corpus.
-
-
 def places_of(passages: Sequence[Passage]) -> dict[str, int]:
-    """The place of each passage by its id. Raises Fault where there are no passages, or two with one id."""
+    """Return the position of each passage by its id. Raises Fault if there are no passages, or two with one id."""
     if not passages:
         raise Fault("data", "no passages to search: give a corpus of at least one")
-    places: dict[str, int] = {}
-    for place, passage in enumerate(passages):
-        if places.setdefault(passage.id, place) != place:
-            raise Fault("data", f"two passages have the id {passage.id!r}: give each its own")
-    return places
+    positions: dict[str, int] = {}
+    for position, passage in enumerate(passages):
+        if positions.setdefault(passage.id, position) != position:
+            raise Fault("data", f"two passages have the id {passage.id!r}: give each a unique id")
+    return positions
 
 
-# How text becomes terms: one analysis for every engine, so that they rank the same words.
+# Text analysis, equal for every engine, so that they rank the same words.
 #
 # Lower-cased, accent-folded runs of letters and digits; English stopwords removed; no stemming (facts: stemming helps
-# HotpotQA and hurts MuSiQue, neither significantly). rank-bm25 weighs a stopword like a word of one document in
-# seven, other engines next to nothing: with stopwords removed their first ten passages agree.
+# HotpotQA and hurts MuSiQue, neither significantly). rank-bm25 weights a stopword like a word of one document in seven,
+# other engines almost zero: with stopwords removed their first ten passages agree.
 
 ANALYZER = "english-1"
-"""Names this analysis in the manifest of an index. A change below needs a new name, and indexes are built again."""
+"""Name of this analysis in the manifest of an index. A change of the analysis needs a new name."""
 
 _FUNCTION_WORDS = """
 a an the this that these those
@@ -72,7 +69,7 @@ s t d m ll re ve
 """
 
 STOPWORDS = frozenset(_FUNCTION_WORDS.split())
-"""Function words, question words, auxiliaries, and what is left of contractions when the apostrophe splits them."""
+"""Function words, question words, auxiliaries, and fragments of contractions that the apostrophe splits."""
 
 _WORD = re.compile(r"[^\W_]+")
 _ACCENTS = re.compile("[\u0300-\u036f]")
@@ -91,35 +88,36 @@ _LETTERS = str.maketrans(
         "ŋ": "n",
     }
 )
-"""Letters with a plain spelling that Unicode does not decompose."""
+"""Letters that Unicode does not decompose, and their plain spellings."""
 
 
 def terms(text: str) -> list[str]:
-    """The words of a text without stopwords, in order, repeated as often as they occur."""
+    """Return the words of a text without stopwords, in order and with repetitions."""
     return [word for word in words(text) if word not in STOPWORDS]
 
 
 def words(text: str) -> list[str]:
-    """Lower-cased, accent-folded runs of letters and digits, stopwords included."""
+    """Return the lower-cased, accent-folded runs of letters and digits, stopwords included."""
     return _WORD.findall(folded(text))
 
 
 def folded(text: str) -> str:
-    """Lower case without accents: "Škoda" and "SKODA" are "skoda"."""
+    """Convert to lower case without accents: "Škoda" and "SKODA" become "skoda"."""
     if text.isascii():
         return text.lower()
     return _ACCENTS.sub("", unicodedata.normalize("NFKD", text).lower()).translate(_LETTERS)
 
 
-# Passages whose title a question names come first: two-stage retrieval over any BM25.
+# Titles that a question names come first: two-stage retrieval over any BM25.
 #
-# Stage one finds the titles among the question's word sequences, longest first and none overlapping; a title matches
-# whole or without its disambiguating suffix, "Alien (film)" by "alien film" and by "alien". Stage two is BM25 over
-# title and text. On HotpotQA the first two passages then hold 7 to 10 points more of the evidence.
+# Stage one finds titles in the question's word sequences, longest first and without overlap; a title matches completely
+# or without its disambiguating suffix, "Alien (film)" by "alien film" and by "alien". Stage two is BM25 over title and
+# text. On HotpotQA the first two passages then contain 7 to 10 points more of the evidence.
 
 MOST_TITLE_HITS = 3
+"""Maximum number of passages that are ranked first because of their title."""
 LONGEST_TITLE = 10
-"""Words of a question that are held against titles at once."""
+"""Maximum number of words of a question that are compared with titles."""
 
 _SUFFIX = re.compile(r"\s+\([^()]*\)\s*$")
 _RUN = re.compile(r"[^\W_]+(?:[\u0300-\u036f]+[^\W_]+)*")
@@ -127,36 +125,37 @@ _SENTENCE_END = re.compile(r"[.?!]")
 
 
 def title_keys(title: str) -> tuple[str, ...]:
-    """What a title is found by: its words, and its words without a suffix in brackets. None where it has no word."""
+    """Return the keys of a title: its words, and its words without a suffix in brackets. Empty if it has no word."""
     spellings = (" ".join(words(spelling)) for spelling in (title, _SUFFIX.sub("", title)))
     return tuple(dict.fromkeys(key for key in spellings if key))
 
 
 def named_keys(question: str, known: Callable[[str], bool]) -> list[str]:
-    """The keys of titles that a question names.
+    """Return the keys of titles that a question names.
 
     Args:
-        question: in words.
-        known: whether a title of the corpus has a key; asked for each sequence of up to ten words.
+        question: the question.
+        known: whether a title of the corpus has a key; called for sequences of up to ten words.
     """
-    asked = list(_asked(question))
-    taken: set[int] = set()
-    found = []
-    for length in range(min(LONGEST_TITLE, len(asked)), 0, -1):
-        for start in range(len(asked) - length + 1):
+    tokens = list(_asked(question))
+    used_positions: set[int] = set()
+    keys = []
+    for length in range(min(LONGEST_TITLE, len(tokens)), 0, -1):
+        for start in range(len(tokens) - length + 1):
             span = range(start, start + length)
-            if taken.isdisjoint(span) and (length > 1 or asked[start].name):
-                key = " ".join(asked[place].word for place in span)
+            if used_positions.isdisjoint(span) and (length > 1 or tokens[start].name):
+                key = " ".join(tokens[position].word for position in span)
                 if known(key):
-                    taken.update(span)
-                    found.append(key)
-    return found
+                    used_positions.update(span)
+                    keys.append(key)
+    return keys
 
 
 def titles_first(named: Sequence[Hit], ranked: Sequence[Hit], k: int) -> list[Hit]:
-    """At most three passages named by title, then the ranking without them, `k` in all.
+    """Return at most three passages named by title, then the ranking without them, `k` in total.
 
-    Named passages are raised together until none scores below the ranking, so that scores fall from first to last.
+    The scores of named passages are raised by one amount until none is below the ranking, so that scores are
+    descending.
     """
     first = named[:MOST_TITLE_HITS]
     ids = {hit.passage.id for hit in first}
@@ -168,28 +167,32 @@ def titles_first(named: Sequence[Hit], ranked: Sequence[Hit], k: int) -> list[Hi
 class _Asked(NamedTuple):
     word: str
     name: bool
-    """Capitalised inside a sentence: alone, only such a word may be a title."""
+    """Whether it is capitalised inside a sentence: a single word matches a title only if it is."""
 
 
 def _asked(question: str) -> Iterator[_Asked]:
     end = 0
-    for run in _RUN.finditer(question):
-        opens = end == 0 or _SENTENCE_END.search(question, end, run.start()) is not None
-        end = run.end()
-        yield from (_Asked(word, run.group()[0].isupper() and not opens) for word in words(run.group()))
+    for match in _RUN.finditer(question):
+        starts_sentence = end == 0 or _SENTENCE_END.search(question, end, match.start()) is not None
+        end = match.end()
+        yield from (_Asked(word, match.group()[0].isupper() and not starts_sentence) for word in words(match.group()))
 
 
 # BM25 in memory, over the few passages that come with a question.
 
 
 class Pool:
-    """BM25 over title and text by rank-bm25 (Okapi, k1 1.5, b 0.75); its scores need not be positive.
+    """BM25 over title and text by rank-bm25 (Okapi, k1 1.5, b 0.75); scores may be negative.
 
     A query takes 0.3 ms over 10 passages and 100 ms over 10,000: index a corpus that large (`certigraph index`).
     """
 
     def __init__(self, passages: Sequence[Passage], *, boost_titles: bool = True) -> None:
-        """Take passages in the order that breaks ties; `boost_titles`: those whose title a query names come first.
+        """Create a retriever.
+
+        Args:
+            passages: the passages; their order breaks ties.
+            boost_titles: whether passages whose title a query names come first.
 
         Raises:
             Fault: there are no passages, none has a term, or two have the same id.
@@ -197,41 +200,41 @@ class Pool:
         self.name = "bm25+titles" if boost_titles else "bm25"
         self._boost = boost_titles
         self._passages = tuple(passages)
-        self._places = places_of(self._passages)
-        self._titled = _titled(self._passages) if boost_titles else {}
+        self._positions = places_of(self._passages)
+        self._by_title = _titled(self._passages) if boost_titles else {}
         documents = [terms(f"{passage.title} {passage.text}") for passage in self._passages]
         if not any(documents):
-            raise Fault("data", f"{len(documents)} passages without a term to search: pass some that have a text")
+            raise Fault("data", f"{len(documents)} passages without a searchable term: pass passages with a text")
         self._bm25: Any = importlib.import_module("rank_bm25").BM25Okapi(documents)
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """At most `k` passages that share a term with the query or are named by it, the best first."""
-        asked = terms(query)
-        if not asked or k < 1:
+        """Return at most `k` passages that share a term with the query or are named by it, best first."""
+        query_terms = terms(query)
+        if not query_terms or k < 1:
             return []
-        scores = self._bm25.get_scores(asked)
-        # By shared terms and not by score: in a pool of one passage BM25Okapi scores every match below zero.
-        matching = (n for n, counts in enumerate(self._bm25.doc_freqs) if not counts.keys().isdisjoint(asked))
+        scores = self._bm25.get_scores(query_terms)
+        # Selected by shared terms, not by score: with a single passage BM25Okapi scores every match below zero.
+        matching = (n for n, counts in enumerate(self._bm25.doc_freqs) if not counts.keys().isdisjoint(query_terms))
         ranked = self._hits(matching, scores, k)
-        return titles_first(self._hits(self._named(query), scores, k), ranked, k) if self._boost else ranked
+        return titles_first(self._hits(self._positions_named(query), scores, k), ranked, k) if self._boost else ranked
 
     def passage(self, id: str) -> Passage:
-        """The passage of an id. Raises UnknownName where the pool has none."""
-        if id not in self._places:
-            raise UnknownName(f"no passage {id!r} among these {len(self._passages)}: {', '.join(self._places)}")
-        return self._passages[self._places[id]]
+        """Return the passage with an id. Raises UnknownName if the pool has none."""
+        if id not in self._positions:
+            raise UnknownName(f"no passage {id!r} among these {len(self._passages)}: {', '.join(self._positions)}")
+        return self._passages[self._positions[id]]
 
-    def _hits(self, places: Iterable[int], scores: Any, most: int) -> list[Hit]:
-        best = sorted(places, key=lambda place: (-scores[place], place))[:most]
-        return [Hit(self._passages[place], float(scores[place])) for place in best]
+    def _hits(self, positions: Iterable[int], scores: Any, most: int) -> list[Hit]:
+        best = sorted(positions, key=lambda position: (-scores[position], position))[:most]
+        return [Hit(self._passages[position], float(scores[position])) for position in best]
 
-    def _named(self, query: str) -> set[int]:
-        return {place for key in named_keys(query, self._titled.__contains__) for place in self._titled[key]}
+    def _positions_named(self, query: str) -> set[int]:
+        return {position for key in named_keys(query, self._by_title.__contains__) for position in self._by_title[key]}
 
 
 def _titled(passages: Sequence[Passage]) -> dict[str, list[int]]:
-    titled: dict[str, list[int]] = {}
-    for place, passage in enumerate(passages):
+    positions: dict[str, list[int]] = {}
+    for position, passage in enumerate(passages):
         for key in title_keys(passage.title):
-            titled.setdefault(key, []).append(place)
-    return titled
+            positions.setdefault(key, []).append(position)
+    return positions

@@ -1,4 +1,7 @@
-"""BM25 indexes on disk: building, resuming and searching."""
+"""BM25 indexes on disk (tantivy): building, resuming and searching.
+
+`build_index` writes an index to a folder, `open_corpus` opens it for search.
+"""
 
 import hashlib
 import json
@@ -27,28 +30,28 @@ from certigraph.adapters.retrieval.bm25 import (
 from certigraph.state.records import Fault, Record, UnknownName, json_value
 from certigraph.state.search import Passage
 
-# How a passage lies in a tantivy index.
+# Fields of a passage in a tantivy index.
 
 ID, TITLE, TEXT, TITLE_KEY, BODY, PLACE = "id", "title", "text", "title_key", "body", "place"
 LAYOUT = 1
-"""Version of the fields below; it goes into the manifest."""
+"""Version of the fields; stored in the manifest."""
 
 
 def tantivy() -> Any:
-    """The library. Raises Fault where it is not installed."""
+    """Import tantivy. Raises Fault if it is not installed."""
     return library("tantivy", "a corpus on disk needs", "retrieval")
 
 
 def engine() -> str:
-    """The library's version and that of its files, as the manifest says it."""
+    """Return the version of tantivy and of its file format, as the manifest stores it."""
     return str(tantivy().__version__)
 
 
 def schema() -> Any:
-    """The fields of a passage.
+    """Build the fields of a passage.
 
-    `body` is not stored and holds the terms of title and text as our analyzer makes them, so that no second tokenizer
-    has to agree with it; `place` is the passage's number in the corpus, which orders equal scores.
+    `body` is not stored and contains the terms of title and text from our analyzer, so that no second tokenizer has to
+    agree with it; `place`, the position in the corpus, orders equal scores.
     """
     builder = tantivy().SchemaBuilder()
     builder.add_text_field(ID, stored=True, tokenizer_name="raw", index_option="basic")
@@ -60,44 +63,47 @@ def schema() -> Any:
     return builder.build()
 
 
-def document(passage: Passage, place: int) -> Any:
-    """The passage as the index takes it."""
-    made = tantivy().Document()
-    made.add_text(ID, passage.id)
-    made.add_bytes(TITLE, passage.title.encode())
-    made.add_bytes(TEXT, passage.text.encode())
-    made.add_text(BODY, " ".join(terms(f"{passage.title} {passage.text}")))
-    made.add_unsigned(PLACE, place)
+def document(passage: Passage, position: int) -> Any:
+    """Convert a passage to a document of the index."""
+    result = tantivy().Document()
+    result.add_text(ID, passage.id)
+    result.add_bytes(TITLE, passage.title.encode())
+    result.add_bytes(TEXT, passage.text.encode())
+    result.add_text(BODY, " ".join(terms(f"{passage.title} {passage.text}")))
+    result.add_unsigned(PLACE, position)
     for key in title_keys(passage.title):
-        made.add_text(TITLE_KEY, key)
-    return made
+        result.add_text(TITLE_KEY, key)
+    return result
 
 
-def passage_of(made: Any) -> Passage:
-    """The passage of a stored document."""
-    title, text = (bytes(made.get_first(name)).decode() for name in (TITLE, TEXT))
-    return Passage(id=made.get_first(ID), title=title, text=text)
+def passage_of(stored: Any) -> Passage:
+    """Convert a stored document to a passage."""
+    title, text = (bytes(stored.get_first(name)).decode() for name in (TITLE, TEXT))
+    return Passage(id=stored.get_first(ID), title=title, text=text)
 
 
 def any_of(schema: Any, field: str, values: Sequence[str]) -> list[tuple[Any, Any]]:
-    """Clauses of a boolean query: each value that occurs adds its BM25, one given twice adds it twice."""
+    """Build clauses of a boolean query: each value that occurs adds its BM25 score, once per repetition."""
     query, should = tantivy().Query, tantivy().Occur.Should
     option = "freq" if field == BODY else "basic"
     return [(should, query.term_query(schema, field, value, option)) for value in values]
 
 
-# What a finished index says of itself. A folder with a manifest is a whole index; one without is none.
+# Manifest of a finished index. A folder with a manifest is a complete index, a folder without one is not.
 
 MANIFEST = "manifest.json"
 
 
 class Manifest(Record):
-    """What an index was built from and by. `sha256` is over the passages' ids, titles and texts in order."""
+    """Metadata of an index: the corpus and the versions from which it was built.
+
+    `sha256` is computed over the passages' ids, titles and texts in order.
+    """
 
     source: str
     passages: int
     skipped: int = 0
-    """Passages left out because they have neither title nor text."""
+    """Number of passages left out because they have neither title nor text."""
     sha256: str
     layout: int = LAYOUT
     analyzer: str = ANALYZER
@@ -105,29 +111,29 @@ class Manifest(Record):
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of the index in a folder that this version can search.
+    """Read the manifest of an index that this version can search.
 
     Raises:
-        Fault: there is no index, only the beginning of one, or one of another version; with the command that builds it.
+        Fault: the index is missing, unfinished, or of another version; the message has the command that builds it.
     """
     path = folder / MANIFEST
     if not path.is_file():
-        own = unfinished_folder(folder).is_dir() or not folder.exists()
-        other = folder if own else folder.with_name(f"{folder.name}.index")
-        raise Fault("data", f"{_what_is(folder)}: {index_command('CORPUS', other)}")
+        usable = unfinished_folder(folder).is_dir() or not folder.exists()
+        target = folder if usable else folder.with_name(f"{folder.name}.index")
+        raise Fault("data", f"{_what_is(folder)}: {index_command('CORPUS', target)}")
     try:
         manifest = Manifest.model_validate_json(file_bytes(path, MOST_SETTINGS))
     except ValidationError:
-        raise Fault("data", f"{path} is not a manifest of ours: {index_command('CORPUS', folder)}") from None
+        raise Fault("data", f"{path} is not a manifest of certigraph: {index_command('CORPUS', folder)}") from None
     if (manifest.layout, manifest.analyzer) != (LAYOUT, ANALYZER):
-        made = f"layout {manifest.layout}, analyzer {manifest.analyzer}"
-        wanted = f"this version searches layout {LAYOUT}, analyzer {ANALYZER}"
-        raise Fault("data", f"{folder} has {made}; {wanted}: {index_command(manifest.source, folder)}")
+        found = f"layout {manifest.layout}, analyzer {manifest.analyzer}"
+        expected = f"this version searches layout {LAYOUT}, analyzer {ANALYZER}"
+        raise Fault("data", f"{folder} has {found}; {expected}: {index_command(manifest.source, folder)}")
     return manifest
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """The last file of an index; it is on disk when this returns."""
+    """Write the last file of an index; it is synced to disk on return."""
     with (folder / MANIFEST).open("w", encoding="utf-8") as file:
         file.write(manifest.model_dump_json(indent=1))
         file.flush()
@@ -135,46 +141,47 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def unfinished_folder(folder: Path) -> Path:
-    """Where the index of a folder is built, beside it; beside what it links to, so that one rename publishes it."""
+    """Return the folder where an index is built, next to the resolved folder, so that one rename publishes it."""
     return (real := folder.resolve()).with_name(f".{real.name}.unfinished")
 
 
 def index_command(source: str, folder: Path) -> str:
-    """The command that builds an index, or goes on with one."""
+    """Return the command that builds an index, or resumes the build."""
     return f"certigraph index {shlex.quote(source)} --out {shlex.quote(str(folder))}"
 
 
 def _what_is(folder: Path) -> str:
     if unfinished_folder(folder).is_dir():
-        return f"the index {folder} is half built; go on with the corpus that it was begun with"
+        return f"the index {folder} is unfinished; resume it with the corpus with which it was started"
     return f"{folder} is no index" if folder.exists() else f"there is no index {folder}"
 
 
-# How far a half-built index got, and of what: enough to go on after a kill without reading the index.
+# Journal of an unfinished index: enough to resume it after a kill without reading the index.
 
 JOURNAL = "journal.jsonl"
 
 
 class Digest:
-    """A sha256 over passages in order; fields are told apart by their lengths."""
+    """A sha256 over passages in order; the length of each field is included, so that fields cannot be confused."""
 
     def __init__(self) -> None:
         self._sha256 = hashlib.sha256()
 
     def add(self, passage: Passage) -> None:
-        """Take in the next passage."""
+        """Add the next passage."""
         for part in (passage.id.encode(), passage.title.encode(), passage.text.encode()):
             self._sha256.update(len(part).to_bytes(8, "big") + part)
 
     def hex(self) -> str:
-        """The digest of the passages so far."""
+        """Return the digest of the passages so far."""
         return self._sha256.hexdigest()
 
 
 class Journal:
-    """The versions at work, then one line a commit, on disk before it: passages then in the index, and their digest.
+    """Journal of a build: the versions, then one line per commit with the number of passages and their digest.
 
-    The last line may name a commit that never came; the index's own count says which line holds.
+    A line is synced to disk before its commit. The last commit may be missing; the index's own count decides which line
+    is valid.
 
     Raises:
         Fault: ("data") a line before the last is damaged.
@@ -187,11 +194,11 @@ class Journal:
             self._write(_versions())
 
     def digest_at(self, passages: int) -> str | None:
-        """The digest of the first so many passages; None where no commit ended there."""
+        """Return the digest of the first `passages` passages; None if no commit ended there."""
         return self._digests.get(passages)
 
-    def note(self, passages: int, digest: str) -> None:
-        """Say what the next commit holds."""
+    def record(self, passages: int, digest: str) -> None:
+        """Record the contents of the next commit."""
         self._digests[passages] = digest
         self._write([passages, digest])
 
@@ -210,14 +217,14 @@ def _digests(path: Path) -> dict[int, str]:
 
 
 def goes_on(folder: Path) -> bool:
-    """Whether a build in this folder was begun by the versions at work."""
+    """Return whether the build in this folder was started by the installed versions."""
     return _rows(folder / JOURNAL)[:1] == [_versions()]
 
 
 def _rows(path: Path) -> list[Any]:
-    # What follows the last line's end was torn by a kill, before its commit began.
-    written = file_text(path).rpartition("\n")[0] if path.is_file() else ""
-    return [_row(line, path) for line in written.splitlines()]
+    # Text after the last line break was torn by a kill, before its commit started.
+    complete_lines = file_text(path).rpartition("\n")[0] if path.is_file() else ""
+    return [_row(line, path) for line in complete_lines.splitlines()]
 
 
 def _row(line: str, path: Path) -> list[Any]:
@@ -229,26 +236,32 @@ def _row(line: str, path: Path) -> list[Any]:
 
 
 def _damaged(path: Path) -> Fault:
-    return Fault("data", f"{path} is damaged: delete {path.parent}, and the index is built from its beginning")
+    return Fault("data", f"{path} is damaged: delete {path.parent}, then the index is built from the start")
 
 
 def _versions() -> list[Any]:
     return [LAYOUT, ANALYZER, engine()]
 
 
-# A build under way: what is committed is checked and skipped, what is new is written in batches.
+# A running build: committed passages are checked and skipped, new ones are written in batches.
 
 MEMORY, THREADS = 256 << 20, 2
-"""Of tantivy's writer: bytes in all, and its indexing threads beside ours."""
+"""Bytes and indexing threads of tantivy's writer."""
 
 
 class Build:
-    """An unfinished index that takes passages in the corpus's order, from its first one on."""
+    """An unfinished index, which takes all passages in corpus order, including those already committed."""
 
     def __init__(self, folder: Path, command: str, batch: int) -> None:
-        """Begin, or go on where a commit of the same versions ended; `command` is what a message advises."""
+        """Start a build, or resume one of the same versions.
+
+        Args:
+            folder: folder of the unfinished index.
+            command: command that error messages recommend.
+            batch: passages per commit.
+        """
         self._folder, self._command, self._batch = folder, command, batch
-        self._index, self._writer = self._opened()
+        self._index, self._writer = self._open_writer()
         self._committed = int(self._index.searcher().num_docs)
         self._journal = Journal(folder)
         self._passages = self._skipped = 0
@@ -256,10 +269,10 @@ class Build:
         self._new: set[str] = set()
 
     def add(self, passage: Passage) -> None:
-        """Take the next passage.
+        """Add the next passage.
 
         Raises:
-            Fault: its id was there before, or the passages committed earlier were not the same as these.
+            Fault: its id is not unique, or the passages differ from those committed earlier.
         """
         if not (passage.title.strip() or passage.text.strip()):
             self._skipped += 1
@@ -269,12 +282,12 @@ class Build:
         if self._passages > self._committed:
             self._write(passage)
         elif self._passages == self._committed and self._digest.hex() != self._journal.digest_at(self._passages):
-            raise self._unusable("was begun with other passages")
+            raise self._unusable("was started with other passages")
 
-    def finished(self, source: str) -> Manifest:
-        """Commit the rest and wait for the last merge. Raises Fault where there were no passages, or fewer."""
+    def finish(self, source: str) -> Manifest:
+        """Commit the remaining passages and wait for the last merge. Raises Fault if there were none, or too few."""
         if self._passages < self._committed:
-            raise self._unusable("was begun with more passages")
+            raise self._unusable("was started with more passages")
         if not self._passages:
             self.close()
             shutil.rmtree(self._folder)
@@ -290,7 +303,7 @@ class Build:
         )
 
     def close(self) -> None:
-        """Let go of the folder; what was not committed is lost."""
+        """Release the folder; uncommitted passages are lost."""
         self._writer = None
 
     def _write(self, passage: Passage) -> None:
@@ -302,20 +315,20 @@ class Build:
             self._commit()
 
     def _commit(self) -> None:
-        self._refuse_known()
-        self._journal.note(self._passages, self._digest.hex())
+        self._check_unique_ids()
+        self._journal.record(self._passages, self._digest.hex())
         self._writer.commit()
         self._index.reload()
         self._new.clear()
 
-    def _refuse_known(self) -> None:
-        # A batch's ids against the index at once: a set of all ids would take half a gigabyte at five million.
+    def _check_unique_ids(self) -> None:
+        # The ids of a batch are searched in the index: a set of all ids would take half a gigabyte at five million.
         library, searcher = tantivy(), self._index.searcher()
-        known = library.Query.term_set_query(self._index.schema, ID, list(self._new))
-        for _, address in searcher.search(known, 1, count=False).hits:
+        same_ids = library.Query.term_set_query(self._index.schema, ID, list(self._new))
+        for _, address in searcher.search(same_ids, 1, count=False).hits:
             raise _twice(searcher.doc(address).get_first(ID))
 
-    def _opened(self) -> tuple[Any, Any]:
+    def _open_writer(self) -> tuple[Any, Any]:
         if self._folder.exists() and not goes_on(self._folder):
             shutil.rmtree(self._folder)
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -324,7 +337,9 @@ class Build:
             return index, index.writer(MEMORY, THREADS)
         except (OSError, ValueError) as error:
             if "LockBusy" in str(error):
-                raise Fault("data", f"another build is at work in {self._folder}: wait until it is done") from error
+                raise Fault(
+                    "data", f"another build is running in {self._folder}: wait until it has finished"
+                ) from error
             raise self._unusable(f"is damaged ({error})") from error
 
     def _unusable(self, reason: str) -> Fault:
@@ -334,13 +349,13 @@ class Build:
 
 
 def _twice(id: str) -> Fault:
-    return Fault("data", f"two passages have the id {id!r}: give each its own")
+    return Fault("data", f"two passages have the id {id!r}: give each a unique id")
 
 
-# Building an index of a corpus on disk: in batches, so that a killed build goes on, and seen only when whole.
+# Building an index in batches: a killed build can be resumed, and the index appears only when it is complete.
 
 BATCH = 50_000
-"""Passages a commit: what a kill loses, about five seconds."""
+"""Passages per commit: what a kill can lose, about five seconds."""
 
 STRIDE = 1_000
 """Passages between two reports of progress."""
@@ -354,31 +369,31 @@ def build_index(
     progress: Callable[[int], None] = lambda done: None,
     batch: int = BATCH,
 ) -> Manifest:
-    """Index passages in a folder, which appears, or is replaced, when all of them are in.
+    """Index passages in a folder, which appears, or is replaced, when all of them are indexed.
 
-    Called again after a kill with the same passages it skips those that are in already.
+    A call with the same passages after a kill skips those that are already committed.
 
     Args:
-        passages: with ids of their own; those with neither title nor text are left out and counted.
-        folder: of the index. A folder that is something else is refused.
-        source: the corpus as `certigraph index` takes it; commands in messages name it.
+        passages: passages with unique ids; those with neither title nor text are left out and counted.
+        folder: folder of the index. An existing folder that is no index is refused.
+        source: the corpus as `certigraph index` takes it, for commands in messages.
         progress: called with the number of passages read, every thousand.
-        batch: passages a commit.
+        batch: passages per commit.
 
     Raises:
-        Fault: no passages, an id given twice, other passages than those begun with, or a second build at work.
+        Fault: no passages, a repeated id, other passages than at the start, or a second running build.
     """
     _refuse_other(folder)
-    rest = iter(passages)
-    if (first := next(rest, None)) is None:  # before anything is written
+    remaining = iter(passages)
+    if (first := next(remaining, None)) is None:  # before anything is written
         raise Fault("data", f"{source} has no passages: name another corpus")
     unfinished = unfinished_folder(folder)
     with closing(Build(unfinished, index_command(source, folder), batch)) as build:
-        for number, passage in enumerate(chain([first], rest), 1):
+        for number, passage in enumerate(chain([first], remaining), 1):
             build.add(passage)
             if number % STRIDE == 0:
                 progress(number)
-        manifest = build.finished(source)
+        manifest = build.finish(source)
     write_manifest(unfinished, manifest)
     _publish(unfinished, folder.resolve())
     return manifest
@@ -386,44 +401,25 @@ def build_index(
 
 def _refuse_other(folder: Path) -> None:
     if folder.exists() and not (folder / MANIFEST).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Fault("data", f"{folder} is there and is no index: name another with --out")
+        raise Fault("data", f"{folder} exists and is no index: name another with --out")
 
 
 def _publish(unfinished: Path, folder: Path) -> None:
-    aside = folder.with_name(f".{folder.name}.replaced")
-    shutil.rmtree(aside, ignore_errors=True)
+    replaced = folder.with_name(f".{folder.name}.replaced")
+    shutil.rmtree(replaced, ignore_errors=True)
     if folder.exists():
-        folder.rename(aside)
+        folder.rename(replaced)
     unfinished.rename(folder)
     handle = os.open(folder.parent, os.O_RDONLY)
     os.fsync(handle)
     os.close(handle)
-    shutil.rmtree(aside, ignore_errors=True)
+    shutil.rmtree(replaced, ignore_errors=True)
 
 
-# BM25 over a corpus on disk. The files are memory-mapped: opening reads little, and processes share the pages.
+# BM25 over a corpus on disk. The files are memory-mapped: opening reads little, and processes share memory.
 
 MOST_TIES = 1_000
-"""Passages of one score that are put in the corpus's order; of more than these, the index's order decides."""
-
-
-def open_corpus(folder: str | Path, *, boost_titles: bool = True) -> "Corpus":
-    """The corpus that `certigraph index` wrote to a folder; passages whose title a query names come first.
-
-    Raises:
-        Fault: the folder has no whole index of this version, or tantivy is missing; the message has the command.
-    """
-    folder = Path(folder)
-    manifest, library = read_manifest(folder), tantivy()
-    again = index_command(manifest.source, folder)
-    try:
-        if not library.Index.is_compatible(str(folder)):
-            raise Fault("data", f"{folder} was written by {manifest.engine}, here is {library.__version__}: {again}")
-        index = library.Index.open(str(folder))
-    except (OSError, ValueError) as error:
-        raise Fault("data", f"the index {folder} is damaged ({error}): {again}") from error
-    index.config_reader("manual")  # the default starts a thread that watches for commits
-    return Corpus(index, manifest, boost_titles=boost_titles)
+"""Maximum number of passages with equal score that are put in corpus order; further ones are in the index's order."""
 
 
 class Corpus:
@@ -437,16 +433,16 @@ class Corpus:
         self._library = tantivy()
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """At most `k` passages that share a term with the query or are named by it, the best first."""
-        asked = terms(query)
-        if not asked or k < 1:
+        """Return at most `k` passages that share a term with the query or are named by it, best first."""
+        query_terms = terms(query)
+        if not query_terms or k < 1:
             return []
-        clauses = any_of(self._schema, BODY, asked)
+        clauses = any_of(self._schema, BODY, query_terms)
         ranked = self._best(clauses, k)
         return titles_first(self._named(query, clauses), ranked, k) if self._boost else ranked
 
     def passage(self, id: str) -> Passage:
-        """The passage of an id. Raises UnknownName where the corpus has none."""
+        """Return the passage with an id. Raises UnknownName if the corpus has none."""
         for _, address in self._searcher.search(self._boolean(any_of(self._schema, ID, [id])), 1, count=False).hits:
             return passage_of(self._searcher.doc(address))
         raise UnknownName(f"no passage {id!r} in the corpus {self.manifest.source}; search(query, k) finds ids")
@@ -455,21 +451,44 @@ class Corpus:
         keys = named_keys(query, lambda key: self._searcher.doc_freq(TITLE_KEY, key) > 0)
         if not keys:
             return []
-        titled = self._library.Query.const_score_query(self._boolean(any_of(self._schema, TITLE_KEY, keys)), 0.0)
-        return self._best([(self._library.Occur.Must, titled), *clauses], MOST_TITLE_HITS)
+        with_title = self._library.Query.const_score_query(self._boolean(any_of(self._schema, TITLE_KEY, keys)), 0.0)
+        return self._best([(self._library.Occur.Must, with_title), *clauses], MOST_TITLE_HITS)
 
     def _best(self, clauses: Sequence[Any], k: int) -> list[Hit]:
-        best = self._in_order(self._boolean(clauses), k)
+        best = self._search_ordered(self._boolean(clauses), k)
         return [Hit(passage_of(self._searcher.doc(address)), score) for score, address in best]
 
-    def _in_order(self, query: Any, k: int) -> list[tuple[float, Any]]:
-        """Scores and addresses, equal scores by place; the ones that tie with the last are fetched to choose from."""
-        found = self._searcher.search(query, k + 1, count=False).hits
-        if len(found) > k and found[k][0] == found[k - 1][0]:
-            found = self._searcher.search(query, k + MOST_TIES, count=False).hits
-        places = self._searcher.fast_field_values(PLACE, [address for _, address in found])
-        ordered = sorted(zip(found, places, strict=True), key=lambda hit: (-hit[0][0], hit[1]))
+    def _search_ordered(self, query: Any, k: int) -> list[tuple[float, Any]]:
+        """Return scores and addresses, equal scores in corpus order; further hits are fetched if the last one ties."""
+        hits = self._searcher.search(query, k + 1, count=False).hits
+        if len(hits) > k and hits[k][0] == hits[k - 1][0]:
+            hits = self._searcher.search(query, k + MOST_TIES, count=False).hits
+        positions = self._searcher.fast_field_values(PLACE, [address for _, address in hits])
+        ordered = sorted(zip(hits, positions, strict=True), key=lambda hit: (-hit[0][0], hit[1]))
         return [hit for hit, _ in ordered[:k]]
 
     def _boolean(self, clauses: Sequence[Any]) -> Any:
         return self._library.Query.boolean_query(list(clauses))
+
+
+def open_corpus(folder: str | Path, *, boost_titles: bool = True) -> Corpus:
+    """Open the corpus that `certigraph index` wrote to a folder.
+
+    Args:
+        folder: folder of the index.
+        boost_titles: whether passages whose title a query names come first.
+
+    Raises:
+        Fault: the folder has no complete index of this version, or tantivy is missing; the message has the command.
+    """
+    folder = Path(folder)
+    manifest, module = read_manifest(folder), tantivy()
+    rebuild = index_command(manifest.source, folder)
+    try:
+        if not module.Index.is_compatible(str(folder)):
+            raise Fault("data", f"{folder} was written by {manifest.engine}, here is {module.__version__}: {rebuild}")
+        index = module.Index.open(str(folder))
+    except (OSError, ValueError) as error:
+        raise Fault("data", f"the index {folder} is damaged ({error}): {rebuild}") from error
+    index.config_reader("manual")  # the default starts a thread that watches for commits
+    return Corpus(index, manifest, boost_titles=boost_titles)

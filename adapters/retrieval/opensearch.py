@@ -1,4 +1,7 @@
-"""Passages from OpenSearch or Elasticsearch."""
+"""Passages from OpenSearch or Elasticsearch.
+
+`OpenSearch` is a retriever over one index; `Server` sends its requests with bounded retries.
+"""
 
 import json
 import os
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     import httpx
 
 
-# What goes to a search server and what comes back: the index's settings, questions, uploads and replies.
+# Bodies of requests to a search server, and models of its replies.
 
 TITLE_WEIGHT = 2.0
 
@@ -44,11 +47,11 @@ SETTINGS: dict[str, Any] = {
         }
     },
 }
-"""Our analysis, as far as a server has its like; `place` is a passage's number, which orders equal scores."""
+"""Settings of an index: our text analysis, as far as a server supports it; `place` (position) orders equal scores."""
 
 
 def question(query: str, k: int) -> str:
-    """The body of a search; the server's analyzer leaves nothing of a query of stopwords, which finds nothing."""
+    """Build the body of a search. The server's analyzer removes stopwords, so that only stopwords match nothing."""
     fields = [f"title^{TITLE_WEIGHT:g}", "text"]
     body = {
         "size": k,
@@ -61,8 +64,8 @@ def question(query: str, k: int) -> str:
 
 
 def upload_lines(numbered: Iterable[tuple[int, Passage]]) -> str:
-    """The body of an upload: for each passage a line that names it and a line that holds it."""
-    pairs = (({"index": {"_id": p.id}}, {**p.model_dump(), "place": place}) for place, p in numbered)
+    """Build the body of an upload: two lines per passage, its id and its content."""
+    pairs = (({"index": {"_id": p.id}}, {**p.model_dump(), "place": position}) for position, p in numbered)
     return "".join(f"{json.dumps(line)}\n" for pair in pairs for line in pair)
 
 
@@ -74,59 +77,59 @@ class Source(BaseModel):
     text: str
 
     def passage(self) -> Passage:
-        """It as our record."""
+        """Convert to a Passage."""
         return Passage(id=self.id, title=self.title, text=self.text)
 
 
 class Scored(BaseModel):
-    """A passage found."""
+    """A passage that matches a search, with its score."""
 
     score: float = Field(alias="_score")
     source: Source = Field(alias="_source")
 
 
 class Hits(BaseModel):
-    """Passages found, the best first."""
+    """Passages that match a search, best first."""
 
     hits: list[Scored]
 
 
 class Found(BaseModel):
-    """The reply to a search."""
+    """Reply to a search."""
 
     hits: Hits
 
 
 class Document(BaseModel):
-    """The reply to a question for one passage."""
+    """Reply to a request for one passage."""
 
     found: bool
     source: Source | None = Field(default=None, alias="_source")
 
 
 class Stored(BaseModel):
-    """What became of one uploaded passage."""
+    """Result of one uploaded passage."""
 
     id: str = Field(alias="_id")
     status: int
 
 
 class Uploaded(BaseModel):
-    """The reply to an upload; each item has the one key `index`."""
+    """Reply to an upload; each item has the single key `index`."""
 
     items: list[dict[str, Stored]]
 
 
-# Requests to a search server: its address and credentials, bounded retries, and faults that show no credentials.
+# Requests to a search server: address and credentials, bounded retries, and faults that show no credentials.
 
 VARIABLE = "CERTIGRAPH_OPENSEARCH_URL"
 BUSY = (429, 503)
 TRIES = 4
 LONGEST_WAIT = 20.0
-"""Seconds between two tries, whatever the server asks for."""
+"""Maximum seconds between two tries, whatever the server asks for."""
 
 MOST_BYTES = 16_000_000
-"""Unpacked bytes of one answer: of a thousand passages, or of a batch that was stored."""
+"""Maximum unpacked bytes of one reply: of a thousand passages, or of an uploaded batch."""
 
 NDJSON = "application/x-ndjson"
 
@@ -134,9 +137,9 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class Server:
-    """A search server at `url`, else at CERTIGRAPH_OPENSEARCH_URL; either may hold a user's name and password.
+    """A search server at `url`, or at CERTIGRAPH_OPENSEARCH_URL; both may contain a user's name and password.
 
-    `shown` is the address as errors say it: scheme, host and port. Threads may share a server.
+    `shown` is the address for error messages: scheme, host and port. Threads may share a server.
     """
 
     def __init__(self, url: str, client: "httpx.Client | None", timeout: float) -> None:
@@ -153,32 +156,39 @@ class Server:
         self._timeout = timeout
 
     def ask(
-        self, method: str, path: str, body: str = "", *, kind: str = "application/json", fine: tuple[int, ...] = ()
+        self, method: str, path: str, body: str = "", *, kind: str = "application/json", accepted: tuple[int, ...] = ()
     ) -> "httpx.Response":
-        """The answer, once the server is not busy; a status of `fine` is one too, any other failure is not.
+        """Send a request, repeated while the server is busy.
+
+        Args:
+            method: HTTP method.
+            path: path of the request.
+            body: body of the request.
+            kind: its content type.
+            accepted: statuses that are no failure, besides those of success.
 
         Raises:
-            Fault: no answer, a refusal, or still busy at the last of four tries.
+            Fault: no reply, a refusal, or still busy at the last of four tries.
         """
-        for tried in range(1, TRIES + 1):
-            reply = self._sent(method, path, body, kind)
-            if reply.status_code not in BUSY or tried == TRIES:
+        for attempt in range(1, TRIES + 1):
+            reply = self._send(method, path, body, kind)
+            if reply.status_code not in BUSY or attempt == TRIES:
                 break
-            time.sleep(min(_asked_wait(reply, 0.5 * 2**tried), LONGEST_WAIT))
-        if reply.is_success or reply.status_code in fine:
+            time.sleep(min(_asked_wait(reply, 0.5 * 2**attempt), LONGEST_WAIT))
+        if reply.is_success or reply.status_code in accepted:
             return reply
         raise Fault("environment", f"{method} {self.shown}{path} failed: {_told(reply)}{_advice(reply.status_code)}")
 
     def read(self, reply: "httpx.Response", form: type[T]) -> T:
-        """The answer as a record. Raises Fault where it is not JSON or has another shape."""
+        """Parse a reply. Raises Fault if it is not JSON or has another form."""
         try:
             return form.model_validate_json(reply.content)
         except ValidationError as error:
-            wrong = "is no JSON" if error.errors()[0]["type"] == "json_invalid" else "has another form than expected"
-            told = f"the answer of {self.shown} {wrong} (status {reply.status_code}, {len(reply.content)} bytes)"
-            raise Fault("environment", f"{told}: set {VARIABLE} to an OpenSearch or Elasticsearch server") from None
+            problem = "is no JSON" if error.errors()[0]["type"] == "json_invalid" else "has another form than expected"
+            message = f"the answer of {self.shown} {problem} (status {reply.status_code}, {len(reply.content)} bytes)"
+            raise Fault("environment", f"{message}: set {VARIABLE} to an OpenSearch or Elasticsearch server") from None
 
-    def _sent(self, method: str, path: str, body: str, kind: str) -> "httpx.Response":
+    def _send(self, method: str, path: str, body: str, kind: str) -> "httpx.Response":
         import httpx
 
         try:
@@ -196,12 +206,12 @@ class Server:
         except UnboundedAnswer as error:
             raise Fault("environment", f"the search server at {self.shown}: {error}: check {VARIABLE}") from None
         except httpx.HTTPError as error:
-            failed = f"no answer from the search server at {self.shown} ({type(error).__name__})"
-            raise Fault("environment", f"{failed}: start it, or set {VARIABLE} to its address") from None
+            message = f"no answer from the search server at {self.shown} ({type(error).__name__})"
+            raise Fault("environment", f"{message}: start it, or set {VARIABLE} to its address") from None
 
 
 def _address(url: str) -> "httpx.URL":
-    """The parsed address; what is none is not shown, for it may hold a password."""
+    """Parse the address; an invalid one is not shown, because it may contain a password."""
     import httpx
 
     try:
@@ -209,18 +219,18 @@ def _address(url: str) -> "httpx.URL":
     except (httpx.InvalidURL, ValueError):
         address = httpx.URL()
     if address.scheme not in ("http", "https") or not address.host:
-        what = "is not an address" if url else "is not set"
-        raise Fault("environment", f"{VARIABLE} {what}: export {VARIABLE}=https://user:password@host:9200")
+        problem = "is not an address" if url else "is not set"
+        raise Fault("environment", f"{VARIABLE} {problem}: export {VARIABLE}=https://user:password@host:9200")
     return address
 
 
-def _asked_wait(reply: "httpx.Response", otherwise: float) -> float:
-    asked = reply.headers.get("Retry-After", "")
-    return float(asked) if asked.isdecimal() else otherwise
+def _asked_wait(reply: "httpx.Response", default: float) -> float:
+    header = reply.headers.get("Retry-After", "")
+    return float(header) if header.isdecimal() else default
 
 
 def _told(reply: "httpx.Response") -> str:
-    """Status and kind of error; the server's prose could repeat what it was sent."""
+    """Return status and error type; the server's prose could repeat the request."""
     kind = re.search(r'"type"\s*:\s*"([a-z_]+)"', reply.text)
     return f"status {reply.status_code}" + (f", {kind[1]}" if kind else "")
 
@@ -228,10 +238,10 @@ def _told(reply: "httpx.Response") -> str:
 def _advice(status: int) -> str:
     if status in (401, 403):
         return f"; set {VARIABLE} with credentials that may use this index: https://user:password@host:9200"
-    return f"; it was busy in {TRIES} tries: try again later" if status in BUSY else ""
+    return f"; it was busy in {TRIES} tries: retry later" if status in BUSY else ""
 
 
-# Passages from an OpenSearch or Elasticsearch index: for corpora that outgrow one machine.
+# Retriever over an OpenSearch or Elasticsearch index, for corpora too large for one machine.
 
 TIMEOUT = 30.0
 BULK = 500
@@ -239,35 +249,36 @@ BULK = 500
 
 
 class OpenSearch:
-    """Scores are the server's: BM25 of the title, doubled, plus BM25 of the text.
+    """Retriever over an index of a search server.
 
-    `upload` makes the index with an analyzer like ours: runs of letters and digits, lower case, accents folded, the
-    same stopwords removed, no stemming. Titles are not matched first, as `Pool` and `Corpus` do.
+    Scores are the server's: BM25 of the title, doubled, plus BM25 of the text. `upload` creates the index with an
+    analyzer like ours: runs of letters and digits, lower case, accents folded, the same stopwords removed, no stemming.
+    Titles are not ranked first, as they are by `Pool` and `Corpus`.
     """
 
     name = "opensearch"
 
     def __init__(self, url: str, index: str, *, client: "httpx.Client | None" = None, timeout: float = TIMEOUT) -> None:
-        """Name an index; nothing is sent yet.
+        """Create a retriever; no request is sent yet.
 
         Args:
-            url: https://user:password@host:9200; empty: what CERTIGRAPH_OPENSEARCH_URL holds.
-            index: the index's name.
-            client: whose certificates and proxies to use; it stays the caller's to close.
-            timeout: seconds for connecting, and for each part of an answer.
+            url: https://user:password@host:9200; empty: the value of CERTIGRAPH_OPENSEARCH_URL.
+            index: name of the index.
+            client: HTTP client with certificates and proxies; the caller closes it.
+            timeout: seconds for connecting, and for each part of a reply.
 
         Raises:
-            Fault: that is no address.
+            Fault: the address is invalid.
         """
         self._server = Server(url, client, timeout)
         self._index = index
         self._path = f"/{quote(index, safe='')}"
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """At most `k` passages, the best first, equal scores in the corpus's order; none for a query of stopwords.
+        """Return at most `k` passages, best first, equal scores in corpus order; none for a query of stopwords.
 
         Raises:
-            Fault: the server is down or stays busy, answers in no known form, or has no such index.
+            Fault: the server is down or stays busy, sends an unknown reply, or has no such index.
         """
         if k < 1:
             return []
@@ -275,47 +286,47 @@ class OpenSearch:
         return [Hit(hit.source.passage(), hit.score) for hit in self._server.read(reply, Found).hits.hits]
 
     def passage(self, id: str) -> Passage:
-        """The passage of an id. Raises UnknownName where the index has none, Fault as `search` does."""
-        found = self._server.read(self._ask("GET", f"/_doc/{quote(id, safe='')}"), Document)
-        if found.source is None:
+        """Return the passage with an id. Raises UnknownName if the index has none, Fault as `search` does."""
+        document = self._server.read(self._ask("GET", f"/_doc/{quote(id, safe='')}"), Document)
+        if document.source is None:
             raise UnknownName(f"no passage {id!r} in the index {self._index!r} at {self._server.shown}")
-        return found.source.passage()
+        return document.source.passage()
 
     def upload(self, passages: Iterable[Passage]) -> int:
-        """Put passages into the index, which is made where it is missing; returns how many.
+        """Upload passages to the index, which is created if it is missing, and return their number.
 
-        A passage that is there already is replaced, so an upload that was cut off is simply done again.
+        Existing passages are replaced, so that an interrupted upload can be repeated.
 
         Raises:
             Fault: as `search` does; or the server refused a passage.
         """
-        if self._server.ask("HEAD", self._path, fine=(404,)).status_code == 404:
+        if self._server.ask("HEAD", self._path, accepted=(404,)).status_code == 404:
             self._server.ask("PUT", self._path, json.dumps(SETTINGS))
         numbered, count = enumerate(passages), 0
-        while some := list(islice(numbered, BULK)):
-            reply = self._server.ask("POST", f"{self._path}/_bulk", upload_lines(some), kind=NDJSON)
+        while batch := list(islice(numbered, BULK)):
+            reply = self._server.ask("POST", f"{self._path}/_bulk", upload_lines(batch), kind=NDJSON)
             self._check(self._server.read(reply, Uploaded))
-            count += len(some)
+            count += len(batch)
         self._server.ask("POST", f"{self._path}/_refresh")
         return count
 
     def _ask(self, method: str, path: str, body: str = "") -> "httpx.Response":
-        reply = self._server.ask(method, self._path + path, body, fine=(404,))
+        reply = self._server.ask(method, self._path + path, body, accepted=(404,))
         if reply.status_code == 404 and "index_not_found" in reply.text:
-            make = f"OpenSearch({self._server.shown!r}, {self._index!r}).upload(passages)"
-            raise Fault("data", f"no index {self._index!r} at {self._server.shown}: make it by {make}")
+            upload = f"OpenSearch({self._server.shown!r}, {self._index!r}).upload(passages)"
+            raise Fault("data", f"no index {self._index!r} at {self._server.shown}: create it by {upload}")
         return reply
 
     def _check(self, uploaded: Uploaded) -> None:
-        stored = [done for item in uploaded.items for done in item.values()]
-        refused = [done for done in stored if done.status >= 300]
+        stored = [result for item in uploaded.items for result in item.values()]
+        refused = [result for result in stored if result.status >= 300]
         if refused:
-            told = f"{self._server.shown} refused {len(refused)} of {len(stored)} passages"
+            message = f"{self._server.shown} refused {len(refused)} of {len(stored)} passages"
             first = f"{refused[0].id!r} with status {refused[0].status}"
-            raise Fault("environment", f"{told}, the first {first}: upload again, what is there is replaced")
+            raise Fault("environment", f"{message}, the first {first}: upload again, which replaces existing passages")
 
 
 def at_address(address: str) -> OpenSearch:
-    """The index that `https://HOST:9200/NAME` names. Raises Fault where that is no address."""
+    """Create the retriever of an address `https://HOST:9200/NAME`. Raises Fault if it is invalid."""
     server, _, name = address.rstrip("/").rpartition("/")
     return OpenSearch(server, name)

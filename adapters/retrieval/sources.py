@@ -1,4 +1,4 @@
-"""Passages of corpora in the layouts that people have."""
+"""Readers of corpora: passages from JSON lines, question files and Wikipedia dumps."""
 
 import bz2
 import gzip
@@ -13,36 +13,38 @@ from certigraph.adapters.files import Row, parsed, read_list
 from certigraph.state.records import Fault, read_bounded_lines
 from certigraph.state.search import Passage
 
-# One JSON row of a corpus, in any of the layouts that are read, as passages.
+# Conversion of a JSON row, in any supported layout, to passages.
 
 LAYOUTS = (
     '{"id": "1", "title": "...", "text": "..."}, the text also as "contents", "paragraph_text" or a list of sentences, '
     "or a question of HotpotQA or MuSiQue with its paragraphs"
 )
+"""The supported layouts, for error messages."""
 
 
 def paragraph(title: str, text: str) -> Passage:
-    """A paragraph without an id of its own: it gets sixteen hex digits of what it says, the same in every file."""
+    """Create a passage without an id: its id is sixteen hex digits of its content's hash, equal in every file."""
     digest = hashlib.sha256(f"{title}\n{text}".encode()).hexdigest()
     return Passage(id=digest[:16], title=title, text=text)
 
 
 def question_paragraphs(row: dict[str, Any]) -> list[Passage]:
-    """The paragraphs of a question, in the official layout of HotpotQA or MuSiQue; none where the row is no question.
+    """Return the paragraphs of a question in the layout of HotpotQA or MuSiQue; empty if the row is no question.
 
     Raises:
         KeyError, TypeError, ValueError: a paragraph is malformed.
     """
     if "context" in row:
         return [paragraph(title, "".join(sentences)) for title, sentences in row["context"]]
-    return [paragraph(one["title"], one["paragraph_text"]) for one in row.get("paragraphs", ())]
+    return [paragraph(item["title"], item["paragraph_text"]) for item in row.get("paragraphs", ())]
 
 
 def row_passage(row: dict[str, Any]) -> Passage:
-    """The passage that a row is; without an id of its own it gets one as `paragraph` gives it.
+    """Return the passage of a row; without an id it gets one as in `paragraph`.
 
     Raises:
-        KeyError, TypeError, ValueError: it has no text, id and text are no strings, or half a surrogate is in them.
+        KeyError, TypeError, ValueError: the text is missing, id or text are no strings, or contain an unpaired
+            surrogate.
     """
     name = next((name for name in ("text", "contents", "paragraph_text") if name in row), "text")
     text = row[name] if isinstance(row[name], str) else "".join(row[name])
@@ -50,43 +52,43 @@ def row_passage(row: dict[str, Any]) -> Passage:
     if "id" in row:
         id = str(row["id"]) if isinstance(row["id"], int) else row["id"]
         passage = Passage(id=id, title=passage.title, text=text)
-    f"{passage.id}{passage.title}{passage.text}".encode()  # JSON may hold "\ud800", which no file of ours can
+    f"{passage.id}{passage.title}{passage.text}".encode()  # JSON may contain "\ud800", which cannot be written as UTF-8
     return passage
 
 
-# Passages of the corpora that people have: JSON lines, question files, the HotpotQA dump of Wikipedia's abstracts.
+# Reading of complete corpora: JSON lines, question files, the HotpotQA dump of Wikipedia's abstracts.
 
 OPENERS: dict[str, Any] = {".jsonl": open, ".json": open, ".gz": gzip.open, ".bz2": bz2.open}
-"""By the end of a file's name."""
+"""Functions that open a file, by the suffix of its name."""
 
 _KINDS = "a .jsonl file, plain, .gz or .bz2; a .json file with a list; a folder or a .tar.bz2 of such files"
 
 
 def read_passages(corpus: str | Path) -> Iterator[Passage]:
-    """The passages of a corpus on disk, file by file in the order of names, read as they are asked for.
+    """Read the passages of a corpus on disk lazily, file by file in the order of names.
 
     Rows are `{"id", "title", "text"}` (id and title may be missing), or questions of HotpotQA or MuSiQue in their
-    official layouts, whose paragraphs are taken once each, however many questions have them.
+    official layouts. A paragraph that occurs in several questions is returned once.
 
     Raises:
-        Fault: there is no such corpus, it cannot be read, or a row is malformed; with its file and line.
+        Fault: the corpus is missing or cannot be read, or a row is malformed; with its file and line.
     """
     seen: set[str] = set()
-    for place, row in _rows(Path(corpus)):
-        for passage, derived in _passages(place, row):
-            if not derived:
+    for location, row in _rows(Path(corpus)):
+        for passage, id_is_derived in _passages(location, row):
+            if not id_is_derived:
                 yield passage
             elif passage.id not in seen:
                 seen.add(passage.id)
                 yield passage
 
 
-def _passages(place: str, row: Any) -> list[tuple[Passage, bool]]:
+def _passages(location: str, row: Any) -> list[tuple[Passage, bool]]:
     try:
         paragraphs = question_paragraphs(row)
         return [(passage, True) for passage in paragraphs] if paragraphs else [(row_passage(row), "id" not in row)]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise Fault("data", f"{place}: not a row of a corpus ({error!r}); each is {LAYOUTS}") from error
+        raise Fault("data", f"{location}: not a row of a corpus ({error!r}); each is {LAYOUTS}") from error
 
 
 def _rows(corpus: Path) -> Iterator[Row]:
@@ -114,8 +116,8 @@ def _archived(corpus: Path) -> Iterator[tuple[str, IO[bytes]]]:
         for member in archive:
             file, suffix = archive.extractfile(member), Path(member.name).suffix
             if file and suffix in OPENERS:
-                plain = file if suffix.startswith(".json") else OPENERS[suffix](file, "rb")
-                yield f"{corpus}:{member.name}", plain
+                unpacked = file if suffix.startswith(".json") else OPENERS[suffix](file, "rb")
+                yield f"{corpus}:{member.name}", unpacked
 
 
 def _rows_of(name: str, file: IO[bytes]) -> Iterator[Row]:
@@ -125,9 +127,9 @@ def _rows_of(name: str, file: IO[bytes]) -> Iterator[Row]:
         return
     for number, line in enumerate(read_bounded_lines(file, name), 1):
         if line.strip():
-            place = f"{name}:{number}"
-            value = parsed(line, place, layout)
+            location = f"{name}:{number}"
+            value = parsed(line, location, layout)
             if isinstance(value, list):
-                yield from (Row(f"{place}: row {inner}", row) for inner, row in enumerate(value, 1))
+                yield from (Row(f"{location}: row {inner_number}", row) for inner_number, row in enumerate(value, 1))
             else:
-                yield Row(place, value)
+                yield Row(location, value)

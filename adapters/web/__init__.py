@@ -1,1 +1,1 @@
-"""The web as tools see it: search providers, a page fetcher that keeps to the rules, and what is kept of both."""
+"""The web: search providers, a page source that obeys robots.txt, and a cache of both."""

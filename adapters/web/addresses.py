@@ -1,4 +1,7 @@
-"""Addresses and URLs that may be requested."""
+"""Addresses and URLs that may be requested: protection against requests to private networks.
+
+`parsed` checks the text of a URL, `Addresses` the IP addresses of its host.
+"""
 
 import ipaddress
 import os
@@ -15,44 +18,44 @@ if TYPE_CHECKING:
     import httpx
 
 
-# URLs that may be asked for, as far as their text tells.
+# Checks of a URL's text.
 
 
 def parsed(url: str, base: "httpx.URL | None" = None) -> "httpx.URL":
-    """A URL without its fragment; relative to `base` where there is one.
+    """Parse a URL, relative to `base` if given, without its fragment.
 
     Raises:
-        OutOfBounds: it is none, not one of http or https, names a user, or has no host or a port that cannot be.
+        AddressRefused: it is invalid, not http or https, contains a user, or has no host or an impossible port.
     """
     import httpx
 
     try:
-        whole = (base.join(url) if base else httpx.URL(url)).copy_with(fragment=None)
+        parsed_url = (base.join(url) if base else httpx.URL(url)).copy_with(fragment=None)
     except (httpx.InvalidURL, ValueError):
         raise OutOfBounds("what is no URL") from None
-    if whole.scheme not in ("http", "https"):
+    if parsed_url.scheme not in ("http", "https"):
         raise OutOfBounds("a URL that is not http or https")
-    if whole.userinfo:
+    if parsed_url.userinfo:
         raise OutOfBounds("a URL with a user's name")
-    # `host` would decode it, and raise where it begins with `xn--` and is no name
-    if not whole.raw_host or not (whole.port is None or 0 < whole.port < 65536):
+    # `host` would decode the name, and raise for an invalid one that begins with `xn--`
+    if not parsed_url.raw_host or not (parsed_url.port is None or 0 < parsed_url.port < 65536):
         raise OutOfBounds("what is no URL")
-    return whole
+    return parsed_url
 
 
-# Which IP addresses are the internet's, and not this machine's or its network's own.
+# Public IP addresses.
 
 IP = IPv4Address | IPv6Address
 
 UNICAST = ipaddress.ip_network("2000::/3")
-"""All that is handed out of IPv6 for use across the internet."""
+"""All IPv6 addresses that are allocated for the internet."""
 
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
-"""IPv4 addresses as a network without IPv4 sees them (RFC 6052)."""
+"""IPv4 addresses as seen from a network without IPv4 (RFC 6052)."""
 
 
 def plain(address: str) -> IP:
-    """An address without its zone; the IPv4 address where IPv6 only wraps one. Raises ValueError where it is none."""
+    """Parse an address without its zone; an IPv4 address that IPv6 wraps is unwrapped. Raises ValueError if invalid."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, IPv6Address) and ip in NAT64:
         return IPv4Address(int(ip) & 0xFFFF_FFFF)
@@ -60,67 +63,67 @@ def plain(address: str) -> IP:
 
 
 def is_public(ip: IP) -> bool:
-    """Whether an address is the internet's; one that is routed by an IPv4 address (6to4) is as public as that is."""
+    """Return whether an address is public; one that is routed by an IPv4 address (6to4) is if that address is."""
     if isinstance(ip, IPv4Address):
         return ip.is_global and not ip.is_multicast and not ip.is_reserved
     return ip in UNICAST and ip.is_global and (ip.sixtofour is None or is_public(ip.sixtofour))
 
 
-# Which addresses may be asked: public ones, and those that the user allows.
+# Addresses that may be requested: public ones, and those that the user allows.
 #
-# A page that an agent opens may come from anybody, so its URL must not lead to what only this machine can reach: its
-# own services, its network, a cloud's metadata at 169.254.169.254. Spelling does not matter (`2130706433` and
-# `0x7f.1` are 127.0.0.1): a host is judged by the addresses that it resolves to, and these very addresses are
-# connected to.
+# A page that an agent opens may come from anyone, so its URL must not reach what only this machine can reach: its
+# services, its network, a cloud's metadata at 169.254.169.254. The spelling does not matter (`2130706433` and `0x7f.1`
+# are 127.0.0.1): the addresses that a host resolves to are checked, and exactly these are connected to.
 
 ALLOWED = "CERTIGRAPH_WEB_ALLOW"
 PORTS = (80, 443)
 
 Resolve = Callable[[str, int], Sequence[str]]
-"""The addresses of a host for a port, best first. Raises OSError where there are none."""
+"""Function (host, port) -> addresses of the host, best first. Raises OSError if there are none."""
 
 
 class Place(NamedTuple):
-    """What a socket connects to."""
+    """Address and port that a socket connects to."""
 
     address: str
     port: int
 
 
 class Rule(NamedTuple):
-    """What a user allows: a network or a host by its name, on one port or on all."""
+    """Entry of the user's allowed hosts: a network or a host name, on one port or on all."""
 
     name: str
     network: IPv4Network | IPv6Network | None
     port: int | None
 
     def covers(self, name: str, place: Place) -> bool:
-        """Whether a place, asked for by that name, is allowed."""
-        meant = plain(place.address) in self.network if self.network else name == self.name
-        return meant and self.port in (None, place.port)
+        """Return whether a place is allowed that was requested by this host name."""
+        matches = plain(place.address) in self.network if self.network else name == self.name
+        return matches and self.port in (None, place.port)
 
 
 def allowed_hosts() -> tuple[str, ...]:
-    """What CERTIGRAPH_WEB_ALLOW allows, separated by commas: hosts, `host:port`, networks such as `10.0.0.0/8`."""
+    """Return the entries of CERTIGRAPH_WEB_ALLOW, separated by commas: hosts, `host:port`, `10.0.0.0/8`."""
     return tuple(entry for part in os.environ.get(ALLOWED, "").split(",") if (entry := part.strip()))
 
 
 def resolved(host: str, port: int) -> list[str]:
-    """The addresses of a host as this machine finds them. Raises OSError where there are none."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(place[0]) for *_, place in found))
+    """Resolve a host with this machine's resolver. Raises OSError if it has no address."""
+    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in infos))
 
 
 class Addresses:
-    """Finds where to connect to.
+    """Resolver that returns only addresses which may be requested.
 
     Args:
-        allowed: hosts, `host:port` and networks that may be private, and on any port or the one that is named.
-        hosts: where hosts are, like a hosts file: a name, or the end of names (`.example`), to `address:port`. Allowed.
-        resolve: finds a host's addresses.
+        allowed: hosts, `host:port` and networks that may be private, on any port or on the named one.
+        hosts: fixed addresses, like a hosts file: a name, or the end of names (`.example`), to `address:port`. They are
+            allowed.
+        resolve: resolves a host.
 
     Raises:
-        Fault: ("data") an entry that cannot be read.
+        Fault: ("data") an invalid entry.
     """
 
     def __init__(
@@ -131,11 +134,11 @@ class Addresses:
         self._resolve = resolve
 
     def find(self, host: str, port: int) -> list[Place]:
-        """Where to connect to, best first.
+        """Return the places to connect to, best first.
 
         Raises:
-            Refused: the host cannot be found.
-            OutOfBounds: one of its addresses is private, or the port unusual, and not allowed.
+            PageRefused: the host cannot be resolved.
+            AddressRefused: one of its addresses is private, or the port unusual, and not allowed.
         """
         name = host.lower().rstrip(".")
         if mapped := self._mapped(name):
@@ -169,8 +172,8 @@ def _rule(entry: str) -> Rule:
     try:
         host, port = _split(entry)
     except ValueError:
-        wrong = f"{entry!r} is no host, host:port or network that pages may be read from"
-        raise Fault("data", f"{wrong}: write it like intranet.example:8080 or 10.0.0.0/8") from None
+        message = f"{entry!r} is no host, host:port or network that pages may be read from"
+        raise Fault("data", f"{message}: write it like intranet.example:8080 or 10.0.0.0/8") from None
     return Rule(host, _network(host), port)
 
 
@@ -179,7 +182,7 @@ def _place(target: str) -> Place:
         host, port = _split(target)
         return Place(str(ipaddress.ip_address(host)), port or PORTS[0])
     except ValueError:
-        raise Fault("data", f"{target!r} is no place of a host: write it like 127.0.0.1:8080") from None
+        raise Fault("data", f"{target!r} is no address with a port: write it like 127.0.0.1:8080") from None
 
 
 def _network(text: str) -> IPv4Network | IPv6Network | None:

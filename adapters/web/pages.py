@@ -1,4 +1,7 @@
-"""Pages fetched and read as text."""
+"""Pages: fetching over HTTP, decoding, and extraction of their text.
+
+`Fetcher` is the PageSource of the web; `readable` converts a response body to title and text.
+"""
 
 import codecs
 import logging
@@ -19,60 +22,60 @@ if TYPE_CHECKING:
     from certigraph.adapters.web.transport import Answer, Deadline
 
 
-# Bytes as the characters that their page says they are.
+# Decoding of a page's bytes.
 
 MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 DECLARED = re.compile(rb"""(?:<meta[^>]*?charset|<\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w:.-]+)""", re.IGNORECASE)
 LOOKED_AT = 2048
-"""Bytes in which a page declares its charset."""
+"""Number of first bytes that are searched for a declared charset."""
 
 WIDER = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "us-ascii": "cp1252", "gb2312": "gb18030", "shift_jis": "cp932"}
-"""What browsers read under these names (WHATWG's Encoding Standard)."""
+"""Charsets that browsers use for these names (WHATWG's Encoding Standard)."""
 
 NO_CHARSETS = ("punycode", "idna", "unicode-escape", "raw-unicode-escape")
-"""Python's own, which no page is in; the first takes minutes for a megabyte."""
+"""Codecs of Python that no page uses; the first one takes minutes for a megabyte."""
 
 
 def decoded(body: bytes, charset: str = "") -> str:
-    """Text by its mark, else by `charset`, the header's, else by its own declaration, else as UTF-8.
+    """Decode by byte order mark, else by `charset` of the header, else by the page's declaration, else as UTF-8.
 
-    What cannot be read becomes the replacement character.
+    Undecodable bytes become the replacement character.
     """
-    marked = next((name for mark, name in MARKS if body.startswith(mark)), "")
-    found = DECLARED.search(body[:LOOKED_AT])
-    declared = found[1].decode("ascii", "replace") if found else ""
-    for name in (marked, charset, declared):
+    from_mark = next((name for mark, name in MARKS if body.startswith(mark)), "")
+    match = DECLARED.search(body[:LOOKED_AT])
+    declared = match[1].decode("ascii", "replace") if match else ""
+    for name in (from_mark, charset, declared):
         try:
             if name and codecs.lookup(name).name not in NO_CHARSETS:
                 return body.decode(WIDER.get(name.lower(), name), "replace")
-        except (LookupError, UnicodeError, ValueError):  # no charset, or one that cannot replace
+        except (LookupError, UnicodeError, ValueError):  # unknown charset, or one without replacement of errors
             continue
     return body.decode("utf-8", "replace")
 
 
-# The whole text of an HTML tree with its lines, tables and lists: less refined than an article, and nothing missed.
+# Outline: the complete text of an HTML tree with lines, tables and lists. Less refined than an extracted article.
 
 OUTSIDE = ("head", "nav", "footer", "aside", "svg", "select", "button", "iframe")
-"""Elements of no page's own text."""
+"""Elements that are not part of a page's own text."""
 
 LINES = (
     *("address", "article", "blockquote", "br", "caption", "dd", "div", "dl", "dt", "fieldset", "figcaption", "figure"),
     *("form", "header", "hr", "main", "ol", "p", "pre", "section", "summary", "table", "ul"),
 )
 STARTS = {"li": "- ", "tr": "| ", "h1": "# ", "h2": "## ", "h3": "### ", "h4": "#### "}
-"""How a line of these begins in Markdown."""
+"""Markdown prefixes of lines, by element."""
 
 CELLS = ("td", "th")
 CELL_ENDS = " | "
 
 
 def outline(tree: Any) -> str:
-    """The text of an lxml tree as Markdown."""
+    """Return the text of an lxml tree as Markdown."""
     parts: list[str] = []
     inside = 0
     walk = package("lxml.etree").iterwalk(tree, ("start", "end"))
     for event, element in walk:
-        # a cell is one piece of its row, whatever lines it has; one that holds a table only lays out the page
+        # a cell stays on its row's line, whatever line breaks it has; one that contains a table only lays out the page
         cell = element.tag in CELLS and element.find(".//table") is None
         if event == "start":
             inside += cell
@@ -88,7 +91,7 @@ def outline(tree: Any) -> str:
 
 
 def rows(text: str) -> list[str]:
-    """The rows of tables in an outline."""
+    """Return the table rows of an outline."""
     return [line for line in text.split("\n") if line.startswith(STARTS["tr"])]
 
 
@@ -104,7 +107,7 @@ def _flat(text: str | None) -> str:
     return re.sub(r"\s+", " ", text or "")
 
 
-# What a page says, as Markdown: an HTML page's own text by trafilatura, with tables and lists; other text as it is.
+# Text of a page as Markdown: HTML by trafilatura, with tables and lists; other text types unchanged.
 
 HTML = ("text/html", "application/xhtml+xml")
 AS_IS = (
@@ -112,63 +115,63 @@ AS_IS = (
     *("application/json", "application/ld+json", "application/xml", "application/rss+xml", "application/atom+xml"),
 )
 SHORTEST = 100
-"""Characters; what has fewer is no page (SDP, appendix A.4)."""
+"""Minimum characters of a page (SDP, appendix A.4)."""
 
 UNSEEN = re.compile(r"display:none|visibility:hidden|font-size:0(\.0+)?(?![.\d])")
 UNREAD = ("script", "style", "noscript", "template")
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Controls, which a terminal would obey, and halves of characters, which no file takes."""
+"""Control characters, which a terminal would interpret, and unpaired surrogates, which UTF-8 cannot encode."""
 
 ESCAPED = re.compile(r"\\([*_`~\[\]<#>+\-.)])")
-"""Markdown's escapes, which would end up in answers."""
+"""Markdown's escapes, which would otherwise appear in answers."""
 
 MANY = 20_000
-"""Elements of a tree from which on trafilatura takes longer than anybody waits."""
+"""Maximum number of elements for trafilatura; it is too slow for larger trees."""
 
 LONGEST_TITLE = 300
 SHORT = 3_000
-"""Characters up to which a page's whole text is short."""
+"""Maximum characters of a page that counts as short."""
 
 
 class Readable(NamedTuple):
-    """A page's title, empty where it has none, and its text."""
+    """A page's title, empty if it has none, and its text."""
 
     title: str
     text: str
 
 
 class Kind(NamedTuple):
-    """What a Content-Type says."""
+    """Type and charset of a Content-Type header."""
 
     type: str
     charset: str
 
 
 def kind(content_type: str) -> Kind:
-    """The type and charset of a page that can be read. Raises Refused for pages of any other type."""
+    """Return type and charset of a readable page. Raises PageRefused for other types."""
     header = Message()
-    # a header that is missing mostly is one of a hand-made HTML page
+    # a missing header usually belongs to a hand-written HTML page
     header["Content-Type"] = content_type or HTML[0]
-    found = header.get_content_type()
-    if found not in (*HTML, *AS_IS):
-        named = found if re.fullmatch(r"[\w.+-]{1,40}/[\w.+-]{1,80}", found) else "this"
-        raise Refused(f"{named} is no page of text")
-    return Kind(found, str(header.get_content_charset() or ""))
+    media_type = header.get_content_type()
+    if media_type not in (*HTML, *AS_IS):
+        shown = media_type if re.fullmatch(r"[\w.+-]{1,40}/[\w.+-]{1,80}", media_type) else "this"
+        raise Refused(f"{shown} is no page of text")
+    return Kind(media_type, str(header.get_content_charset() or ""))
 
 
 def readable(body: bytes, content_type: str) -> Readable:
-    """A page's title and text.
+    """Extract a page's title and text.
 
     Raises:
-        Refused: its type is not one of text, or it is not what its type says, or it has hardly any text.
+        PageRefused: its type is not text, its content does not match its type, or it has hardly any text.
         Fault: ("environment") trafilatura is missing.
     """
-    of = kind(content_type)
-    source = decoded(body, of.charset)
+    content_kind = kind(content_type)
+    source = decoded(body, content_kind.charset)
     if "\0" in source:
         raise Refused("its bytes are no text")
     source = UNPRINTABLE.sub("", source)
-    title, text = _article(source) if of.type in HTML else ("", source)
+    title, text = _article(source) if content_kind.type in HTML else ("", source)
     text = UNPRINTABLE.sub("", text).strip()
     if len(text) < SHORTEST:
         raise Refused(f"less than {SHORTEST} characters of text", lasting=True)
@@ -180,15 +183,15 @@ def _article(source: str) -> Readable:
     if tree is None:
         return Readable("", "")
     _prune(tree)
-    title = next((" ".join(found.text_content().split()) for found in tree.iter("title", "h1")), "")
-    whole = outline(tree)
+    title = next((" ".join(element.text_content().split()) for element in tree.iter("title", "h1")), "")
+    full_text = outline(tree)
     is_large = sum(1 for _ in tree.iter()) > MANY
-    return Readable(title[:LONGEST_TITLE], whole if is_large else _completed(_extracted(tree), whole))
+    return Readable(title[:LONGEST_TITLE], full_text if is_large else _completed(_extracted(tree), full_text))
 
 
 def _parsed(source: str) -> Any:
     try:
-        # bytes: in a text lxml looks for a declared encoding, which takes hours where `<?xml` is followed by blanks
+        # bytes, because lxml searches a str for a declared encoding, which takes hours if `<?xml` is followed by blanks
         parser = package("lxml.html").HTMLParser(remove_comments=True, remove_pis=True, encoding="utf-8")
         return package("lxml.html").document_fromstring(source.encode(), parser=parser)
     except (package("lxml.etree").LxmlError, ValueError):
@@ -196,7 +199,7 @@ def _parsed(source: str) -> Any:
 
 
 def _prune(tree: Any) -> None:
-    """Take out what a reader does not see, which is where instructions to a model would be hidden."""
+    """Remove invisible elements, where instructions to a model could be hidden."""
     for element in list(tree.iter()):
         if element.tag not in ("html", "body") and _is_unseen(element):
             element.clear(keep_tail=True)
@@ -213,58 +216,58 @@ def _extracted(tree: Any) -> str:
     options = {"output_format": "markdown", "favor_recall": True, "include_comments": False, "config": _config()}
     try:
         text = extract(tree, **options) or ""
-    except Exception:  # noqa: BLE001 - a page is anybody's; what the extractor trips over is outlined instead
+    except Exception:  # noqa: BLE001 - pages are untrusted; if the extractor fails, the outline is used
         return ""
     return "\n".join(line.rstrip() for line in ESCAPED.sub(r"\1", text).split("\n"))
 
 
 @lru_cache(maxsize=1)
 def _config() -> Any:
-    # what it warns of, pages without an article, is outlined instead
+    # no warnings about pages without an article, because their outline is used
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
     config = package("trafilatura.settings").use_config()
-    # for texts shorter than this it gives up tables and lists
+    # trafilatura drops tables and lists of texts that are shorter
     config.set("DEFAULT", "MIN_EXTRACTED_SIZE", "0")
     return config
 
 
-def _completed(text: str, whole: str) -> str:
-    """An extracted text with the rows of tables that it lacks; the page's whole text where it has too little of it."""
-    share = 0.5 if len(whole) < SHORT else 0.2  # much of a long page is not its own
-    if len(text) < share * len(whole):
-        return whole
-    kept = {_letters(line) for line in text.split("\n")}
-    lost = [row for row in rows(whole) if _letters(row) not in kept]
-    return "\n".join([text, "", *lost]) if lost else text
+def _completed(text: str, full_text: str) -> str:
+    """Add the table rows that an extracted text lacks; return the full text if too little of it was extracted."""
+    share = 0.5 if len(full_text) < SHORT else 0.2  # a long page has more boilerplate
+    if len(text) < share * len(full_text):
+        return full_text
+    present = {_letters(line) for line in text.split("\n")}
+    missing = [row for row in rows(full_text) if _letters(row) not in present]
+    return "\n".join([text, "", *missing]) if missing else text
 
 
 def _letters(line: str) -> str:
     return re.sub(r"[\W_]+", "", line)
 
 
-# Pages fetched from the web itself.
+# Page source that fetches from the web.
 
 DENIED = (401, 403, 407, 429, 451)
 
 
 class Fetcher:
-    """A PageSource over HTTP. Threads may share it. A proxy that the environment names is not used.
+    """A PageSource over HTTP. Threads may share it. Proxies of the environment are not used.
 
-    Only public addresses are asked, on ports 80 and 443, and what is connected to is the address that was checked;
-    `allowed` and `hosts` are the exceptions.
+    Only public addresses on ports 80 and 443 are requested, and the connection uses the address that was checked;
+    `allowed` and `hosts` are exceptions.
 
     Args:
-        timeout: seconds for a page with its redirects and its site's robots.txt; nothing on the network outlasts it,
-            then comes the reading of the page, which takes a few seconds for a very large one.
-        largest: bytes of a page, unpacked; no more are taken in.
-        redirects: how many are followed.
+        timeout: maximum seconds on the network for a page, its redirects and its site's robots.txt; parsing a very
+            large page takes a few seconds more.
+        largest: maximum bytes of a page, unpacked; no more are read.
+        redirects: maximum number of redirects.
         allowed: hosts, `host:port` or networks that may be private; `addresses.allowed_hosts()` are the user's.
-        hosts: where hosts are, like a hosts file: a name, or the end of names (`.example`), to `address:port`.
+        hosts: fixed addresses, like a hosts file: a name, or the end of names (`.example`), to `address:port`.
         robots: whether a site's robots.txt is obeyed.
-        resolve: finds a host's addresses.
+        resolve: resolves a host.
 
     Raises:
-        Fault: ("data") an entry of `allowed` or `hosts` that cannot be read.
+        Fault: ("data") an invalid entry of `allowed` or `hosts`.
     """
 
     def __init__(
@@ -280,14 +283,14 @@ class Fetcher:
     ) -> None:
         from certigraph.adapters.web.transport import Robots, Transport
 
-        # what was refused is not refused for good: once it is allowed it is asked for anew
+        # part of the cache key: a refused page is requested again once its host is allowed
         self.name = " ".join(("page", *sorted(allowed)))
         self._timeout, self._largest = timeout, largest
         self._transport = Transport(Addresses(allowed, hosts, resolve), redirects)
         self._robots = Robots(self._transport) if robots else None
 
     def page(self, url: str) -> Page | Unreadable:
-        """The page of an http or https URL, or why there is none.
+        """Return the page of an http or https URL, or the reason why there is none.
 
         Raises:
             Fault: ("environment") the extra `web` is not installed.
@@ -295,18 +298,18 @@ class Fetcher:
         try:
             start = parsed(url)
             answer = self._answer(start)
-            read = readable(answer.body, answer.headers.get("Content-Type", ""))
+            content = readable(answer.body, answer.headers.get("Content-Type", ""))
         except Refused as refused:
             return Unreadable(url=url, reason=refused.reason, lasting=refused.lasting)
         moved = "" if answer.url == start else str(answer.url)
-        return Page(url=url, title=read.title, text=read.text, moved=moved)
+        return Page(url=url, title=content.title, text=content.text, moved=moved)
 
     def _answer(self, url: "httpx.URL") -> "Answer":
         from certigraph.adapters.web.transport import Asked, Deadline
 
         deadline = Deadline(self._timeout)
-        asked = Asked(deadline, self._largest + 1, lambda hop: self._check(hop, deadline), self._check_headers)
-        answer = self._transport.followed(url, asked)
+        request = Asked(deadline, self._largest + 1, lambda hop: self._check(hop, deadline), self._check_headers)
+        answer = self._transport.follow(url, request)
         if answer.status in DENIED:
             raise Refused(f"refused ({answer.status})", lasting=True)
         if not 200 <= answer.status < 300:

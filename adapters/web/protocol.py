@@ -12,7 +12,7 @@ from certigraph.adapters.web.addresses import parsed
 from certigraph.state.records import Record
 from certigraph.state.search import line
 
-# What a search provider and a source of pages offer. Anything with these methods will do.
+# Protocols and results. Any class with these methods will do.
 
 
 class Hit(Record):
@@ -24,33 +24,33 @@ class Hit(Record):
 
 
 class Page(Record):
-    """A page that was read: its text as Markdown, without navigation and other furniture."""
+    """A page: its text as Markdown, without navigation and other boilerplate."""
 
     url: str
-    """As it was asked for."""
+    """URL of the request."""
     title: str
     text: str
     moved: str = ""
-    """Where redirects led; empty where there was none."""
+    """Final URL after redirects; empty if there were none."""
 
 
 class Unreadable(Record):
-    """A page that could not be read, and why, in a few words: `timed out after 10 s`, `refused (403)`."""
+    """A page that could not be read, with a short reason: `timed out after 10 s`, `refused (403)`."""
 
     url: str
     reason: str
     lasting: bool = False
-    """Whether other pages of its domain will fare no better: a time-out, a denial, a page without text."""
+    """Whether other pages of its domain will fail as well: a timeout, a denial, a page without text."""
 
 
 class SearchProvider(Protocol):
     """A search engine. Methods block."""
 
     name: str
-    """Tells its answers from those of others, which are kept apart."""
+    """Identifies the provider's results in the cache."""
 
     def search(self, query: str, k: int) -> Sequence[Hit]:
-        """At most `k` results, best first.
+        """Return at most `k` results, best first.
 
         Raises:
             Fault: ("environment") no answer, no key, a spent quota, or an answer of another form; says what to do.
@@ -59,28 +59,28 @@ class SearchProvider(Protocol):
 
 
 class PageSource(Protocol):
-    """Where pages are read. Methods block for a bounded time and never raise for what a page or server does."""
+    """A reader of pages. Methods block for a bounded time and never raise for what a page or server does."""
 
     name: str
-    """Tells its pages from those that others read, or read by other rules, which are kept apart."""
+    """Identifies pages of this source, and of its settings, in the cache."""
 
     def page(self, url: str) -> Page | Unreadable:
-        """The page of an http or https URL, or why there is none."""
+        """Return the page of an http or https URL, or the reason why there is none."""
         ...
 
 
-# What services answer, made results: bounded, on one line each, every address once, and no key among them.
+# Conversion of services' answers to results: bounded, one line each, unique URLs, without keys.
 
 LONGEST_TITLE = 300
 LONGEST_SNIPPET = 1_000
 LONGEST_URL = 2_000
-"""Characters; a longer address is dropped, for a part of one leads elsewhere."""
+"""Maximum characters; a longer URL is dropped, because a truncated one leads elsewhere."""
 
 _UNFIT = re.compile(r"[\s\x00-\x1f\x7f]")
 
 
 class Found(NamedTuple):
-    """One result as a service tells it: anything may be missing, or of any length."""
+    """One result as a service returns it: every part may be missing, or of any length."""
 
     title: str | None
     url: str | None
@@ -88,36 +88,36 @@ class Found(NamedTuple):
 
 
 def hits(results: Iterable[Found], k: int) -> list[Hit]:
-    """At most `k` of the results that have an http or https address, in their order; the first of each address."""
+    """Return at most `k` results with http or https URLs, in order; the first one of each URL."""
     by_url: dict[str, Hit] = {}
     for title, url, snippet in results:
         if len(by_url) >= k:
             break
         if url and url not in by_url and _on_the_web(url):
-            shown = one_line(redact(title or ""), LONGEST_TITLE) or url[:LONGEST_TITLE]
-            by_url[url] = Hit(title=shown, url=url, snippet=one_line(redact(snippet or ""), LONGEST_SNIPPET))
+            label = one_line(redact(title or ""), LONGEST_TITLE) or url[:LONGEST_TITLE]
+            by_url[url] = Hit(title=label, url=url, snippet=one_line(redact(snippet or ""), LONGEST_SNIPPET))
     return list(by_url.values())
 
 
 def one_line(text: str, most: int) -> str:
-    """The text on one line, its first `most` characters."""
+    """Return the first `most` characters of a text as one line."""
     return line(text)[:most].rstrip()
 
 
 def _on_the_web(url: str) -> bool:
-    # a key in an address would be sent to whoever is there
+    # a key in a URL would be sent to its server
     if len(url) > LONGEST_URL or _UNFIT.search(url) or redact(url) != url:
         return False
     try:
         parsed(url)
-        # who asks for its domain later reads it by this, which refuses other addresses
+        # callers parse its domain with urlsplit, which refuses other URLs
         urlsplit(url)
     except (OutOfBounds, ValueError):
         return False
     return True
 
 
-# Results out of pages at hand, each with the sentences that fit the query best.
+# Results from local pages, each with the sentences that fit the query best.
 
 SENTENCES = 2
 
@@ -125,16 +125,16 @@ _BREAK = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 def found_in(pages: Pool, query: str, k: int) -> list[Hit]:
-    """At most `k` pages, known by their URLs, that share a word with the query, best first."""
+    """Return at most `k` pages that share a word with the query, best first; their ids are their URLs."""
     passages = [hit.passage for hit in pages.search(query, k)]
     return [Hit(title=p.title, url=p.id, snippet=one_line(snippet(p.text, query), LONGEST_SNIPPET)) for p in passages]
 
 
 def snippet(text: str, query: str) -> str:
-    """The two sentences with most words of the query, in the text's order; the text's first ones where none has any."""
-    asked = set(terms(query))
+    """Return the two sentences with most words of the query, in text order; the first two if none has any."""
+    query_terms = set(terms(query))
     sentences = [part for part in _BREAK.split(text) if part.strip()]
-    shared = [len(asked.intersection(terms(part))) for part in sentences]
-    best = sorted(range(len(sentences)), key=lambda place: -shared[place])[:SENTENCES]
-    fitting = [place for place in best if shared[place]] or best
-    return " ".join(sentences[place] for place in sorted(fitting))
+    shared = [len(query_terms.intersection(terms(part))) for part in sentences]
+    best = sorted(range(len(sentences)), key=lambda index: -shared[index])[:SENTENCES]
+    matching = [index for index in best if shared[index]] or best
+    return " ".join(sentences[index] for index in sorted(matching))

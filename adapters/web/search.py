@@ -1,4 +1,7 @@
-"""Search services over HTTP: Serper, Brave and SearXNG."""
+"""Search services over HTTP: Serper, Brave and SearXNG.
+
+`Requests` sends requests to a service with bounded tries, time and size; its faults show no secret.
+"""
 
 import hashlib
 import html
@@ -22,135 +25,139 @@ if TYPE_CHECKING:
     import httpx
 
 
-# A search service as the user names it: its address, its key, and what to do where one of them is missing.
+# Configuration of a search service: its address, its key, and advice if one of them is missing.
 
 
 @dataclass(frozen=True)
 class Service:
-    """Where a service is and who it lets in; variables are those of the environment."""
+    """Address and key of a service; variables are environment variables."""
 
     name: str
     variable: str
-    """Holds its address."""
+    """Variable that holds its address."""
     home: str = ""
-    """Its address where the variable is not set; empty: it must be."""
+    """Address if the variable is not set; empty if it must be set."""
     path: str = ""
-    """What the address is to end in."""
+    """Required end of the address's path."""
     key: str = ""
-    """The variable that holds the key; empty where it has none."""
+    """Variable that holds the key; empty if the service needs none."""
     key_page: str = ""
-    """Where one gets a key, and more of its quota."""
+    """Page where a key, and more of its quota, can be obtained."""
 
     @property
-    def other(self) -> str:
-        """How to ask another one instead."""
+    def alternative(self) -> str:
+        """Setting that selects another service."""
         return f"CERTIGRAPH_SEARCH={'serper' if self.name == 'searxng' else 'searxng'}"
 
     def address(self) -> "httpx.URL":
-        """The parsed address; what is none is not shown, for it may hold a password.
+        """Parse the address; an invalid one is not shown, because it may contain a password.
 
         Raises:
-            Fault: ("environment") it is not set, or not one of http or https.
+            Fault: ("environment") it is not set, or not an http or https address.
         """
         import httpx
 
-        given = os.environ.get(self.variable) or self.home
-        if not given:
+        text = os.environ.get(self.variable) or self.home
+        if not text:
             example = f"export {self.variable}=http://localhost:8080"
             raise Fault(
-                "environment", f"{self.name} needs an address: {example}, or name another provider: {self.other}"
+                "environment", f"{self.name} needs an address: {example}, or name another provider: {self.alternative}"
             )
         try:
-            address = httpx.URL(given)
+            address = httpx.URL(text)
             host = address.host
-        except (httpx.InvalidURL, ValueError):  # ValueError: `xn--` before what is no name
+        except (httpx.InvalidURL, ValueError):  # ValueError: an invalid name that begins with `xn--`
             address, host = httpx.URL(), ""
         if address.scheme not in ("http", "https") or not host or (address.port or 1) > 65_535:
             raise Fault("environment", f"{self.variable} is not an address: export {self.variable}=https://HOST/...")
-        bare = address.path.rstrip("/")
-        return address.copy_with(path=bare if bare.endswith(self.path) else bare + self.path)
+        path = address.path.rstrip("/")
+        return address.copy_with(path=path if path.endswith(self.path) else path + self.path)
 
     def secret(self) -> str:
-        """The key.
+        """Return the key.
 
         Raises:
             Fault: ("environment") it is not set, or has characters that no key has.
         """
         key = os.environ.get(self.key, "")
         if not key:
-            needed = f"{self.name} needs a key: export {self.key}=... ({self.key_page})"
-            raise Fault("environment", f"{needed}, or name another provider: {self.other}")
+            message = f"{self.name} needs a key: export {self.key}=... ({self.key_page})"
+            raise Fault("environment", f"{message}, or name another provider: {self.alternative}")
         if not key.isascii() or not key.isprintable() or " " in key:
-            odd = f"{self.key} has a blank, a line break or a letter outside ASCII"
-            raise Fault("environment", f"{odd}: copy the key again from {self.key_page}")
+            problem = f"{self.key} has a blank, a line break or a letter outside ASCII"
+            raise Fault("environment", f"{problem}: copy the key again from {self.key_page}")
         return key
 
-    def unreached(self) -> str:
-        """What to do where no answer comes."""
-        return f"check the network and {self.variable}, then certigraph resume RUN, or begin anew: {self.other}"
+    def advise_unreachable(self) -> str:
+        """Return what to do if no answer comes."""
+        return (
+            f"check the network and {self.variable}, then certigraph resume RUN, or start a new run: {self.alternative}"
+        )
 
-    def misread(self) -> str:
-        """What to do where an answer has another form."""
+    def advise_wrong_form(self) -> str:
+        """Return what to do if an answer has another form."""
         return f"check that {self.variable} is the address of a service that answers as {self.name} does"
 
 
-# What to do where a search service refuses. Its own words are searched for a few codes and never repeated.
+# Advice for refusals. A service's own text is searched for a few codes and never repeated.
 
 _SPENT = re.compile(rb"not enough credits|QUOTA_LIMITED|insufficient_quota", re.IGNORECASE)
-"""Serper, Brave and OpenAI, in that order; Brave names its quota's size with every refusal, so a word is not enough."""
+"""Codes of a spent quota, of Serper, Brave and OpenAI. Brave writes "quota" in every refusal."""
 
 _NO_KEY = re.compile(rb"SUBSCRIPTION_TOKEN_INVALID|invalid_api_key")
-"""Brave says so with status 422."""
+"""Codes of a missing or wrong key; Brave's comes with status 422."""
 
 
 def is_spent(status: int, content: bytes) -> bool:
-    """Whether a refusal says that the quota is spent, so that asking again is no use."""
+    """Return whether a refusal means that the quota is spent, so that a repeated request would fail too."""
     return status == 402 or (status < 500 and _SPENT.search(content) is not None)
 
 
 def advice(service: Service, status: int, content: bytes) -> str:
-    """In one line why a request was refused, as far as status and codes tell, and what to do."""
-    # another one answers otherwise, so that what was done so far cannot be repeated with it
-    on = f"then certigraph resume RUN, or begin anew with another provider: {service.other}"
+    """Return in one line why a request was refused, as far as status and codes show it, and what to do."""
+    # another provider answers differently, so that the run so far cannot be repeated with it
+    next_step = f"then certigraph resume RUN, or start a new run with another provider: {service.alternative}"
     if is_spent(status, content):
-        return f"the quota of {service.key or service.name} is spent: top it up at {service.key_page}, {on}"
+        return f"the quota of {service.key or service.name} is spent: top it up at {service.key_page}, {next_step}"
     if status in (401, 403) or _NO_KEY.search(content):
-        return f"{_refused(service, status)}, {on}"
+        return f"{_refused(service, status)}, {next_step}"
     if status == 429:
-        return f"it limits the rate, or the quota is spent: wait, or top it up, {on}"
+        return f"it limits the rate, or the quota is spent: wait, or top it up, {next_step}"
     if status >= 500:
-        return f"it failed itself: wait, {on}"
-    return f"it takes no such request: check the provider's name and {service.variable}, {on}"
+        return f"it has an internal error: wait, {next_step}"
+    return f"it refuses the request: check the provider's name and {service.variable}, {next_step}"
 
 
 def _refused(service: Service, status: int) -> str:
     if not service.key:
         return f"add json to search.formats in its settings.yml, or the user's name and password to {service.variable}"
-    # Serper answers 403 to a key that has nothing left, too
+    # Serper also answers 403 to a key whose quota is spent
     spent = ", or its quota is spent" if status == 403 else ""
     return f"the key is refused{spent}: check {service.key} at {service.key_page}"
 
 
-# Requests to a search service: its address and key, bounded tries, time and size, and faults that show no secret.
+# Requests to a search service: bounded tries, time and size, and faults that show no secret.
 
 TIMEOUT = 15.0
-"""Seconds that one try may take."""
+"""Maximum seconds of one try."""
 
 TRIES = 3
 LONGEST_WAIT = 20.0
-"""Seconds between two tries, whatever the service asks for."""
+"""Maximum seconds between two tries, whatever the service asks for."""
 
 MOST_BYTES = 5_000_000
 ALWAYS = {**PACKED, "Accept": "application/json", "Connection": "close", "User-Agent": "certigraph"}
 
 Sleep = Callable[[float], None]
-T = TypeVar("T", bound="Form")
 
 
 class Form(BaseModel):
-    """What is read of an answer; services add fields as they like."""
+    """Base class of parsed answers; services may send additional fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+T = TypeVar("T", bound=Form)
 
 
 class Reply(NamedTuple):
@@ -162,10 +169,10 @@ class Reply(NamedTuple):
 
 
 class Requests:
-    """Asks one service. Blocks; threads may share it.
+    """Sends requests to one service. Blocks; threads may share it.
 
     Raises:
-        Fault: ("environment") the service has no address, or what is set is none, or the proxy that is set is.
+        Fault: ("environment") the address of the service is missing or invalid, or the proxy's is invalid.
     """
 
     def __init__(self, service: Service, *, timeout: float = TIMEOUT, sleep: Sleep = time.sleep) -> None:
@@ -175,27 +182,27 @@ class Requests:
         address = service.address()
         self._service, self._timeout, self._sleep = service, timeout, sleep
         self._url = address.copy_with(username="", password="")
-        self._asked = f"{service.name} at {show_address(str(address))}"
+        self._label = f"{service.name} at {show_address(str(address))}"
         user = (address.username, address.password)
-        self.name = _name(self._url, self._asked) if os.environ.get(service.variable) else service.name
-        """Of who answers: a service at another address is another one."""
+        self.name = _name(self._url, self._label) if os.environ.get(service.variable) else service.name
+        """Identifies the service in caches: at another address it is another service."""
         self._client = _client(httpx.BasicAuth(*user) if any(user) else None)
 
     def get(self, form: type[T], params: Mapping[str, str], headers: Mapping[str, str] | None = None) -> T:
-        """The answer to a query in the address. Raises Fault like `post`."""
+        """Send a query as URL parameters and return the parsed answer. Raises Fault like `post`."""
         return self.read(self._answer("GET", self._url.copy_merge_params(params), headers=headers), form)
 
     def post(self, form: type[T], body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> T:
-        """The answer to a JSON body.
+        """Send a JSON body and return the parsed answer.
 
         Raises:
-            Fault: ("environment") no answer in time, a refusal, still busy at the last try, too long, or of another
-                form. Nothing that the service wrote is repeated: it may be the key.
+            Fault: ("environment") no answer in time, a refusal, still busy at the last try, an answer that is too long
+                or of another form. The message repeats nothing that the service wrote, which may be the key.
         """
         return self.read(self._answer("POST", self._url, json=body, headers=headers), form)
 
     def request(self, method: str, url: "httpx.URL | None" = None, **sent: Any) -> Reply:
-        """One request and its answer, whatever its status. Raises Fault where none comes, or one that is too long."""
+        """Send one request and return its answer, whatever its status. Raises Fault if none comes or it is too long."""
         import httpx
 
         try:
@@ -203,46 +210,46 @@ class Requests:
                 bound_answer(reply, MOST_BYTES)
                 return Reply(reply.status_code, reply.read(), reply.headers.get("Retry-After", ""))
         except UnboundedAnswer:
-            long = f"{self._asked} answered with more than {MOST_BYTES // 1_000_000} MB, or packed as nobody asked for"
-            raise Fault("environment", f"{long}: check {self._service.variable}") from None
+            message = f"{self._label} answered with more than {MOST_BYTES // 1_000_000} MB, or uses another encoding"
+            raise Fault("environment", f"{message}: check {self._service.variable}") from None
         except httpx.TimeoutException:
-            failed = f"no answer within {self._timeout:g} s from {self._asked}"
+            problem = f"no answer within {self._timeout:g} s from {self._label}"
         except httpx.HTTPError as error:
-            failed = f"no answer from {self._asked} ({type(error).__name__})"
-        # not chained: the original may hold the key
-        raise Fault("environment", f"{failed}: {self._service.unreached()}") from None
+            problem = f"no answer from {self._label} ({type(error).__name__})"
+        # not chained, because the original may contain the key
+        raise Fault("environment", f"{problem}: {self._service.advise_unreachable()}") from None
 
-    def waits(self, reply: Reply, tried: int) -> bool:
-        """Whether the service was too busy in this try and is to be asked again."""
+    def should_retry(self, reply: Reply, tried: int) -> bool:
+        """Return whether the service was too busy in this try and should be asked again."""
         return _is_busy(reply) and tried < TRIES
 
     def wait(self, reply: Reply, tried: int) -> None:
-        """Wait before the next try, as long as the service wants within bounds."""
+        """Wait before the next try, as long as the service asks for, within bounds."""
         self._sleep(min(_asked_wait(reply, 2.0 ** (tried - 1)), LONGEST_WAIT))
 
     def read(self, reply: Reply, form: type[T]) -> T:
-        """The answer in its form. Raises Fault where it is a refusal or of another form."""
+        """Parse an answer. Raises Fault if it is a refusal or has another form."""
         if not 200 <= reply.status < 300:
-            told = advice(self._service, reply.status, reply.content)
-            raise Fault("environment", f"{self._asked} answered with status {reply.status}: {told}")
+            message = advice(self._service, reply.status, reply.content)
+            raise Fault("environment", f"{self._label} answered with status {reply.status}: {message}")
         try:
             return form.model_validate_json(reply.content)
         except ValidationError as error:
-            wrong = "no JSON" if error.errors()[0]["type"] == "json_invalid" else "JSON of another form than expected"
-            told = f"{self._asked} answered with {wrong} (status {reply.status}, {len(reply.content)} bytes)"
-            raise Fault("environment", f"{told}: {self._service.misread()}") from None
+            problem = "no JSON" if error.errors()[0]["type"] == "json_invalid" else "JSON of another form than expected"
+            message = f"{self._label} answered with {problem} (status {reply.status}, {len(reply.content)} bytes)"
+            raise Fault("environment", f"{message}: {self._service.advise_wrong_form()}") from None
 
     def _answer(self, method: str, url: "httpx.URL", **sent: Any) -> Reply:
-        tried = 1
-        while self.waits(reply := self.request(method, url, **sent), tried):
-            self.wait(reply, tried)
-            tried += 1
+        tries = 1
+        while self.should_retry(reply := self.request(method, url, **sent), tries):
+            self.wait(reply, tries)
+            tries += 1
         return reply
 
 
-def _name(url: "httpx.URL", shown: str) -> str:
-    """The address as it may be shown, and a digest of the rest of it, which may be secret."""
-    return f"{shown} {hashlib.sha256(str(url).encode()).hexdigest()[:8]}"
+def _name(url: "httpx.URL", label: str) -> str:
+    """Return the address as it may be shown, with a digest of the rest, which may be secret."""
+    return f"{label} {hashlib.sha256(str(url).encode()).hexdigest()[:8]}"
 
 
 def _client(auth: "httpx.Auth | None") -> "httpx.Client":
@@ -251,30 +258,30 @@ def _client(auth: "httpx.Auth | None") -> "httpx.Client":
     try:
         return httpx.Client(auth=auth, headers=ALWAYS)
     except (ImportError, OSError, ValueError, httpx.InvalidURL) as error:
-        # not repeated: a proxy's address may hold a password
-        wrong = f"the proxy or the certificates that the environment names cannot be used ({type(error).__name__})"
-        raise Fault("environment", f"{wrong}: correct or unset ALL_PROXY, HTTPS_PROXY and SSL_CERT_FILE") from None
+        # the error is not repeated, because a proxy's address may contain a password
+        message = f"the proxy or the certificates that the environment names cannot be used ({type(error).__name__})"
+        raise Fault("environment", f"{message}: correct or unset ALL_PROXY, HTTPS_PROXY and SSL_CERT_FILE") from None
 
 
 def _is_busy(reply: Reply) -> bool:
     return reply.status >= 500 or (reply.status == 429 and not is_spent(reply.status, reply.content))
 
 
-def _asked_wait(reply: Reply, otherwise: float) -> float:
-    return float(reply.retry_after) if reply.retry_after.isdecimal() else otherwise
+def _asked_wait(reply: Reply, default: float) -> float:
+    return float(reply.retry_after) if reply.retry_after.isdecimal() else default
 
 
-# What search providers over HTTP have in common: a service, its headers, and results that are bounded.
+# Base class of search providers over HTTP.
 
 LONGEST_QUERY = 2_000
-"""Characters; services refuse much longer ones, and what a refusal ends is the run."""
+"""Maximum characters of a query: services refuse much longer ones, and a refusal would end the run."""
 
 
 class HttpProvider(ABC):
-    """A SearchProvider that asks one service.
+    """A SearchProvider that uses one service.
 
     Raises:
-        Fault: ("environment") what is set as the service's address is none.
+        Fault: ("environment") the address of the service is invalid.
     """
 
     def __init__(
@@ -284,16 +291,16 @@ class HttpProvider(ABC):
         self.name = self._requests.name
 
     def search(self, query: str, k: int) -> Sequence[Hit]:
-        """At most `k` results, best first; none for a query without words. Raises Fault as `Requests` does."""
+        """Return at most `k` results, best first; none for an empty query. Raises Fault as `Requests` does."""
         words = storable_line(query)[:LONGEST_QUERY]
-        return hits(self._found(words, k), k) if words and k > 0 else []
+        return hits(self._search(words, k), k) if words and k > 0 else []
 
     @abstractmethod
-    def _found(self, words: str, k: int) -> Iterable[Found]:
-        """What the service answers."""
+    def _search(self, words: str, k: int) -> Iterable[Found]:
+        """Send the query to the service and return its results."""
 
 
-# Google's results by Serper, or by any service that answers as it does.
+# Google's results by Serper, or by any compatible service.
 
 SERPER = Service(
     name="serper",
@@ -310,7 +317,7 @@ class _SerperResult(Form):
     snippet: str | None = None
     answer: str | None = None
 
-    def found(self) -> Found:
+    def to_result(self) -> Found:
         return Found(self.title, self.link, " ".join(filter(None, (self.answer, self.snippet))))
 
 
@@ -320,25 +327,25 @@ class _SerperAnswer(Form):
 
 
 class Serper(HttpProvider):
-    """Asks https://google.serper.dev/search, or the address in SERPER_URL, with the key in SERPER_API_KEY.
+    """Searches with https://google.serper.dev/search, or the address in SERPER_URL, with the key in SERPER_API_KEY.
 
-    A page that answers at once comes before all others.
+    The answer box, if there is one, is the first result.
 
     Args:
-        service: one that answers as Serper does.
-        key: in place of the service's own.
+        service: a compatible service.
+        key: replaces the service's key.
         sleep: waits between tries.
 
     Raises:
-        Fault: ("environment") there is no key, or what is set as address is none.
+        Fault: ("environment") the key is missing, or the address is invalid.
     """
 
     def __init__(self, service: Service = SERPER, *, key: str = "", sleep: Sleep = time.sleep) -> None:
         super().__init__(service, {"X-API-KEY": key or service.secret()}, sleep=sleep)
 
-    def _found(self, words: str, k: int) -> Iterator[Found]:
+    def _search(self, words: str, k: int) -> Iterator[Found]:
         answer = self._requests.post(_SerperAnswer, {"q": words, "num": k}, self._headers)
-        yield from (result.found() for result in (answer.answerBox, *answer.organic))
+        yield from (result.to_result() for result in (answer.answerBox, *answer.organic))
 
 
 # Results of Brave Search, from its own index of the web.
@@ -353,7 +360,7 @@ BRAVE = Service(
 MOST_RESULTS = 20
 MOST_WORDS = 50
 BRAVE_LONGEST_QUERY = 400
-"""Characters. A request beyond one of these three is refused."""
+"""Maximum characters of a query. Brave refuses requests that exceed one of these three limits."""
 
 _MARKS = re.compile(r"</?strong>")
 
@@ -363,7 +370,7 @@ class _BraveResult(Form):
     url: str | None = None
     description: str | None = None
 
-    def found(self) -> Found:
+    def to_result(self) -> Found:
         return Found(_plain(self.title), self.url, _plain(self.description))
 
 
@@ -374,33 +381,33 @@ class _Web(Form):
 class _BraveAnswer(Form):
     type: str
     web: _Web | None = None
-    """Missing where nothing was found."""
+    """Missing if nothing was found."""
 
 
 class Brave(HttpProvider):
-    """Asks https://api.search.brave.com, or the address in BRAVE_URL, with the key in BRAVE_API_KEY.
+    """Searches with https://api.search.brave.com, or the address in BRAVE_URL, with the key in BRAVE_API_KEY.
 
-    It takes the first 50 words of a query, and gives at most 20 results.
+    The first 50 words of a query are used; at most 20 results are returned.
 
     Raises:
-        Fault: ("environment") there is no key, or what is set as address is none.
+        Fault: ("environment") the key is missing, or the address is invalid.
     """
 
     def __init__(self, *, sleep: Sleep = time.sleep) -> None:
         super().__init__(BRAVE, {"X-Subscription-Token": BRAVE.secret()}, sleep=sleep)
 
-    def _found(self, words: str, k: int) -> Iterator[Found]:
+    def _search(self, words: str, k: int) -> Iterator[Found]:
         query = " ".join(words.split()[:MOST_WORDS])[:BRAVE_LONGEST_QUERY]
         params = {"q": query, "count": str(min(k, MOST_RESULTS))}
         answer = self._requests.get(_BraveAnswer, params, self._headers)
-        yield from (result.found() for result in (answer.web.results if answer.web else ()))
+        yield from (result.to_result() for result in (answer.web.results if answer.web else ()))
 
 
 def _plain(text: str | None) -> str:
     return html.unescape(_MARKS.sub("", text or ""))
 
 
-# Results of a SearXNG server of one's own, which asks many engines and needs no key.
+# Results of the user's own SearXNG server, which queries many engines and needs no key.
 
 SEARXNG = Service(name="searxng", variable="SEARXNG_URL", path="/search")
 
@@ -410,7 +417,7 @@ class _SearxngResult(Form):
     url: str | None = None
     content: str | None = None
 
-    def found(self) -> Found:
+    def to_result(self) -> Found:
         return Found(self.title, self.url, self.content)
 
 
@@ -419,17 +426,17 @@ class _SearxngAnswer(Form):
 
 
 class SearXNG(HttpProvider):
-    """Asks the server at SEARXNG_URL, which may hold a user's name and password; its settings must allow JSON.
+    """Searches with the server at SEARXNG_URL, which may contain a user's name and password; it must allow JSON.
 
-    It gives the first page of results, which has about 20.
+    It returns the first page of results, about 20.
 
     Raises:
-        Fault: ("environment") SEARXNG_URL is not set, or no address.
+        Fault: ("environment") SEARXNG_URL is not set or invalid.
     """
 
     def __init__(self, *, sleep: Sleep = time.sleep) -> None:
         super().__init__(SEARXNG, {}, sleep=sleep)
 
-    def _found(self, words: str, k: int) -> Iterator[Found]:
+    def _search(self, words: str, k: int) -> Iterator[Found]:
         answer = self._requests.get(_SearxngAnswer, {"q": words, "format": "json"})
-        yield from (result.found() for result in answer.results)
+        yield from (result.to_result() for result in answer.results)

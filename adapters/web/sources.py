@@ -1,4 +1,7 @@
-"""The web of one question: providers by name, a folder of pages, models that search, and the cache."""
+"""The web of one question: providers by name, a folder of pages, models that search, and the cache.
+
+`providers` creates search providers by name; `Web` combines a provider, a source of pages and a cache.
+"""
 
 import hashlib
 import os
@@ -59,18 +62,18 @@ from certigraph.adapters.web.search import (
 from certigraph.state.records import Fault, UnknownName
 from certigraph.state.search import Passage
 
-# The form of a chat completion that cites the web, and the sentence that each citation stands by.
+# Chat completions that cite web pages, and the sentence to which each citation belongs.
 
 _LINK = re.compile(r"\s*\(?\[[^\]]*\]\([^)\s]*\)\)?")
-"""A citation as these models write it: `([site.org](https://site.org/page))`."""
+"""Citation as these models write it: `([site.org](https://site.org/page))`."""
 
 _STOP = re.compile(r"[.!?][\"')\]]?(?=\s|$)|\n")
 
 NEAR = 2_000
-"""Characters on either side of a citation in which its sentence is looked for."""
+"""Maximum characters around a citation that are searched for its sentence."""
 
 _CAMPAIGN = re.compile(r"[?&]utm_source=openai$")
-"""Added to every address that is cited; a page has one address, whoever cites it."""
+"""Suffix of every cited URL; removed, so that a page has one URL for all providers."""
 
 
 class _Cited(Form):
@@ -95,31 +98,31 @@ class _Choice(Form):
 
 
 class Completion(Form):
-    """What is read of an answer."""
+    """Parsed answer of the endpoint."""
 
     choices: list[_Choice] = Field(min_length=1)
     usage: Any = None
 
-    def found(self) -> Iterator[Found]:
-        """The pages that the answer cites, each with the sentence it is cited for."""
+    def to_results(self) -> Iterator[Found]:
+        """Yield the pages that the answer cites, each with the sentence that cites it."""
         message = self.choices[0].message
         for cited in (annotation.url_citation for annotation in message.annotations or []):
             if cited:
-                said = sentence(message.content or "", max(0, cited.start_index), max(0, cited.end_index))
-                yield Found(cited.title, _CAMPAIGN.sub("", cited.url or ""), said)
+                citing_sentence = sentence(message.content or "", max(0, cited.start_index), max(0, cited.end_index))
+                yield Found(cited.title, _CAMPAIGN.sub("", cited.url or ""), citing_sentence)
 
     @property
     def text(self) -> str:
-        """The answer's text."""
+        """Text of the answer."""
         return self.choices[0].message.content or ""
 
     def used(self) -> UsageMetadata | None:
-        """The tokens that are billed; None where the endpoint sends no counts that can be used."""
-        used = self.usage
-        if not isinstance(used, dict) or not credible(used):
+        """Return the token usage; None if the endpoint sends no plausible counts."""
+        usage = self.usage
+        if not isinstance(usage, dict) or not credible(usage):
             return None
-        read, written = used["prompt_tokens"], used["completion_tokens"]
-        cached = (used.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+        read, written = usage["prompt_tokens"], usage["completion_tokens"]
+        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
         details = InputTokenDetails(cache_read=cached)
         return UsageMetadata(
             input_tokens=read, output_tokens=written, total_tokens=read + written, input_token_details=details
@@ -127,18 +130,18 @@ class Completion(Form):
 
 
 def sentence(content: str, start: int, end: int) -> str:
-    """The sentence that characters `start` to `end` stand in; the one before where they are a link after its stop."""
+    """Return the sentence that contains characters `start` to `end`, or the previous one for a link after its end."""
     parts = content[max(0, start - NEAR) : start], content[start:end][:NEAR], content[end:][:NEAR]
     before, cited, after = (_LINK.sub("", part) for part in parts)
-    link = not cited.strip()
-    if link:
+    is_link = not cited.strip()
+    if is_link:
         before, after = before.rstrip(" ([\t\n"), after.lstrip(")]")
-    stops = [0, *(stop.end() for stop in _STOP.finditer(before))]
-    if link and len(stops) > 1 and stops[-1] == len(before):
-        return before[stops[-2] :].strip()
+    sentence_ends = [0, *(next_end.end() for next_end in _STOP.finditer(before))]
+    if is_link and len(sentence_ends) > 1 and sentence_ends[-1] == len(before):
+        return before[sentence_ends[-2] :].strip()
     rest = cited + after
-    stop = _STOP.search(rest, max(0, len(cited.rstrip()) - 1))
-    return f"{before[stops[-1] :]}{rest[: stop.end()] if stop else rest}".strip()
+    next_end = _STOP.search(rest, max(0, len(cited.rstrip()) - 1))
+    return f"{before[sentence_ends[-1] :]}{rest[: next_end.end()] if next_end else rest}".strip()
 
 
 # A model that searches the web itself: its citations are the results (Chat Completions with web_search_options).
@@ -151,13 +154,13 @@ and cite it."""
 
 
 class Asked(HttpProvider):
-    """Asks a model such as `gpt-4o-search-preview` at OpenAI, or the endpoint at CERTIGRAPH_BASE_URL.
+    """Searches with a model such as `gpt-4o-search-preview` at OpenAI, or at the endpoint CERTIGRAPH_BASE_URL.
 
-    The key is in OPENAI_API_KEY; another endpoint may need none. Results are the pages that the model cites, with the
-    sentence it cites each for. A search raises LimitReached, too, where the run's budget has no room for another call.
+    The key is in OPENAI_API_KEY; another endpoint may need none. Results are the pages that the model cites, each with
+    the sentence that cites it. A search also raises LimitReached if the run's budget does not allow another call.
 
     Raises:
-        Fault: ("environment") there is no key, or what is set as address is none.
+        Fault: ("environment") the key is missing, or the address is invalid.
     """
 
     def __init__(self, model: str, *, sleep: Sleep = time.sleep) -> None:
@@ -174,36 +177,36 @@ class Asked(HttpProvider):
         headers = {"Authorization": f"Bearer {service.secret()}"} if needed else {}
         super().__init__(service, headers, timeout=TIMEOUT, sleep=sleep)
 
-    def _found(self, words: str, k: int) -> Iterator[Found]:
+    def _search(self, words: str, k: int) -> Iterator[Found]:
         prompt = PROMPT.format(query=words, k=k)
         messages = [{"role": "user", "content": prompt}]
         body: dict[str, object] = {"model": self._model, "messages": messages, "web_search_options": {}}
-        return self._completion(body, prompt).found()
+        return self._completion(body, prompt).to_results()
 
     def _completion(self, body: dict[str, object], prompt: str) -> Completion:
-        """The answer; every request is a call of the budget, one that the service was too busy for as well."""
+        """Return the answer; every request is a call of the budget, also one that a busy service refused."""
         call = Call(role="search", model=self._model, schema_name="citations")
-        tried = 1
+        tries = 1
         while True:
             started = time.perf_counter()
-            with current_meter().calling(call, self._price(), prompt_tokens=_tokens(prompt)) as opened:
+            with current_meter().open_call(call, self._price(), prompt_tokens=_tokens(prompt)) as opened:
                 reply = self._requests.request("POST", json=body, headers=self._headers)
-                taken = {"seconds": time.perf_counter() - started}
-                if not self._requests.waits(reply, tried):
+                duration = {"seconds": time.perf_counter() - started}
+                if not self._requests.should_retry(reply, tries):
                     completion = self._requests.read(reply, Completion)
-                    opened.settle(call.model_copy(update=self._bill(completion, prompt) | taken))
+                    opened.settle(call.model_copy(update=self._usage(completion, prompt) | duration))
                     return completion
-                opened.settle(call.model_copy(update=taken | {"failure": f"status {reply.status}"}))
-            self._requests.wait(reply, tried)
-            tried += 1
+                opened.settle(call.model_copy(update=duration | {"failure": f"status {reply.status}"}))
+            self._requests.wait(reply, tries)
+            tries += 1
 
-    def _bill(self, completion: Completion, prompt: str) -> dict[str, float]:
-        used = usage_of(completion.used(), [HumanMessage(prompt)], completion.text)
+    def _usage(self, completion: Completion, prompt: str) -> dict[str, float]:
+        usage = usage_of(completion.used(), [HumanMessage(prompt)], completion.text)
         return {
-            "input_tokens": used["input_tokens"],
-            "output_tokens": used["output_tokens"],
-            "cached_tokens": cached_tokens(used),
-            "usd": usd(self._price(), used),
+            "input_tokens": usage["input_tokens"],
+            "output_tokens": usage["output_tokens"],
+            "cached_tokens": cached_tokens(usage),
+            "usd": usd(self._price(), usage),
         }
 
     def _price(self) -> Price | None:
@@ -214,20 +217,20 @@ def _tokens(prompt: str) -> int:
     return count_tokens_approximately([HumanMessage(prompt)])
 
 
-# A folder of pages as a web of its own: searched by BM25, read by addresses such as `local:guides/gyms.html`.
+# A folder of pages: searched by BM25, read by addresses such as `local:guides/gyms.html`.
 
 SCHEME = "local:"
 HTML = (".html", ".htm")
 SUFFIXES = (*HTML, ".md", ".txt")
 MOST_FILES = 5_000
 MOST_BYTES = 2_000_000
-"""Of one file; a larger one is neither found nor read."""
+"""Maximum size of a file; a larger one is neither found nor read."""
 
 _HEADING = re.compile(r"#+ +(.+)")
 
 
 class _File(NamedTuple):
-    """A file below the folder, and what changes when it does."""
+    """A file in the folder, with what changes when its contents change."""
 
     relative: str
     size: int
@@ -235,27 +238,27 @@ class _File(NamedTuple):
 
 
 class LocalPages:
-    """The .html, .htm, .md and .txt files below a folder, without hidden ones and links that lead out of it.
+    """The .html, .htm, .md and .txt files in a folder, without hidden ones and links that lead out of it.
 
-    Both a search provider and a source of pages. Files may change: the index is built again when one did.
+    It is both a search provider and a source of pages. Files may change: the index is then built again.
 
     Raises:
-        Fault: ("environment") there is no such folder, it has no such file, or more than 5,000 of them.
+        Fault: ("environment") the folder is missing, has no such file, or more than 5,000 of them.
     """
 
     name = "local"
 
     def __init__(self, folder: str | Path) -> None:
         self._root = expanded(folder).resolve()
-        self._index = lru_cache(maxsize=1)(self._built)
+        self._index = lru_cache(maxsize=1)(self._build_index)
         self._files()
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """At most `k` pages that share a word with the query, best first. Raises Fault as the constructor does."""
+        """Return at most `k` pages that share a word with the query, best first. Raises Fault as `__init__` does."""
         return found_in(self._index(self._files()), query, k)
 
     def page(self, url: str) -> Page | Unreadable:
-        """The page of an address that `search` gave; no other address leads anywhere."""
+        """Return the page of an address that `search` returned; other addresses are unreadable."""
         address = url.partition("#")[0]
         relative = os.fsdecode(unquote_to_bytes(address.removeprefix(SCHEME).encode(errors="surrogatepass")))
         path = self._inside(relative) if address.startswith(SCHEME) else None
@@ -270,11 +273,11 @@ class LocalPages:
     def _files(self) -> tuple[_File, ...]:
         files = tuple(sorted(self._walk()))
         if not files:
-            wanted = f"put {', '.join(SUFFIXES)} files there, or name another folder: local:FOLDER"
-            raise Fault("environment", f"no page to search in {self._root}: {wanted}")
+            advice = f"put {', '.join(SUFFIXES)} files there, or name another folder: local:FOLDER"
+            raise Fault("environment", f"no page to search in {self._root}: {advice}")
         if len(files) > MOST_FILES:
-            narrow = "name a smaller folder: local:FOLDER"
-            raise Fault("environment", f"{len(files)} pages in {self._root}, at most {MOST_FILES} fit: {narrow}")
+            hint = "name a smaller folder: local:FOLDER"
+            raise Fault("environment", f"{len(files)} pages in {self._root}, at most {MOST_FILES} fit: {hint}")
         return files
 
     def _walk(self) -> Iterator[_File]:
@@ -287,17 +290,17 @@ class LocalPages:
                     yield _File(relative, stat.st_size, stat.st_mtime_ns)
 
     def _inside(self, relative: str) -> Path | None:
-        """The file, where the path and what it links to are pages below the folder."""
+        """Return the file if its path, and what it links to, are pages in the folder."""
         try:
             path = (self._root / relative).resolve()
-            real = path.relative_to(self._root).parts
-            shown = not any(part.startswith(".") for part in (*relative.split("/"), *real))
-            return path if shown and path.suffix.lower() in SUFFIXES and path.is_file() else None
-        # a NUL, a name that is too long, links in a circle, a path that leads out
+            resolved_parts = path.relative_to(self._root).parts
+            is_visible = not any(part.startswith(".") for part in (*relative.split("/"), *resolved_parts))
+            return path if is_visible and path.suffix.lower() in SUFFIXES and path.is_file() else None
+        # a NUL, a name that is too long, circular links, a path that leads out of the folder
         except (OSError, RuntimeError, ValueError):
             return None
 
-    def _built(self, files: tuple[_File, ...]) -> Pool:
+    def _build_index(self, files: tuple[_File, ...]) -> Pool:
         urls = (SCHEME + quote(os.fsencode(file.relative)) for file in files)
         pages = [page for page in map(self.page, urls) if isinstance(page, Page)]
         if not pages:
@@ -328,23 +331,23 @@ def _text(path: Path, content: bytes) -> Readable:
 
 
 def _stem(path: Path) -> str:
-    # a name need not be UTF-8
+    # file names may not be UTF-8
     return os.fsencode(path.stem).decode(errors="replace")
 
 
-# A provider's name -> the provider. What is asked is named, or follows from which keys are set.
+# Search providers by name.
 
 SEARCH_VARIABLE = "CERTIGRAPH_SEARCH"
 FORMS = "serper, brave, searxng, openai:gpt-4o-search-preview, local:FOLDER, or several with commas between them"
 
 PLAIN: dict[str, Callable[[], SearchProvider]] = {"serper": Serper, "brave": Brave, "searxng": SearXNG}
-"""By name, in the order in which they are taken where none is named."""
+"""Providers without a parameter, in order of preference."""
 
 WITH_PART: dict[str, Callable[[str], SearchProvider]] = {"openai": Asked, "local": LocalPages}
-"""By what stands before the colon; made from what stands behind it."""
+"""Providers with a parameter: by the name before the colon, created from the text after it."""
 
 SETTINGS = {"serper": SERPER.key, "brave": BRAVE.key, "searxng": SEARXNG.variable}
-"""The variable that makes each of the plain ones usable."""
+"""Variable that must be set for each provider without a parameter."""
 
 NONE = (
     f"no search provider: export {SERPER.key}=... ({SERPER.key_page}), {BRAVE.key}=... ({BRAVE.key_page}) or "
@@ -354,18 +357,19 @@ NONE = (
 
 
 def providers(names: str = "") -> list[SearchProvider]:
-    """The providers of some names; the first is searched, the second is another source of evidence.
+    """Create the providers of some names; the first one is searched, the second one is another source of evidence.
 
     Args:
-        names: of FORMS. Empty: those in CERTIGRAPH_SEARCH, else serper, brave and searxng as far as their
+        names: names as in PROVIDER_FORMS. Empty: those in CERTIGRAPH_SEARCH, else serper, brave and searxng, if their
             variables are set.
 
     Raises:
         UnknownName: a name has none of the forms.
-        Fault: ("environment") there is none, or one lacks its key, address or folder; the message says what to set.
+        Fault: ("environment") there is no provider, or one lacks its key, address or folder; the message says what to
+            set.
     """
-    named = _listed(names) or _listed(os.environ.get(SEARCH_VARIABLE, ""))
-    chosen = named or [name for name, variable in SETTINGS.items() if os.environ.get(variable)]
+    explicit = _listed(names) or _listed(os.environ.get(SEARCH_VARIABLE, ""))
+    chosen = explicit or [name for name, variable in SETTINGS.items() if os.environ.get(variable)]
     if not chosen:
         raise Fault("environment", NONE)
     return [_provider(name) for name in dict.fromkeys(chosen)]
@@ -381,13 +385,13 @@ def _provider(name: str) -> SearchProvider:
         return PLAIN[name]()
     if kind in WITH_PART and part:
         return WITH_PART[kind](part)
-    raise UnknownName(f"no search provider is called {name!r}; the forms are {FORMS}")
+    raise UnknownName(f"unknown search provider {name!r}; the forms are {FORMS}")
 
 
-# What the web answered, kept on disk, so that a run which was killed finds the same web again and asks nothing twice.
+# Cache of the web on disk: a run that was killed finds the same web again and repeats no request.
 #
-# Nothing is replaced: an answer is found by when the run began to accept answers (`since`), and of those kept since
-# then it is the earliest. So a resumed run sees what it saw before, whatever others asked in the meantime.
+# Answers are never replaced: the one returned is the earliest since the run started to accept answers (`since`). So a
+# resumed run sees what it saw before, whatever other runs stored in the meantime.
 
 CACHE_VARIABLE = "CERTIGRAPH_WEB_CACHE"
 LAYOUT = 1
@@ -399,32 +403,38 @@ PAGE: TypeAdapter[Page | Unreadable] = TypeAdapter(Page | Unreadable)
 
 
 class WebCache(NamedTuple):
-    """Answers by who is asked, a provider or a source of pages by its name, and for what."""
+    """Answers by the name of a provider or page source, and the request."""
 
     folder: Path
     name: str = "web"
-    """Of the file; a web that is not the one out there has a file of its own."""
+    """Name of the file; a generated web has a file of its own."""
     since: float = 0.0
-    """Seconds since 1970: what was kept before is too old."""
+    """Seconds since 1970; earlier answers are ignored."""
 
-    def get(self, who: str, asked: str, form: TypeAdapter[T], ask: Callable[[], T]) -> T:
-        """The answer that is kept, else what `ask` brings, which is kept.
+    def get(self, who: str, request: str, form: TypeAdapter[T], ask: Callable[[], T]) -> T:
+        """Return the cached answer, else the answer of `ask`, which is stored.
 
-        Of several processes that ask at once all get the same answer, the one that is kept first.
+        Of several processes that ask at the same time, all get the answer that is stored first.
+
+        Args:
+            who: name of the provider or page source.
+            request: the request.
+            form: type of the answer.
+            ask: sends the request.
 
         Raises:
-            Fault: ("data") the file is no such cache; and what `ask` raises, of which nothing is kept.
+            Fault: ("data") the file is no such cache. Exceptions of `ask` are raised and nothing is stored.
         """
-        # a model's query may hold halves of characters
-        key = hashlib.sha256(f"{who}\n{asked}".encode(errors="surrogatepass")).hexdigest()
+        # a model's query may contain unpaired surrogates
+        key = hashlib.sha256(f"{who}\n{request}".encode(errors="surrogatepass")).hexdigest()
         file = self._file()
-        if (kept := file.use(lambda opened: _find(opened, key, self.since))) is None:
+        if (stored := file.use(lambda connection: _find(connection, key, self.since))) is None:
             answer = form.dump_json(redacted_value(ask()), exclude_defaults=True).decode()
-            kept = file.use(lambda opened: _keep(opened, key, answer, self.since))
+            stored = file.use(lambda connection: _keep(connection, key, answer, self.since))
         try:
-            return form.validate_json(kept)
+            return form.validate_json(stored)
         except ValidationError:
-            raise file.unfit("an answer in it has another form") from None
+            raise file.create_fault("an answer in it has another form") from None
 
     def _file(self) -> CacheFile:
         return CacheFile(
@@ -437,63 +447,63 @@ class WebCache(NamedTuple):
 
 
 def web_cache(name: str = "web", *, since: float = 0.0) -> WebCache:
-    """The cache in the folder CERTIGRAPH_WEB_CACHE, else in the user's cache folder."""
-    given = os.environ.get(CACHE_VARIABLE)
-    return WebCache(expanded(given) if given else cache_folder() / "web", name, since)
+    """Return the cache in the folder CERTIGRAPH_WEB_CACHE, else in the user's cache folder."""
+    folder = os.environ.get(CACHE_VARIABLE)
+    return WebCache(expanded(folder) if folder else cache_folder() / "web", name, since)
 
 
-def _find(opened: sqlite3.Connection, key: str, since: float) -> str | None:
-    asked = "SELECT answer FROM answers WHERE key = ? AND at >= ? ORDER BY at LIMIT 1"
-    row = opened.execute(asked, (key, since)).fetchone()
+def _find(connection: sqlite3.Connection, key: str, since: float) -> str | None:
+    statement = "SELECT answer FROM answers WHERE key = ? AND at >= ? ORDER BY at LIMIT 1"
+    row = connection.execute(statement, (key, since)).fetchone()
     return str(row[0]) if row else None
 
 
-def _keep(opened: sqlite3.Connection, key: str, answer: str, since: float) -> str:
-    """Keep an answer unless another process did just before; return the one that is kept."""
-    with opened:
-        opened.execute("BEGIN IMMEDIATE")  # nothing may come between the look and the answer
-        if (kept := _find(opened, key, since)) is not None:
-            return kept
-        # a clock that was set back must not hide the answer, nor put it before others
-        opened.execute("INSERT INTO answers VALUES (?, ?, ?)", (key, max(time.time(), since), answer))
+def _keep(connection: sqlite3.Connection, key: str, answer: str, since: float) -> str:
+    """Store an answer, unless another process stored one in the meantime; return the stored one."""
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")  # makes the lookup and the insertion atomic
+        if (stored := _find(connection, key, since)) is not None:
+            return stored
+        # a clock that was set back must not hide the answer, nor order it before earlier ones
+        connection.execute("INSERT INTO answers VALUES (?, ?, ?)", (key, max(time.time(), since), answer))
     return answer
 
 
-# The web of one question: search, a second source of evidence, and pages, each asked for once.
+# The web of one question: search, a second source of evidence, and pages; every request is sent once.
 
 AT_ONCE = 4
-"""Pages fetched at the same time."""
+"""Maximum number of pages that are fetched in parallel."""
 
 A_SEARCH = "search(query, k) returns a list of Hit(title, url, snippet)"
 A_PAGE = "page(url) returns Page(url, title, text) or Unreadable(url, reason)"
 
 
 class Web:
-    """Search and pages. Methods block, for as long as provider and page source allow.
+    """Search and pages. Methods block as long as provider and page source do.
 
     Args:
-        providers: the first is searched; the second, where there is one, is another source of evidence.
-        pages: reads pages; those of a folder that is searched (`LocalPages`) are read there.
-        cache: keeps answers; None: nothing is kept. What a folder holds is at hand and never kept.
+        providers: the first one is searched; the second one, if given, is another source of evidence.
+        pages: page source; pages of a searched folder (`LocalPages`) are read from the folder.
+        cache: cache of answers; None disables it. Results of a folder are never cached.
     """
 
     def __init__(self, providers: Sequence[SearchProvider], pages: PageSource, cache: WebCache | None) -> None:
         self.provider, self.second = providers[0], (providers[1] if len(providers) > 1 else None)
-        self._local = next((one for one in providers if isinstance(one, LocalPages)), None)
+        self._local = next((provider for provider in providers if isinstance(provider, LocalPages)), None)
         self._pages, self._cache = pages, cache
 
     def search(self, provider: SearchProvider, query: str, k: int) -> Sequence[Hit]:
-        """At most `k` results of one of the two.
+        """Return at most `k` results of one of the two providers.
 
         Raises:
-            Fault: as the provider does; ("environment") what it returned are no results.
+            Fault: as the provider raises; ("environment") it returned no valid results.
         """
         if self._cache is None or provider is self._local:
             return _checked(HITS, provider.search(query, k), A_SEARCH)
         return self._cache.get(provider.name, f"{k}\n{query}", HITS, lambda: tuple(provider.search(query, k)))
 
     def read(self, urls: Sequence[str]) -> list[Page | Unreadable]:
-        """The pages of some URLs, a few at a time, in their order and by the URLs that they were asked for."""
+        """Read the pages of some URLs, a few in parallel; returned in order and with the requested URLs."""
         if not urls:
             return []
         with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -508,9 +518,9 @@ class Web:
         return self._cache.get(self._pages.name, url, PAGE, lambda: self._pages.page(url))
 
 
-def _checked(form: TypeAdapter[T], answer: object, right: str) -> T:
-    """What a provider or source that anybody may have written returned, as records; plain dicts will do."""
+def _checked(form: TypeAdapter[T], answer: object, expected: str) -> T:
+    """Validate what a user's provider or page source returned; plain dicts are accepted."""
     try:
         return form.validate_python(answer)
     except ValidationError as error:
-        raise Fault("environment", f"a search provider or page source returned {answer!r:.80}: {right}") from error
+        raise Fault("environment", f"a search provider or page source returned {answer!r:.80}: {expected}") from error

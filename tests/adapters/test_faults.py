@@ -36,9 +36,9 @@ def test_a_text_that_names_no_faults_is_answered_with_all_that_are_known(text: s
 
 def test_rates_are_kept_and_one_kinds_rate_changes_nothing_for_another() -> None:
     faults, more = Faults(timeout=0.3), Faults(timeout=0.3, empty=0.5)
-    struck = [faults.strikes(MODEL, n) for n in range(500)]
+    struck = [faults.draw(MODEL, n) for n in range(500)]
     assert struck.count("timeout") == pytest.approx(150, abs=40)
-    assert [kind == "timeout" for kind in struck] == [more.strikes(MODEL, n) == "timeout" for n in range(500)]
+    assert [kind == "timeout" for kind in struck] == [more.draw(MODEL, n) == "timeout" for n in range(500)]
 
 
 def test_a_question_that_failed_may_be_answered_when_asked_again_and_a_run_begun_again_draws_anew() -> None:
@@ -88,7 +88,7 @@ def test_another_task_trial_or_start_fails_at_other_steps() -> None:
 
 def test_steps_that_repeat_a_log_are_spared_and_those_after_it_are_drawn_as_before() -> None:
     plain = outcomes(world())
-    assert outcomes(world(spared=30)) == "." * 30 + plain[30:]
+    assert outcomes(world(replayed_steps=30)) == "." * 30 + plain[30:]
 
 
 def test_what_else_a_world_has_is_the_worlds_own() -> None:

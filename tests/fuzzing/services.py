@@ -65,7 +65,7 @@ def _refused(data: bytes) -> object:
 
 def _cited(data: bytes) -> object:
     completion = Completion.model_validate_json(data)
-    return hits(completion.found(), 5), AIMessage("x", usage_metadata=completion.used())
+    return hits(completion.to_results(), 5), AIMessage("x", usage_metadata=completion.used())
 
 
 def _addressed(text: str) -> object:

@@ -36,7 +36,7 @@ OTHERWISE: Mapping[str, str] = {
     **dict.fromkeys(("runtime/postgres.py:loaded", "runtime/postgres.py:unescaped"), "test_postgres_hostile"),
     "adapters/assistantbench/server.py:_found": "asked by our own client",
     "adapters/models/faults.py:spoiled_body": "serves the tests of users, and spoils on purpose",
-    "adapters/models/faults.py:_answered": "serves the tests of users",
+    "adapters/models/faults.py:_request_answer": "serves the tests of users",
     **dict.fromkeys(
         (
             *("evaluation/soak.py:read_rows", "evaluation/soak.py:soak"),

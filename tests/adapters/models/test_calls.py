@@ -179,7 +179,7 @@ def test_spent_calls_stop_the_next_call_but_not_a_step_that_needs_none() -> None
     meter = Meter("act", Budget(calls=1, usd=0))
     meter.charge(Call(role="x", model="m", schema_name="s", input_tokens=3))
     meter.check()
-    with pytest.raises(LimitReached), meter.calling(Call(role="x", model="m", schema_name="s"), FREE):
+    with pytest.raises(LimitReached), meter.open_call(Call(role="x", model="m", schema_name="s"), FREE):
         pytest.fail("the call must not happen")
 
 
@@ -353,7 +353,7 @@ def test_an_endpoint_that_refuses_an_effort_and_a_name_without_one_are_told(open
         runtime = openai(server.url)
         runtime.context.model = "openai:stub?effort=medium"
         fault, _ = metered(ask(PROMPT, Stay, role="executor", runtime=runtime))
-        assert "leave ?effort=medium away" in str(fault)
+        assert "remove ?effort=medium" in str(fault)
     with pytest.raises(UnknownName, match="openai:NAME\\?effort=medium"):
         chat_model("openai:stub?effort=")
 

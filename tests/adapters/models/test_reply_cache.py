@@ -158,18 +158,18 @@ def test_a_row_that_somebody_changed_is_a_fault(tmp_path: Path):
 def test_many_writers_at_once_lose_nothing_and_the_first_reply_stays(tmp_path: Path):
     def write(number: int) -> None:
         for key in ("shared", f"own-{number}"):
-            asyncio.run(Kept(tmp_path / FILE, key).keep(Reply(f"{number}", NO_USAGE, 0.0, "")))
+            asyncio.run(Kept(tmp_path / FILE, key).store(Reply(f"{number}", NO_USAGE, 0.0, "")))
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    found = [asyncio.run(Kept(tmp_path / FILE, f"own-{number}").find()) for number in range(8)]
+    found = [asyncio.run(Kept(tmp_path / FILE, f"own-{number}").load()) for number in range(8)]
     assert [reply.text for reply in found if reply] == [str(number) for number in range(8)]
-    shared = asyncio.run(Kept(tmp_path / FILE, "shared").find())
-    asyncio.run(Kept(tmp_path / FILE, "shared").keep(Reply("late", NO_USAGE, 0.0, "")))
-    assert shared and asyncio.run(Kept(tmp_path / FILE, "shared").find()) == shared
+    shared = asyncio.run(Kept(tmp_path / FILE, "shared").load())
+    asyncio.run(Kept(tmp_path / FILE, "shared").store(Reply("late", NO_USAGE, 0.0, "")))
+    assert shared and asyncio.run(Kept(tmp_path / FILE, "shared").load()) == shared
 
 
 def test_a_run_again_sends_no_request_and_has_the_same_trajectory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

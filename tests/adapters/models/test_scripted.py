@@ -161,7 +161,7 @@ def test_in_research_adequate_is_a_verdict_and_what_is_looked_up_and_found_stays
     ["actt=0.1", "act=1.1", "act=-0.1", "act=high", "act=nan", "act=", "act", "", "act=0.1,act=0.2", "seed=0.5"],
 )
 def test_a_wrong_name_is_refused_with_the_right_form(rates: str):
-    with pytest.raises(UnknownName, match=r"say simulated, or simulated:propose=0\.1,act=0\.2,.*rates from 0 to 1"):
+    with pytest.raises(UnknownName, match=r"write simulated, or simulated:propose=0\.1,act=0\.2,.*rates from 0 to 1"):
         check_model(f"simulated:{rates}")
 
 

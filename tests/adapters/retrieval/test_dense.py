@@ -88,7 +88,7 @@ def test_what_is_no_corpus_is_refused(corpus, told):
 class TestVectorsOnDisk:
     def test_they_are_computed_once_and_rank_as_in_memory(self, tmp_path):
         first, second, told = ByWords(), ByWords(), []
-        kept = Dense(CORPUS, first, folder=tmp_path, told=lambda done, total: told.append((done, total)))
+        kept = Dense(CORPUS, first, folder=tmp_path, progress=lambda done, total: told.append((done, total)))
         again = Dense(CORPUS, second, folder=tmp_path)
         assert (
             found(kept, "bread boats") == found(again, "bread boats") == found(Dense(CORPUS, ByWords()), "bread boats")
@@ -161,7 +161,7 @@ class Leg:
 
     def __init__(self, **scores):
         self.scores, self.asked = scores, []
-        self.places = {name: place for place, name in enumerate(NAMED)}
+        self.positions = {name: place for place, name in enumerate(NAMED)}
 
     def search(self, query, k):
         self.asked.append(k)
@@ -268,4 +268,4 @@ def test_vectors_of_a_corpus_are_counted_in_the_log_while_they_are_made(monkeypa
     for _ in range(2):  # the second time they are read
         mixed(Pool(passages), passages, 0.5, folder=tmp_path)
     (told,) = (record.getMessage() for record in caplog.records)
-    assert told.startswith("vectors, made once and kept: 512 of 600 passages (without them: ")
+    assert told.startswith("vectors, computed once and stored: 512 of 600 passages (without them: ")

@@ -75,7 +75,7 @@ def test_progress_is_told_and_the_manifest_says_what_is_in(tmp_path: Path):
 def test_an_index_is_seen_only_when_it_is_whole(tmp_path: Path):
     begun(tmp_path / "i")
     assert not (tmp_path / "i").exists()
-    with pytest.raises(Fault, match=r"half built.*certigraph index CORPUS --out"):
+    with pytest.raises(Fault, match=r"is unfinished; resume.*certigraph index CORPUS --out"):
         open_corpus(tmp_path / "i")
     build_index(passages(40), tmp_path / "i")
     assert [entry.name for entry in tmp_path.iterdir()] == ["i"]
@@ -127,7 +127,7 @@ def test_a_build_that_other_versions_began_is_begun_anew(tmp_path: Path, written
 @pytest.mark.parametrize("others", [passages(40, word="other"), passages(5)])
 def test_a_build_begun_with_other_passages_is_refused_with_the_command(tmp_path: Path, others: list[Passage]):
     begun(tmp_path / "i")
-    with pytest.raises(Fault, match=r"was begun with .*rm -r .*unfinished && certigraph index c\.jsonl --out"):
+    with pytest.raises(Fault, match=r"was started with .*rm -r .*unfinished && certigraph index c\.jsonl --out"):
         build_index(others, tmp_path / "i", source="c.jsonl")
 
 
@@ -192,7 +192,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path):
 def test_two_builds_of_one_index_do_not_mix(tmp_path: Path):
     def while_building() -> Iterator[Passage]:
         yield from passages(1)
-        with pytest.raises(Fault, match="another build is at work"):
+        with pytest.raises(Fault, match="another build is running"):
             build_index(passages(3), tmp_path / "i")
         yield from passages(3)[1:]
 

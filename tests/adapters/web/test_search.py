@@ -333,8 +333,8 @@ def failing(monkeypatch):
             "the key is refused, or its quota is spent: check SERPER_API_KEY",
         ),
         ("serper", 401, {}, "the key is refused: check SERPER_API_KEY at https://serper.dev"),
-        ("serper", 404, {}, "it takes no such request: check the provider's name and SERPER_URL"),
-        ("serper", 302, {}, "it takes no such request: check the provider's name and SERPER_URL"),
+        ("serper", 404, {}, "it refuses the request: check the provider's name and SERPER_URL"),
+        ("serper", 302, {}, "it refuses the request: check the provider's name and SERPER_URL"),
         ("brave", 402, {}, "the quota of BRAVE_API_KEY is spent: top it up at https://api-dashboard.search.brave.com"),
         ("brave", 422, {"error": {"code": "SUBSCRIPTION_TOKEN_INVALID"}}, "the key is refused: check BRAVE_API_KEY"),
         ("brave", 429, {"error": {"code": "QUOTA_LIMITED"}}, "the quota of BRAVE_API_KEY is spent"),
@@ -353,7 +353,7 @@ def test_a_refusal_is_asked_once_and_told_with_the_way_on(failing, name, status,
 @pytest.mark.usefixtures("environment_providers_failing")
 @pytest.mark.parametrize("name", PLACES_PROVIDERS_FAILING)
 @pytest.mark.parametrize(
-    ("status", "told"), [(429, "it limits the rate, or the quota is spent"), (503, "it failed itself")]
+    ("status", "told"), [(429, "it limits the rate, or the quota is spent"), (503, "it has an internal error")]
 )
 def test_a_busy_service_is_asked_three_times(failing, name, status, told):
     waits = []
