@@ -208,7 +208,7 @@ def test_a_task_without_a_dollar_to_spare_passes_however_dear_the_choices(genera
     for task in generated.tasks()[::4]:
         catalog = catalog_of(generated, task)
         chooser = Chooser(catalog, generated.query(task).budget, lookahead=True)
-        assert chooser.money_left(Draft()) == Lookahead(catalog, every_meal=True).least(Draft())
+        assert chooser.money_left(Draft()) == Lookahead(catalog, every_meal=True).lowest_cost(Draft())
         check_walk(generated, task, lambda options: options[-1])
 
 
