@@ -196,7 +196,7 @@ class KnownFlights:
     A complete table covers all legs. A subset covers the legs that the queries' reference information lists, with or
     without flights, and those that it has rows of; whether any other leg has flights is unknown.
 
-    For an unknown leg it lists known dates or cities, because otherwise nobody could discover the few legs in the data.
+    For an unknown leg it lists known dates or cities, because otherwise agents could not discover the legs in the data.
     This reveals cities of the queries' reference information, so rates from a subset are not comparable with those from
     the complete table.
     """

@@ -89,7 +89,7 @@ class Fake:
 
 def world_of(fake: Fake, **changes: object) -> ScienceWorld:
     setting = SPLITS["variation-0"].setting("boil", 0).model_copy(update=changes)
-    world = ScienceWorld(setting, Pool(lambda: fake, most=1))
+    world = ScienceWorld(setting, Pool(lambda: fake, max_free=1))
     world.reset()
     return world
 
@@ -260,7 +260,7 @@ SETTING = SPLITS["variation-0"].setting("boil", 0).model_dump()
 
 def test_a_broken_simulator_is_a_fault_of_the_world_not_a_mistake_of_the_agent():
     world = world_of(Fake({"mix": "java.util.NoSuchElementException: None.get"}, {"mix": -100}))
-    with pytest.raises(Fault, match=r"simulator broke in boil:0: java\.util") as fault:
+    with pytest.raises(Fault, match=r"simulator failed in boil:0: java\.util") as fault:
         step(world, "mix")
     assert fault.value.ending == "error:environment"
 
@@ -272,7 +272,7 @@ def test_a_pool_lends_again_what_comes_back_alive_and_closes_the_rest():
         made.append(Fake())
         return made[-1]
 
-    pool = Pool(start, most=1)
+    pool = Pool(start, max_free=1)
     first, second = pool.borrow(), pool.borrow()
     pool.give_back(first)
     pool.give_back(second)
@@ -292,7 +292,7 @@ def test_a_pool_lends_again_what_comes_back_alive_and_closes_the_rest():
 
 def test_a_world_whose_simulator_died_gets_another_at_the_next_reset():
     fakes = [Fake(), Fake()]
-    world = ScienceWorld(Setting(**SETTING), Pool(iter(fakes).__next__, most=1))
+    world = ScienceWorld(Setting(**SETTING), Pool(iter(fakes).__next__, max_free=1))
     world.reset()
     fakes[0].alive = False
     world.reset()
@@ -399,7 +399,7 @@ def test_the_benchmark_is_listed_and_refuses_what_it_does_not_know():
 def test_a_goal_is_asked_for_once_and_a_task_opens_from_its_constants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     fake = Fake()
-    pool = Pool(lambda: fake, most=1)
+    pool = Pool(lambda: fake, max_free=1)
     said = [descriptions.describe("boil", 0, "easy", pool) for _ in range(2)]
     assert (said, fake.loads) == (["Your task is to wonder."] * 2, 1)
     descriptions.describe("boil", 0, "", pool)
