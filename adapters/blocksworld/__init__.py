@@ -1,4 +1,4 @@
-"""BlocksWorld: stacks of blocks, one hand, PlanBench's wording; simulator, instances and experts."""
+"""BlocksWorld: stacks of blocks and one hand, in PlanBench's wording, with instances, planner and scripted expert."""
 
 from certigraph.adapters.blocksworld.benchmark import (
     BlocksWorld,

@@ -426,7 +426,7 @@ _TASKS: tuple[tuple[re.Pattern[str], Make], ...] = (
 
 
 class ScienceWorldFactors:
-    """Extractor of factored states. Each observation shows little of the world, so a state accumulates all facts so far.
+    """Extractor of factored states. An observation shows little of the world, so a state accumulates all facts.
 
     The required states are milestones that a task names or that every agent has to reach, some from general knowledge
     (life spans, paints); no gold path is read. A task in an unknown wording requires nothing.

@@ -365,12 +365,12 @@ def test_ids_of_the_paper_and_of_the_usual_split_mean_the_same_task():
     ("task_id", "said"),
     [
         ("bake:0", "no task 'bake'; ids are TASK:VARIATION"),
-        ("boil:30", "boil has no variation '30'; it has 0 to 29: say boil:0 ... boil:29"),
+        ("boil:30", "boil has no variation '30'; it has 0 to 29: use boil:0 ... boil:29"),
         ("boil:-1", "no variation '-1'"),
-        ("boil", "say boil:0"),
+        ("boil", "use boil:0"),
         ("step-19/boil:1", "no split 'step-19'; known: variation-0, gold"),
-        ("step-18/boil:2", "step-18 has of boil these variations: 1; not 2"),
-        ("step-18/melt:1", "step-18 has of melt these variations: none; not 1"),
+        ("step-18/boil:2", "step-18 has no variation 2 of boil, only: 1"),
+        ("step-18/melt:1", "step-18 has no variation 1 of melt, only: none"),
     ],
 )
 def test_unknown_names_list_what_there_is_and_start_no_java(task_id: str, said: str, monkeypatch: pytest.MonkeyPatch):
