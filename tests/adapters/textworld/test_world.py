@@ -118,5 +118,5 @@ def test_a_damaged_game_is_named_with_what_to_do(text: str | None, monkeypatch: 
     (tmp_path / QUEST).mkdir()
     if text is not None:
         (tmp_path / QUEST / DESCRIPTION).write_text(text)
-    with pytest.raises(Fault, match=rf"{QUEST} is damaged .*: delete it"):
+    with pytest.raises(Fault, match=rf"{QUEST} is corrupted .*: delete it"):
         Library(tmp_path).game(QUEST)
