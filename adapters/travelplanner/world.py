@@ -21,7 +21,7 @@ Route = tuple[str, ...]
 class TravelWorld:
     """World in which one trip is planned. Actions book slots, clear them, add up costs, or write the itinerary.
 
-    Agents that write the whole plan as text use the actions `cost` and `deliver` instead.
+    Agents that write the complete plan as text use the actions `cost` and `deliver` instead.
     """
 
     concurrent = False
@@ -30,12 +30,12 @@ class TravelWorld:
         self._query, self._catalog_of = query, catalog_of
         self._catalog = catalog_of(None)
         self._draft = Draft()
-        self._desk = Desk(query, self._catalog.sandbox)
+        self._submission = Desk(query, self._catalog.sandbox)
 
     def reset(self) -> Observation:
         """Start with an empty draft on the first route."""
         self._catalog, self._draft = self._catalog_of(None), Draft()
-        self._desk = Desk(self._query, self._catalog.sandbox)
+        self._submission = Desk(self._query, self._catalog.sandbox)
         return Observation(text=self._summary())
 
     def step(self, action: Action) -> Observation:
@@ -52,7 +52,7 @@ class TravelWorld:
         if action.kind == RENDER:
             return Observation(text=f"Itinerary of {self._catalog.trip.days} days written.", done=True)
         if action.kind in (COST, DELIVER):
-            return self._desk.step(action)
+            return self._submission.step(action)
         return Observation(text=action.text, accepted=False)
 
     def view(self) -> str:
@@ -68,7 +68,7 @@ class TravelWorld:
         score = score_plan(self._query, plan, self._catalog.sandbox)
         verdicts = {**score.commonsense, **score.hard}
         parts = {name: None if j.passed is None else float(j.passed) for name, j in verdicts.items()}
-        parts |= {"cost": score.cost, **self._desk.parts}
+        parts |= {"cost": score.cost, **self._submission.parts}
         answer = None if plan is None else [dict(day) for day in plan]
         return Scores(value=float(score.passed), parts=parts, answer=answer)
 
@@ -76,8 +76,8 @@ class TravelWorld:
         """Do nothing: no resource is held."""
 
     def _plan(self) -> Plan | None:
-        if self._desk.closed:
-            return self._desk.plan
+        if self._submission.closed:
+            return self._submission.plan
         return self._draft.plan(self._catalog.trip) if self._draft.booked else None
 
     def _book(self, action: Action) -> Observation:

@@ -180,7 +180,7 @@ def _choice(before: Mapping[str, str], value: str, action: str, page: Item, name
 
 
 def _offered(goal: str, page: Item) -> dict[str, str]:
-    # The wanted values that an item has, by option name; for free text, the longest value whose words it contains.
+    # The wanted values that an item has, by option name; for free text, the longest one that it contains.
     request = wanted(goal)
     if request.options:
         return {name: value for name, value in request.options.items() if value in page.options.get(name, ())}
