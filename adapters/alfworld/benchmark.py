@@ -213,7 +213,7 @@ class AlfWorld:
         return Scores(value=float(self._reply().won))
 
     def close(self) -> None:
-        """End the game."""
+        """Close the game."""
         if self._game is not None:
             self._game.close()
             self._game = self._now = None

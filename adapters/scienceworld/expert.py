@@ -75,7 +75,7 @@ def walked(gold: Sequence[str], history: Sequence[Step]) -> int:
 # Progress of a run on its task's gold path.
 
 Golds = Callable[[str, int, str], Recording]
-"""Task, variation and simplification -> the recording of the gold path."""
+"""Function from task, variation and simplification to the recorded gold path."""
 
 
 class Standing(NamedTuple):

@@ -59,7 +59,7 @@ class Holder(Protocol):
 
     run: object
     """Run that the world belongs to; None outside of runs."""
-    used: float
+    last_used: float
     """Time of the last use of its simulator, in seconds of the monotonic clock."""
 
     def suspend(self) -> Simulator | None:
@@ -190,8 +190,8 @@ class Pool:
         if self._running() < limit:
             return None
         now = time.monotonic()
-        for holder in sorted(filter(None, self._lent.values()), key=lambda holder: holder.used):
-            unused = now - holder.used
+        for holder in sorted(filter(None, self._lent.values()), key=lambda holder: holder.last_used):
+            unused = now - holder.last_used
             due = unused >= UNUSED and unused + waited >= self._patience
             if (due or (run is not None and holder.run is run)) and (simulator := holder.suspend()):
                 if simulator.alive:
@@ -228,7 +228,7 @@ class Pool:
     def _deadlines(self) -> list[float]:
         # Times at which simulators expire if they are not used before.
         free = [since + self._linger for _, since in self._free]
-        held = [holder.used + self._idle for holder in self._lent.values() if holder] if self._idle else []
+        held = [holder.last_used + self._idle for holder in self._lent.values() if holder] if self._idle else []
         return free + held
 
     def _close_idle(self) -> None:
@@ -253,7 +253,7 @@ class Pool:
         self._free = [(simulator, since) for simulator, since in self._free if since + self._linger > now]
         self._lent.update(dict.fromkeys(expired))
         for holder in list(filter(None, self._lent.values())):
-            if self._idle and holder.used + self._idle <= now and (simulator := holder.suspend()):
+            if self._idle and holder.last_used + self._idle <= now and (simulator := holder.suspend()):
                 expired.append(simulator)
         return expired
 

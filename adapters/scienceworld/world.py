@@ -120,7 +120,7 @@ def _in_use(method: "Callable[Concatenate[ScienceWorld, P], T]") -> "Callable[Co
             try:
                 return method(self, *args, **kwargs)
             finally:
-                self.used = time.monotonic()
+                self.last_used = time.monotonic()
 
     return cast("Callable[Concatenate[ScienceWorld, P], T]", locked)
 
@@ -151,7 +151,7 @@ class ScienceWorld:
         self._open = False
         self._simulator: Simulator | None = None
         self.run: object = None
-        self.used = time.monotonic()
+        self.last_used = time.monotonic()
         self._view: str | None = None
         self._admissible: list[str] | None = None
         self._start()

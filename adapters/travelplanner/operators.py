@@ -235,9 +235,11 @@ async def _chosen(benchmark: "TravelPlanner", state: RealizeView, draft: Draft, 
     for choice in choices(chooser.catalog, target):
         offered = await off_loop(chooser.offer, choice, draft, target)
         if not offered.options:
-            return Action(text=f"nothing to book: {offered.diagnosis}", kind="none", args={"blocked": offered.blocked})
+            return Action(
+                text=f"nothing to book: {offered.diagnosis}", kind="none", args={"blocked": offered.blocked_by}
+            )
         money_left = await off_loop(chooser.money_left, draft)
-        context = Asking(state["task"].goal, choice.what, chooser.budget, chooser.budget - money_left)
+        context = Asking(state["task"].goal, choice.label, chooser.budget, chooser.budget - money_left)
         option = await _pick(offered.options[:max_options], context, runtime)
         draft = taken(draft, choice, option)
         book |= {str(slot): option.text for slot in choice.slots}

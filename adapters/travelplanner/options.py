@@ -151,7 +151,7 @@ class Offer(NamedTuple):
 
     options: list[Option]
     diagnosis: str = ""
-    blocked: str = ""
+    blocked_by: str = ""
     """Name of the filter that no option passed."""
 
 

@@ -223,7 +223,7 @@ AVOID = "avoid"
 class Choice(NamedTuple):
     """Decision within a predicate: its label, and the slots that the chosen option fills."""
 
-    what: str
+    label: str
     slots: tuple[Slot, ...]
 
 
@@ -274,7 +274,7 @@ class Chooser:
         candidates = self._candidates(choice)
         offered = Offer([])
         for affordable in self._affordable(choice, draft):
-            offered = offer(candidates, [*filters, affordable], choice.what)
+            offered = offer(candidates, [*filters, affordable], choice.label)
             if offered.options:
                 return offered
         return Offer([SKIP]) if self._may_skip(choice, draft) else offered

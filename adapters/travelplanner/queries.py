@@ -84,7 +84,7 @@ class Query(_Aliased):
     level: Literal["easy", "medium", "hard"]
     reference: tuple[Reference, ...] = Field(alias="reference_information")
     annotated_plan: tuple[dict[str, JsonValue], ...] = ()
-    """The human plan of train queries, padded with empty days."""
+    """Human plan of train queries, padded with empty days."""
 
     @field_validator("annotated_plan", mode="before")
     @classmethod
