@@ -127,7 +127,7 @@ class WebShopFactors:
     """
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
-        """Return the state after a step; facts about an item are kept while its pages are open and when it is bought."""
+        """Return the state after a step; facts about an item are kept on its pages and once it is bought."""
         known, kind, text = as_mapping(state), kind_of(observation), observation.replace(goal, "")
         if kind == "search":
             return factored({})

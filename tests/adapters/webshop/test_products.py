@@ -127,7 +127,11 @@ def test_a_missing_file_is_named_in_one_line(missing: str, tmp_path: Path):
     ("rows", "wishes", "told"),
     [
         ([ROW, {"asin": "A2"}], WISH, rf"{PRODUCTS}:2: invalid product of WebShop \(KeyError\('Title'\)\)"),
-        ([ROW | {"pricing": []}], WISH, rf"{PRODUCTS}:1: invalid product of WebShop .* prices Tuple should have at least 1"),
+        (
+            [ROW | {"pricing": []}],
+            WISH,
+            rf"{PRODUCTS}:1: invalid product of WebShop .* prices Tuple should have at least 1",
+        ),
         ([ROW, ["A2"]], WISH, rf"{PRODUCTS}:2: invalid product of WebShop"),
         ([ROW | {"instructions": [{"asin": "A1"}]}], WISH, rf"{PRODUCTS}:1: invalid instructions of WebShop"),
         ([ROW], ["A1"], rf"{INSTRUCTIONS}: invalid instructions of WebShop"),
