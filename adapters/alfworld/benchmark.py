@@ -139,8 +139,8 @@ def _simulator() -> Any:
     except ImportError as error:
         fix = "pip install 'certigraph[alfworld]'"
         raise Fault("environment", f"ALFWorld's simulator is not installed ({error}): {fix}") from error
-    wanted = textworld.EnvInfos(admissible_commands=True, won=True, facts=True)
-    return wrappers.AlfredDemangler(worlds.PddlEnv(wanted))
+    infos = textworld.EnvInfos(admissible_commands=True, won=True, facts=True)
+    return wrappers.AlfredDemangler(worlds.PddlEnv(infos))
 
 
 def _load(simulator: Any, path: Path) -> None:
@@ -290,12 +290,12 @@ class Games:
             UnknownName: there is no such game; the message lists some.
             Fault: ("data") there are no games.
         """
-        known = self.splits()
-        named = known if re.fullmatch(r"[\w-]+/\w+", task_id) else []
+        available = self.splits()
+        named = available if re.fullmatch(r"[\w-]+/\w+", task_id) else []
         places = (self._root(split) / task_id / GAME for split in named)
         path = next((place for place in places if place.is_file()), None)
         if path is None:
-            raise unknown_task("alfworld", task_id, "TASK/TRIAL, the folders of a game", self.ids(known[0]))
+            raise unknown_task("alfworld", task_id, "TASK/TRIAL, the folders of a game", self.ids(available[0]))
         return path
 
     def _root(self, split: str) -> Path:
@@ -498,9 +498,9 @@ class ALFWorld:
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Return the rate of successful tasks with its standard error, and the rates by task type."""
-        done = [(_type(id_), footer.scores.value if footer.scores else 0.0) for id_, footer in runs]
-        rate = fmean(value for _, value in done)
-        types = {kind: fmean(value for type_, value in done if type_ == kind) for kind in sorted(dict(done))}
+        values = [(_type(id_), footer.scores.value if footer.scores else 0.0) for id_, footer in runs]
+        rate = fmean(value for _, value in values)
+        types = {kind: fmean(value for type_, value in values if type_ == kind) for kind in sorted(dict(values))}
         return {
             "n": len(runs),
             "success": rate,

@@ -92,9 +92,9 @@ def kind(name: str) -> str:
 
 def _seen(known: Told, match: re.Match[str]) -> None:
     place, listed = match[1] or match[2], match[3]
-    for name, has in known.items():
-        if has.get("location") == place and name != AGENT:
-            has["location"] = "unknown"
+    for name, attributes in known.items():
+        if attributes.get("location") == place and name != AGENT:
+            attributes["location"] = "unknown"
     for name in things_in(listed):
         known.setdefault(name, {})["location"] = place
 
@@ -110,11 +110,11 @@ def _taken(known: Told, match: re.Match[str]) -> None:
 
 
 def _treated(known: Told, match: re.Match[str]) -> None:
-    has = known.setdefault(match[2], {})
+    attributes = known.setdefault(match[2], {})
     if match[1] == "clean":
-        has["cleanliness"] = TREATED["clean"]
+        attributes["cleanliness"] = TREATED["clean"]
     else:
-        has["temperature"] = TREATED[match[1]]
+        attributes["temperature"] = TREATED[match[1]]
 
 
 def _door(value: str) -> Callable[[Told, re.Match[str]], None]:
@@ -194,10 +194,10 @@ def _course(goal: Goal) -> list[str]:
     return ["sight", "grasp", *treating, "destination", *(["door"] if goal.place in OPENING else []), "rest"]
 
 
-def _said(stage: str, done: bool, goal: Goal) -> str:
-    if stage == "treatment" and done:
+def _said(stage: str, reached: bool, goal: Goal) -> str:
+    if stage == "treatment" and reached:
         return TREATED[goal.treatment]
-    return WORDS[stage][0 if done else 1]
+    return WORDS[stage][0 if reached else 1]
 
 
 def _judge(known: Told, goal: Goal) -> None:
@@ -206,19 +206,19 @@ def _judge(known: Told, goal: Goal) -> None:
         known.pop(f"{ordinal}{goal.thing}", None)
     names = [name for name in known if kind(name) == goal.thing]
     for name in names:
-        done = _stages(known, name, goal)
-        known[name] |= {stage: _said(stage, done[stage], goal) for stage in _course(goal)}
+        reached = _stages(known, name, goal)
+        known[name] |= {stage: _said(stage, reached[stage], goal) for stage in _course(goal)}
     for ordinal in ORDINALS[len(names) : goal.number]:
         known[f"{ordinal}{goal.thing}"] = {stage: _said(stage, False, goal) for stage in _course(goal)}
 
 
 def _stages(known: Told, name: str, goal: Goal) -> Mapping[str, bool]:
-    has, agent = known[name], known[AGENT]
-    held, here = has.get("location") == HAND, agent.get("location", "")
-    treated = not goal.treatment or TREATED[goal.treatment] in has.values()
+    attributes, agent = known[name], known[AGENT]
+    held, here = attributes.get("location") == HAND, agent.get("location", "")
+    treated = not goal.treatment or TREATED[goal.treatment] in attributes.values()
     lamps = [lamp for lamp, of in known.items() if kind(lamp) == goal.lamp and of.get("location") == here]
-    delivered = treated and kind(has.get("location", "")) == goal.place
-    near = held or has.get("location") == here
+    delivered = treated and kind(attributes.get("location", "")) == goal.place
+    near = held or attributes.get("location") == here
     arrived = held and treated and (bool(lamps) if goal.lamp else kind(here) == goal.place)
     return {
         "sight": near or delivered,

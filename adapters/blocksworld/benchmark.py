@@ -91,8 +91,8 @@ def random_instance(blocks: int, seed: int) -> Instance:
     rng = random.Random(f"{blocks}-{seed}")
     init = _state(_random_stacks(rng, names))
     while True:
-        wanted = [fact for fact in _state(_random_stacks(rng, names)) if fact.name == "on"]
-        goal = rng.sample(wanted, rng.randint(1, len(wanted))) if wanted else []
+        candidates = [fact for fact in _state(_random_stacks(rng, names)) if fact.name == "on"]
+        goal = rng.sample(candidates, rng.randint(1, len(candidates))) if candidates else []
         if not set(goal) <= set(init):
             return Instance(blocks=names, init=tuple(init), goal=tuple(ordered(goal)))
 
@@ -238,14 +238,14 @@ class BlocksWorldFactors:
 
         A block counts as placed only if all required blocks below it are placed too.
         """
-        wanted = _supports(parse_goal(goal) or parse_facts(goal))
-        below = {name: has["below"] for name, has in as_mapping(state).items() if "below" in has}
+        required = _supports(parse_goal(goal) or parse_facts(goal))
+        below = {name: attributes["below"] for name, attributes in as_mapping(state).items() if "below" in attributes}
         goals: dict[str, dict[str, str]] = {}
-        for block, under in wanted.items():
-            done = _settled(block, wanted, below)
-            goals.setdefault(block, {}).update({"below": under} if done else _unsettled(under, wanted, below))
+        for block, under in required.items():
+            placed = _settled(block, required, below)
+            goals.setdefault(block, {}).update({"below": under} if placed else _unsettled(under, required, below))
             if under != TABLE:
-                goals.setdefault(under, {})["above"] = block if done else NOTHING
+                goals.setdefault(under, {})["above"] = block if placed else NOTHING
         return factored(goals)
 
 
@@ -272,21 +272,21 @@ def _above(block: str, below: Supports) -> str:
     return next((other for other, under in below.items() if under == block), NOTHING)
 
 
-def _unsettled(under: str, wanted: Supports, below: Supports) -> dict[str, str]:
+def _unsettled(under: str, required: Supports, below: Supports) -> dict[str, str]:
     # Requirements of a block that is not placed yet: clear, held once its place is free, and in its place.
-    ready = _settled(under, wanted, below) and _above(under, below) == NOTHING
+    ready = _settled(under, required, below) and _above(under, below) == NOTHING
     return {"below": under, "grip": "held" if ready else LATER, "above": NOTHING}
 
 
-def _settled(block: str, wanted: Supports, below: Supports) -> bool:
+def _settled(block: str, required: Supports, below: Supports) -> bool:
     # Whether a block and all blocks below it are in their required places; a block that the goal does not place is.
-    for _ in wanted:
-        if block not in wanted:
+    for _ in required:
+        if block not in required:
             return True
-        if below.get(block) != wanted[block]:
+        if below.get(block) != required[block]:
             return False
-        block = wanted[block]
-    return block not in wanted
+        block = required[block]
+    return block not in required
 
 
 # The environment; every observation describes the complete state.
@@ -326,9 +326,9 @@ class BlocksWorldEnvironment:
 
     def score(self) -> Scores:
         """Return 1.0 if the goal holds now, else 0.0; part `goal_facts` is the fraction of goal facts that hold."""
-        held = sum(fact in self.state for fact in self.instance.goal)
+        count = sum(fact in self.state for fact in self.instance.goal)
         return Scores(
-            value=float(self.instance.solved_by(self.state)), parts={"goal_facts": held / len(self.instance.goal)}
+            value=float(self.instance.solved_by(self.state)), parts={"goal_facts": count / len(self.instance.goal)}
         )
 
     def close(self) -> None:
@@ -447,8 +447,8 @@ class BlocksWorld:
 
     def _task(self, task_id: str, instance: Instance) -> Task:
         goal = statement(instance.init, instance.goal)
-        wanted = list_facts(instance.goal)
-        return Task(benchmark=self.name, id=task_id, goal=goal, condition=wanted, constants=instance.as_json())
+        condition = list_facts(instance.goal)
+        return Task(benchmark=self.name, id=task_id, goal=goal, condition=condition, constants=instance.as_json())
 
     @property
     def _more(self) -> str:

@@ -52,10 +52,10 @@ def plan(state: State, goal: Iterable[Fact]) -> list[Move]:
 
 def shortest_plan(state: State, goal: Iterable[Fact]) -> list[Move]:
     """Find a shortest plan by breadth-first search over all states; raises as `plan`."""
-    wanted = _checked(state, goal)
+    goal_facts = _checked(state, goal)
     came_from: dict[State, tuple[State, Move] | None] = {state: None}
     queue = deque([state])
-    while not wanted <= (current := queue.popleft()):
+    while not goal_facts <= (current := queue.popleft()):
         for move in applicable(current):
             if (successor := apply(current, move)) not in came_from:
                 came_from[successor] = (current, move)
@@ -69,11 +69,11 @@ def shortest_plan(state: State, goal: Iterable[Fact]) -> list[Move]:
 
 def linear_plan(state: State, goal: Iterable[Fact]) -> list[Move]:
     """Find a plan that first clears the blocks in the way, then builds bottom-up, in linear time; raises as `plan`."""
-    wanted = _checked(state, goal)
-    if wanted <= state:
+    goal_facts = _checked(state, goal)
+    if goal_facts <= state:
         return []
-    below, target = supports(state), supports(wanted)
-    settled = _settled(_blocks(state), below, wanted)
+    below, target = supports(state), supports(goal_facts)
+    settled = _settled(_blocks(state), below, goal_facts)
     moves = []
     for x in [fact.args[0] for fact in state if fact.name == "holding"]:
         # Stack a held block if its place is ready: an agent that replans at every step would otherwise put it down
@@ -87,14 +87,14 @@ def linear_plan(state: State, goal: Iterable[Fact]) -> list[Move]:
     for x in bottom_up(target):
         if x in target and x not in settled:
             moves += [Move("pick-up", (x,)), Move("stack", (x, target[x]))]
-    return moves + [_grasp(fact.args[0], below, settled) for fact in wanted if fact.name == "holding"]
+    return moves + [_grasp(fact.args[0], below, settled) for fact in goal_facts if fact.name == "holding"]
 
 
-def _settled(blocks: set[str], below: dict[str, str], wanted: State) -> set[str]:
+def _settled(blocks: set[str], below: dict[str, str], goal_facts: State) -> set[str]:
     # Blocks that need not move: neither they nor any block below them is out of place.
-    target = supports(wanted)
-    grounded = {fact.args[0] for fact in wanted if fact.name == "ontable"}
-    claimed = {slot[1] for slot in slots(wanted) if slot[0] == "cover"}
+    target = supports(goal_facts)
+    grounded = {fact.args[0] for fact in goal_facts if fact.name == "ontable"}
+    claimed = {slot[1] for slot in slots(goal_facts) if slot[0] == "cover"}
     settled = blocks - set(below) - set(target)
     for x in bottom_up(below):
         if x not in below or below[x] not in settled or x in grounded:
@@ -113,12 +113,12 @@ def _blocks(facts: Iterable[Fact]) -> set[str]:
 
 
 def _checked(state: State, goal: Iterable[Fact]) -> State:
-    wanted = frozenset(goal)
-    if unknown := _blocks(wanted) - _blocks(state):
+    goal_facts = frozenset(goal)
+    if unknown := _blocks(goal_facts) - _blocks(state):
         raise Fault("data", f"the goal names blocks that the state lacks: {sorted(unknown)}; plan for existing ones")
-    if not possible(wanted):
-        raise Fault("data", f"no state satisfies the goal {sorted(wanted)}; give facts that can hold together")
-    return wanted
+    if not possible(goal_facts):
+        raise Fault("data", f"no state satisfies the goal {sorted(goal_facts)}; give facts that can hold together")
+    return goal_facts
 
 
 # Parsing a prompt: the state, the goal, and the current target.
@@ -144,8 +144,8 @@ def target_in(prompt: str) -> State:
 
     The goal is preferred because the sub-task's text may have been cut.
     """
-    wanted = TARGET.findall(prompt)[-1]
-    return parse_goal(wanted) or parse_facts(wanted)
+    text = TARGET.findall(prompt)[-1]
+    return parse_goal(text) or parse_facts(text)
 
 
 def conditions_in(prompt: str) -> list[State]:
@@ -159,9 +159,9 @@ def considered_in(prompt: str) -> list[str]:
     return CONDITION.findall(prompt.rpartition("Actions that are considered:")[2])
 
 
-def holds(wanted: State, state: State) -> bool:
+def holds(condition: State, state: State) -> bool:
     """Tell whether a condition holds in a state; one that could not be parsed does not."""
-    return bool(wanted) and wanted <= state
+    return bool(condition) and condition <= state
 
 
 # The scripted model `scripted:expert`: it parses the prompts of the generic operators and answers correctly.
@@ -199,11 +199,11 @@ def _plan(prompt: str) -> Answer:
 
 def _verdict(prompt: str) -> Answer:
     state = state_in(prompt)
-    held = takewhile(lambda wanted: holds(wanted, state), conditions_in(prompt))
-    return {"reason": "read off the observation", "holds": len(list(held))}
+    fulfilled = takewhile(lambda condition: holds(condition, state), conditions_in(prompt))
+    return {"reason": "read off the observation", "holds": len(list(fulfilled))}
 
 
-def _decomposition(prompt: str, most: int) -> Answer:
+def _decomposition(prompt: str, limit: int) -> Answer:
     # A chain of the goal facts in the order in which they become true; the complete goal is last. The base of each
     # tower is included, because an agent knows only its own sub-task and would otherwise build on blocks that move.
     state, goal = state_in(prompt), goal_in(prompt)
@@ -213,7 +213,7 @@ def _decomposition(prompt: str, most: int) -> Answer:
         end = end if unmet(end, move) else apply(end, move)  # the plan may be impossible if the view was cut
     grounds = {ontable(base) for base in supports(goal).values()} & end
     facts = [fact for move in moves for fact in schema(move).adds if fact in goal or fact in grounds]
-    size = -(-len(facts) // most) or 1
+    size = -(-len(facts) // limit) or 1
     texts = [list_facts(facts[start : start + size]) for start in range(0, len(facts), size)][:-1]
     chain = enumerate([*texts, list_facts(goal)], 1)
     return {"nodes": [{"id": f"n{n}", "task": text, "needs": [f"n{n - 1}"] * (n > 1)} for n, text in chain]}
@@ -247,7 +247,7 @@ def _undone(prompt: str) -> Answer:
     # Conditions that belong to the goal and no longer hold; all others were intermediate steps.
     state, goal = state_in(prompt), goal_in(prompt)
     conditions = enumerate(conditions_in(prompt), 1)
-    undone = [n for n, wanted in conditions if wanted and wanted <= goal and not holds(wanted, state)]
+    undone = [n for n, condition in conditions if condition and condition <= goal and not holds(condition, state)]
     return {"reason": "read off the world", "undone": undone}
 
 

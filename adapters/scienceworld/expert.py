@@ -50,9 +50,9 @@ def milestones(gold: Recording) -> list[Milestone]:
     return rises
 
 
-def joined(rises: Sequence[Milestone], most: int) -> list[Milestone]:
-    """Join neighbouring milestones so that at most `most` remain."""
-    size = -(-len(rises) // most) or 1
+def joined(rises: Sequence[Milestone], limit: int) -> list[Milestone]:
+    """Join neighbouring milestones so that at most `limit` remain."""
+    size = -(-len(rises) // limit) or 1
     groups = [rises[start : start + size] for start in range(0, len(rises), size)]
     return [group[-1]._replace(first=group[0].first) for group in groups]
 
@@ -65,11 +65,11 @@ def named(text: str) -> Milestone | None:
 
 def walked(gold: Sequence[str], history: Sequence[Step]) -> int:
     """Count a path's actions that the history contains, matched in order; it may contain other actions too."""
-    done = 0
+    count = 0
     for step in history:
         texts = {plain(step.action.text), plain(str(step.action.args.get("written", "")))}
-        done += done < len(gold) and plain(gold[done]) in texts
-    return done
+        count += count < len(gold) and plain(gold[count]) in texts
+    return count
 
 
 # Progress of a run on its task's gold path.
@@ -114,15 +114,15 @@ FULL = 100
 
 def nodes(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
     """Answer with a chain of the milestones ahead; the last one, of score 100, completes the task."""
-    most = form["properties"]["nodes"].get("maxItems", LEAST_NODES)
-    ahead = joined([m for m in milestones(position.gold) if m.score > position.score], most)
+    limit = form["properties"]["nodes"].get("maxItems", LEAST_NODES)
+    ahead = joined([m for m in milestones(position.gold) if m.score > position.score], limit)
     return {"nodes": chain({f"milestone-{m.number}": m.text() for m in ahead})}
 
 
 def steps(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
     """Answer with the path's next actions, as many as a plan may have."""
-    most = form["properties"]["steps"].get("maxItems")
-    return {"steps": list(position.remaining[:most]) or ["Wait for what was begun."]}
+    limit = form["properties"]["steps"].get("maxItems")
+    return {"steps": list(position.remaining[:limit]) or ["Wait for what was begun."]}
 
 
 def progress(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
@@ -189,19 +189,19 @@ def _next(position: Standing) -> str:
 
 
 def _verdict(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    shown, most = CONDITIONS.findall(prompt), int(form["properties"]["holds"].get("maximum", 1))
-    held = 0
+    shown, limit = CONDITIONS.findall(prompt), int(form["properties"]["holds"].get("maximum", 1))
+    count = 0
     for line in shown[-1].splitlines() if shown else ():
         milestone = named(line)
         if milestone is None or milestone.score > position.score:
             break
-        held += 1
-    return {"reason": f"the score is {position.score}", "holds": min(held, most)}
+        count += 1
+    return {"reason": f"the score is {position.score}", "holds": min(count, limit)}
 
 
 def _completion(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    done = position.assigned is not None and position.done >= position.assigned.last
-    return {"reason": f"{position.done} actions of the gold path are done", "completed": done}
+    reached = position.assigned is not None and position.done >= position.assigned.last
+    return {"reason": f"{position.done} actions of the gold path are done", "completed": reached}
 
 
 def _goal_check(position: Standing, prompt: str, form: dict[str, Any]) -> Any:

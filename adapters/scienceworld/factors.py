@@ -50,9 +50,9 @@ def _entered(known: Known, room: str) -> None:
     of(known, AGENT)["location"] = room
     of(known, room)["visit"] = "visited"
     of(known, MAP)[room] = "visited"
-    for has in known.values():
-        if has.get("holder") == AGENT:
-            has["room"] = room
+    for attributes in known.values():
+        if attributes.get("holder") == AGENT:
+            attributes["room"] = room
 
 
 def _moved(known: Known, action: str, match: re.Match[str]) -> None:
@@ -69,8 +69,8 @@ def _moved(known: Known, action: str, match: re.Match[str]) -> None:
 
 def _focused(known: Known, action: str, match: re.Match[str]) -> None:
     of(known, match[1])["focus"] = "focused"
-    stage, past = re.search(r"in the (\w+) stage", action), of(known, FOCUS)
-    past[f"{len(past) + 1}"] = f"{match[1]} {stage[1]}" if stage else match[1]
+    stage, history = re.search(r"in the (\w+) stage", action), of(known, FOCUS)
+    history[f"{len(history) + 1}"] = f"{match[1]} {stage[1]}" if stage else match[1]
 
 
 def _opened(known: Known, action: str, match: re.Match[str]) -> None:
@@ -157,7 +157,7 @@ MIXED_PAINTS = {
 
 def animal(name: str) -> str:
     """Return the animal in a thing's name, at any stage of life: `baby wolf` -> `wolf`; empty if there is none."""
-    return max((one for one in LIFE_SPANS if one in name), key=len, default="")
+    return max((species for species in LIFE_SPANS if species in name), key=len, default="")
 
 
 def is_kind(name: str, kind: str) -> bool:
@@ -181,10 +181,10 @@ def explored(known: Known, found: bool) -> Wanted:
     return {MAP: ways} if ways else {}
 
 
-def unended(has: dict[str, str], more: str, value: str, ended: bool) -> dict[str, str]:
+def unended(reached: dict[str, str], name: str, value: str, ended: bool) -> dict[str, str]:
     """Return the states reached and, until the process has ended, further ones: at least 1, at least LEAST in total."""
-    missing = 0 if ended else max(1, LEAST - len(has))
-    return {**has, **{f"{more} {number}": value for number in range(1, missing + 1)}}
+    missing = 0 if ended else max(1, LEAST - len(reached))
+    return {**reached, **{f"{name} {number}": value for number in range(1, missing + 1)}}
 
 
 def entered(known: Known, room: str) -> Wanted:
@@ -214,8 +214,8 @@ def merged(*parts: Wanted) -> Wanted:
     """Merge requirements; those of several parts about one thing are joined."""
     result: Wanted = {}
     for part in parts:
-        for identity, has in part.items():
-            result[identity] = {**result.get(identity, {}), **has}
+        for identity, attributes in part.items():
+            result[identity] = {**result.get(identity, {}), **attributes}
     return result
 
 
@@ -226,7 +226,7 @@ def find(match: re.Match[str], known: Known) -> Wanted:
     """Require a thing of a kind: in focus, taken to the room of a box, and put into the box."""
     kind, box, room = match.groups()
     [thing] = focus = focused(known, lambda name: is_kind(name, kind), kind)
-    carried = next((name for name, has in known.items() if "hand" in has and _holds(name, thing)), thing)
+    carried = next((name for name, attributes in known.items() if "hand" in attributes and _holds(name, thing)), thing)
     return merged(explored(known, thing != kind), focus, {carried: {"hand": "taken", "room": room, "place": box}})
 
 
@@ -246,10 +246,12 @@ def stages(match: re.Match[str], known: Known) -> Wanted:
 
 def life_spans(match: re.Match[str], known: Known) -> Wanted:
     """Require focus on the known animal with the longest life span, the shortest, or both."""
-    met = sorted({animal(name) for name in known} - {""}, key=LIFE_SPANS.__getitem__)
-    ends = {"longest": met[-1:], "shortest": met[:1]}
+    animals = sorted({animal(name) for name in known} - {""}, key=LIFE_SPANS.__getitem__)
+    extremes = {"longest": animals[-1:], "shortest": animals[:1]}
     requested = dict.fromkeys(re.findall(r"(longest|shortest) life span", match.string))
-    return merged(entered(known, "outside"), *(_one_of(known, ends[end], f"{end} life") for end in requested))
+    return merged(
+        entered(known, "outside"), *(_one_of(known, extremes[extreme], f"{extreme} life") for extreme in requested)
+    )
 
 
 def _one_of(known: Known, animals: list[str], otherwise: str) -> Wanted:
@@ -285,9 +287,11 @@ HOT = ("stove", "furnace", "oven", "hot plate", "fire pit")
 def change(match: re.Match[str], known: Known) -> Wanted:
     """Require a substance: found, in focus, and in a hot or cold device until it looks different."""
     verb, stuff = match.groups()
-    changed = any("look" in has and name != stuff and _is_of(name, stuff) for name, has in known.items())
+    changed = any("look" in attributes and name != stuff and _is_of(name, stuff) for name, attributes in known.items())
     where = {"freeze": COLD, "boil": HOT, "melt": HOT}.get(verb, HOT + COLD)
-    device = next((name for name, has in known.items() if "contents" in has and name.endswith(where)), where[0])
+    device = next(
+        (name for name, attributes in known.items() if "contents" in attributes and name.endswith(where)), where[0]
+    )
     cold = device.endswith(COLD)
     works = {"contents": "filled"} | ({} if cold else {"power": "running"})
     heat = {} if cold else warmed(known, changed)
@@ -300,21 +304,21 @@ def _is_of(name: str, stuff: str) -> bool:
 
 def warmed(known: Known, ended: bool) -> Wanted:
     """Require rising temperatures; the final temperature is unknown."""
-    has = {name: value for name, value in known.get(HEAT, {}).items() if value == "reached"}
-    heats = unended(has, "hotter", "reached", ended)
+    reached = {name: value for name, value in known.get(HEAT, {}).items() if value == "reached"}
+    heats = unended(reached, "hotter", "reached", ended)
     return {HEAT: heats} if heats else {}
 
 
 def measure(match: re.Match[str], known: Known) -> Wanted:
     """Require a thermometer in hand and in focus, a measurement of the substance in focus, and the answer box."""
-    what, stuff, room = match.groups()
+    quantity, stuff, room = match.groups()
     tool = {"thermometer": {"hand": "taken", "focus": "focused", "reading": "measured"}}
-    wanted = merged(explored(known, "thermometer" in known), entered(known, room), tool)
-    if what == "temperature":
+    required = merged(explored(known, "thermometer" in known), entered(known, room), tool)
+    if quantity == "temperature":
         thing = {"hand": "taken", "focus": "focused", "place": _by_degrees(match.string, known)}
-        return merged(wanted, {stuff: thing})
+        return merged(required, {stuff: thing})
     answer = focused(known, lambda name: name.endswith("box"), "answer box")
-    return merged(wanted, {stuff: {"focus": "focused"}}, warmed(known, "answer box" not in answer), answer)
+    return merged(required, {stuff: {"focus": "focused"}}, warmed(known, "answer box" not in answer), answer)
 
 
 def _by_degrees(goal: str, known: Known) -> str:
@@ -341,17 +345,20 @@ def paint(match: re.Match[str], known: Known) -> Wanted:
 def mix(match: re.Match[str], known: Known) -> Wanted:
     """Require the recipe to be read, its parts taken, and the product mixed and in focus."""
     parts = known.get(RECIPE, {}).get("parts", "ingredient").split(", ")
-    taken = {part: {"hand": "taken"} for part in parts if part != "water"}
+    ingredients = {part: {"hand": "taken"} for part in parts if part != "water"}
     water = {"sink": {"power": "idle"}} if "water" in parts else {}
     read = {RECIPE: {"hand": "taken", "reading": "known"}}
-    return merged(entered(known, "kitchen"), read, taken, water, {match[1]: {"mixture": "made", "focus": "focused"}})
+    return merged(
+        entered(known, "kitchen"), read, ingredients, water, {match[1]: {"mixture": "made", "focus": "focused"}}
+    )
 
 
 def conduct(match: re.Match[str], known: Known) -> Wanted:
     """Require a thing in focus, wired between a battery and an indicator, then put into the answer box."""
     stuff, room, conducts, resists = match.groups()
     indicator = next(
-        (name for name, has in known.items() if "wire" in has.values() and name.endswith("bulb")), "light bulb"
+        (name for name, attributes in known.items() if "wire" in attributes.values() and name.endswith("bulb")),
+        "light bulb",
     )
     box = conducts if known.get(indicator, {}).get("power") == "running" else resists
     thing = {"hand": "taken", "focus": "focused", **wired("terminal 1", "terminal 2"), "place": box}
@@ -377,9 +384,9 @@ def planes(match: re.Match[str], known: Known) -> Wanted:
     return merged(entered(known, "workshop"), {"stopwatch": {"hand": "taken", "power": "running"}}, slid, answer)
 
 
-def _slid_down(has: dict[str, str], finished: bool) -> dict[str, str]:
+def _slid_down(attributes: dict[str, str], finished: bool) -> dict[str, str]:
     # The block moves further down a plane until the other plane is tried.
-    return unended({"block": "placed", **has}, "further", "passed", finished)
+    return unended({"block": "placed", **attributes}, "further", "passed", finished)
 
 
 # Tasks by their wording.

@@ -181,14 +181,14 @@ def harmless(actions: Sequence[str]) -> list[str]:
     return [action for action in actions if not _about_focus(action)]
 
 
-def _likely(thing: str, actions: Sequence[str], most: int) -> list[str]:
+def _likely(thing: str, actions: Sequence[str], limit: int) -> list[str]:
     # The actions whose room or thing is closest in meaning; without an installed encoder, the world's first ones.
     model, query = encoder(), MEANT.get(thing.lower(), thing)
     if model is None or not actions:
-        return list(actions[:most])
+        return list(actions[:limit])
     vectors = model.encode([query, *(_object(action) for action in actions)])
     order = sorted(range(len(actions)), key=lambda n: -float(vectors[n + 1] @ vectors[0]))
-    return [actions[n] for n in order[:most]]
+    return [actions[n] for n in order[:limit]]
 
 
 def _object(action: str) -> str:
@@ -200,8 +200,8 @@ def _suited(condition: Condition, actions: Sequence[str], view: str) -> Iterator
         case "be":
             yield from _going(actions, lambda room: names(condition.place, room))
         case "found":
-            seen = next((line for line in view.splitlines() if line.startswith(SEEN_ROOMS)), "")
-            yield from _going(actions, lambda room: room not in seen)
+            seen_rooms = next((line for line in view.splitlines() if line.startswith(SEEN_ROOMS)), "")
+            yield from _going(actions, lambda room: room not in seen_rooms)
         case "focus":
             yield from (a for a in actions if a.startswith("focus on ") and _object(a) not in NOWHERE_A_GOAL)
         case "have":
@@ -210,10 +210,12 @@ def _suited(condition: Condition, actions: Sequence[str], view: str) -> Iterator
             yield from (a for a in actions if a.startswith("move ") and names(condition.place, a.rpartition(" to ")[2]))
 
 
-def _going(actions: Sequence[str], wanted: Callable[[str], bool]) -> list[str]:
+def _going(actions: Sequence[str], is_wanted: Callable[[str], bool]) -> list[str]:
     # Actions that go to the wanted rooms; only teleports where the world allows them.
-    ways = [action for action in actions for verb in GOING if action.startswith(verb) and wanted(action[len(verb) :])]
-    return [way for way in ways if way.startswith(GOING[0])] or ways
+    ways = [
+        action for action in actions for verb in GOING if action.startswith(verb) and is_wanted(action[len(verb) :])
+    ]
+    return [action for action in ways if action.startswith(GOING[0])] or ways
 
 
 def _about_focus(text: str) -> bool:
@@ -243,9 +245,9 @@ class Conditions(BaseModel):
 
 
 @lru_cache(maxsize=16)
-def conditions_form(most: int) -> type[Conditions]:
-    """Create the answer form of a plan of at most `most` conditions."""
-    return create_model("Conditions", __base__=Conditions, conditions=(at_most(most, str), ...))
+def conditions_form(limit: int) -> type[Conditions]:
+    """Create the answer form of a plan of at most `limit` conditions."""
+    return create_model("Conditions", __base__=Conditions, conditions=(at_most(limit, str), ...))
 
 
 class Written(BaseModel):
@@ -329,9 +331,9 @@ def _why(state: ReplanView) -> str:
 async def _planned(task: Task, hint: Sequence[str], situation: str, runtime: Runtime[Context]) -> list[Predicate]:
     wordings = prompts.DRAFT.format(draft="\n".join(hint)) if hint else prompts.WORDINGS
     question = prompts.PLAN.format(task=task.goal, rooms=", ".join(ROOMS), situation=situation, wordings=wordings)
-    most = limits_of(task, runtime).plan
-    answer = await ask(prompt(runtime, question), conditions_form(most), role="planner", runtime=runtime)
-    return plan_of([*dict.fromkeys(text.strip() for text in answer.conditions if text.strip())], GOAL, most)
+    limit = limits_of(task, runtime).plan
+    answer = await ask(prompt(runtime, question), conditions_form(limit), role="planner", runtime=runtime)
+    return plan_of([*dict.fromkeys(text.strip() for text in answer.conditions if text.strip())], GOAL, limit)
 
 
 def _with_goal(texts: Sequence[str]) -> list[Predicate]:

@@ -223,17 +223,17 @@ def _moved(condition: Condition, observation: Observation) -> bool | None:
     return all(alike) if None not in alike else False if False in alike else None
 
 
-def _alike(wanted: str, found: str) -> bool | None:
+def _alike(wanted: str, name: str) -> bool | None:
     # Whether two descriptions mean the same thing; None if they share some words only, as two boxes do.
-    words = tokens(found)
+    words = tokens(name)
     if vague(wanted) or any(tokens(option) <= words or words <= tokens(option) for option in wanted.split(" or ")):
         return True
-    return None if names(wanted, found) else False
+    return None if names(wanted, name) else False
 
 
-def names(wanted: str, found: str) -> bool:
+def names(wanted: str, name: str) -> bool:
     """Tell whether a found thing may be the wanted one: they share a word, or the wanted one is not specific."""
-    return vague(wanted) or bool((tokens(wanted) - ANYTHING) & tokens(found))
+    return vague(wanted) or bool((tokens(wanted) - ANYTHING) & tokens(name))
 
 
 def vague(thing: str) -> bool:

@@ -150,8 +150,8 @@ def record_gold(simulator: JavaSimulator, task: str, variation: int = 0, simplif
     if 100 not in scores:
         raise Fault("environment", f"the gold path of {task}:{variation} ({simplification!r}) ends at {scores[-1:]}")
     row = {"task": task, "var": variation, "simp": simplification, "desc": desc, "gold": gold, "obs": obs}
-    done = {"scores": scores, "start": start, "firstdone": scores.index(100) + 1, "moves": simulator.moves()}
-    return Recording.model_validate({**row, **done, "progress": simulator.progress()})
+    result = {"scores": scores, "start": start, "firstdone": scores.index(100) + 1, "moves": simulator.moves()}
+    return Recording.model_validate({**row, **result, "progress": simulator.progress()})
 
 
 def gold_recording(task: str, variation: int = 0, simplification: str = "") -> Recording:

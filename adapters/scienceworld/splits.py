@@ -186,8 +186,8 @@ def _each(names: Iterable[str], *variations: int) -> dict[str, tuple[int, ...]]:
     return dict.fromkeys(names, variations)
 
 
-def _first_tests(most: int) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(family.test_variations[:most]) for name, family in FAMILIES.items()}
+def _first_tests(count: int) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(family.test_variations[:count]) for name, family in FAMILIES.items()}
 
 
 def _sampled_tests(total: int) -> dict[str, tuple[int, ...]]:

@@ -193,9 +193,9 @@ class ScienceWorld:
     def view(self) -> str:
         """Describe the room, the inventory, the rooms visited, and the pending question; cached until the next step."""
         if self._view is None:
-            seen = f"Rooms seen: {', '.join(self.rooms)}"
+            rooms = f"Rooms seen: {', '.join(self.rooms)}"
             shown = (tidied(text) for text in (self._live.look(), self._live.inventory()))
-            parts = (*shown, seen, self._question())
+            parts = (*shown, rooms, self._question())
             self._view = "\n".join(filter(None, parts))
         return self._view
 
@@ -288,15 +288,15 @@ class ScienceWorld:
         self.rooms += [self.room] if entered else []
         self.options = options_in(reply)
         reward = self.tally.count(self._live.score(), self._live.moves())
-        more: Arguments = {**(about or {})}
-        more |= {"new_room": True, "look": self._live.look().strip()} if entered else {}
-        return self._observation(reply, classify(reply), reward, more)
+        data: Arguments = {**(about or {})}
+        data |= {"new_room": True, "look": self._live.look().strip()} if entered else {}
+        return self._observation(reply, classify(reply), reward, data)
 
     def _refuse(self, text: str) -> Observation:
         return self._observation(text, "rejected", 0.0, {"sent": None})
 
-    def _observation(self, text: str, result: Result, reward: float, more: Arguments) -> Observation:
-        data: Arguments = {**self.tally.data(), "result": result, "room": self.room, **more}
+    def _observation(self, text: str, result: Result, reward: float, extra: Arguments) -> Observation:
+        data: Arguments = {**self.tally.data(), "result": result, "room": self.room, **extra}
         if self.options:
             data["options"] = list(self.options)
         accepted = result not in {"rejected", "ambiguous"}

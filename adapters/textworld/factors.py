@@ -89,15 +89,15 @@ def recipe_wishes(recipe: str) -> tuple[Wish, ...]:
     """
     listed, _, directions = recipe.partition("Directions:")
     ingredients = [line.strip().lower() for line in listed.partition("Ingredients:")[2].splitlines() if line.strip()]
-    done = [Wish(m["how"], m["thing"].strip().lower()) for m in INSTRUCTION.finditer(directions)]
-    return tuple(_dish(ingredients, done))
+    work = [Wish(m["how"], m["thing"].strip().lower()) for m in INSTRUCTION.finditer(directions)]
+    return tuple(_dish(ingredients, work))
 
 
-def _dish(ingredients: list[str], done: list[Wish]) -> Iterator[Wish]:
+def _dish(ingredients: list[str], work: list[Wish]) -> Iterator[Wish]:
     yield Wish("read", "cookbook")
     for thing in ingredients:
         yield Wish("take", thing)
-        yield from (wish for wish in done if wish.thing == thing)
+        yield from (wish for wish in work if wish.thing == thing)
     yield from (Wish("prepare", "meal"), Wish("eat", "meal"))
 
 
@@ -142,7 +142,7 @@ ARTICLE = re.compile(r"^(?:an?|the|some) ")
 
 def observed(belief: Belief, action: str, text: str) -> Belief:
     """Return the belief after an action and its observation; the given belief is not changed."""
-    known = {thing: dict(has) for thing, has in belief.items()}
+    known = {thing: dict(attributes) for thing, attributes in belief.items()}
     lower_text = text.lower()
     _walked(known, action.lower(), lower_text)
     for pattern, note in SENTENCES:
@@ -211,10 +211,10 @@ def _listed(known: Belief, things: str, place: str) -> None:
     if things.startswith("nothing"):
         return
     for text in PARTS.split(things):
-        has = _of(known, PREPARED.sub("", f"{text} "))
-        has["location"] = place
-        has |= {_work(how): how for how in PREPARED.findall(f"{text} ")}
-        has.setdefault("cut", "whole")
+        attributes = _of(known, PREPARED.sub("", f"{text} "))
+        attributes["location"] = place
+        attributes |= {_work(how): how for how in PREPARED.findall(f"{text} ")}
+        attributes.setdefault("cut", "whole")
 
 
 def _work(how: str) -> str:
@@ -278,7 +278,7 @@ class TextWorldFactors:
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
         """Return the known things, and the steps of the quest with their status."""
-        before = {name: has for name, has in as_mapping(state).items() if STATUS not in has}
+        before = {name: attributes for name, attributes in as_mapping(state).items() if STATUS not in attributes}
         known = observed(before, action, observation)
         steps = _wishes(goal, known)
         reached = _reached(steps, known)
@@ -311,20 +311,20 @@ def _reached(steps: Sequence[Wish], known: Belief) -> int:
 def _holds(steps: Sequence[Wish], known: Belief) -> bool:
     # Whether the last of these steps holds.
     step = steps[-1]
-    has = known.get(step.thing, {})
+    attributes = known.get(step.thing, {})
     match step.kind:
         case "go":
             return route(known) == _destination(steps) and _arrived(steps, known)
         case "read":
             return RECIPE in known
         case "open" | "close":
-            return has.get("openness") == {"open": OPEN, "close": CLOSED}[step.kind]
+            return attributes.get("openness") == {"open": OPEN, "close": CLOSED}[step.kind]
         case "unlock" | "lock":
-            return has.get("lock") == {"unlock": UNLOCKED, "lock": LOCKED}[step.kind]
+            return attributes.get("lock") == {"unlock": UNLOCKED, "lock": LOCKED}[step.kind]
         case kind if kind in DONE_TO:
-            return DONE_TO[kind] in has.values()
+            return DONE_TO[kind] in attributes.values()
         case _:
-            return has.get("location") == _place(step)
+            return attributes.get("location") == _place(step)
 
 
 def _arrived(wishes: Sequence[Wish], known: Belief) -> bool:

@@ -254,8 +254,8 @@ class Play:
 
     def __init__(self, story: Path, *, planned: bool = False) -> None:
         textworld = needed_textworld()
-        wanted = ("admissible_commands", "description", "inventory", "score", "max_score", "won", "lost")
-        infos = textworld.EnvInfos(**dict.fromkeys(wanted, True), policy_commands=planned)
+        requested = ("admissible_commands", "description", "inventory", "score", "max_score", "won", "lost")
+        infos = textworld.EnvInfos(**dict.fromkeys(requested, True), policy_commands=planned)
         # the interpreter warns about every game that is not in its list of classic games
         warnings.filterwarnings("ignore", message=".*not fully supported", module="jericho")
         with TEXTWORLD:

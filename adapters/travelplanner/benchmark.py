@@ -184,10 +184,10 @@ class TravelPlanner:
         query = self.query(task)
         return Chooser(self.catalog(query, route_of(target)), query.budget, lookahead=self.config.lookahead)
 
-    def violations(self, task: Task, target: Predicate, seen: Observation) -> list[str]:
+    def violations(self, task: Task, target: Predicate, observation: Observation) -> list[str]:
         """Return the reasons why an observation does not satisfy a predicate; empty if it does."""
         query = self.query(task)
-        return planning.violations(self.catalog(query, route_of(target)), query.budget, target, seen)
+        return planning.violations(self.catalog(query, route_of(target)), query.budget, target, observation)
 
     def catalog(self, query: Query, route: tuple[str, ...]) -> Catalog:
         """Return the options of a query's trip on a route; built once per query and route."""

@@ -122,10 +122,10 @@ def errands(gold: Gold) -> list[Errand]:
 
 def left(calls: Sequence[ToolUse], history: Sequence[Step]) -> Sequence[ToolUse]:
     """Return the calls that the history does not contain yet, matched in order; it may contain other calls too."""
-    done = 0
+    count = 0
     for step in history:
-        done += done < len(calls) and calls[done] == (step.action.kind, step.action.args.get("query"))
-    return calls[done:]
+        count += count < len(calls) and calls[count] == (step.action.kind, step.action.args.get("query"))
+    return calls[count:]
 
 
 def _choice_of_cities(gold: Gold) -> Errand:

@@ -294,12 +294,12 @@ def _accommodation(row: Accommodation) -> tuple[object, ...]:
 
 
 def _leg(leg: Leg, sandbox: Sandbox) -> list[Item]:
-    way = f"from {leg.origin} to {leg.destination}"
+    route = f"from {leg.origin} to {leg.destination}"
     flights = sandbox.flights(leg.origin, leg.destination, leg.date)
     return [
-        _item(f"Flight {way} on {leg.date}", _flights(flights) or f"There is no flight {way} on {leg.date}."),
-        _item(f"Self-driving {way}", _road("self-driving", leg, sandbox)),
-        _item(f"Taxi {way}", _road("taxi", leg, sandbox)),
+        _item(f"Flight {route} on {leg.date}", _flights(flights) or f"There is no flight {route} on {leg.date}."),
+        _item(f"Self-driving {route}", _road("self-driving", leg, sandbox)),
+        _item(f"Taxi {route}", _road("taxi", leg, sandbox)),
     ]
 
 
@@ -313,8 +313,8 @@ def _road(kind: Kind, leg: Leg, sandbox: Sandbox) -> str:
     cost = distance_cost(kind, road)
     if road is None or cost is None:
         return "No valid information."
-    way = f"from {leg.origin} to {leg.destination}"
-    return f"{kind}, {way}, duration: {road.duration}, distance: {road.distance}, cost: {cost}"
+    route = f"from {leg.origin} to {leg.destination}"
+    return f"{kind}, {route}, duration: {road.duration}, distance: {road.distance}, cost: {cost}"
 
 
 def _table(header: str, rows: Iterable[Iterable[object]]) -> str:
@@ -413,7 +413,7 @@ def _budget(cost: int, slack: float) -> int:
 
 def _query(idx: int, level: str, journey: _Journey, budget: int) -> dict[str, Any]:
     catalog, trip = journey.catalog, journey.catalog.trip
-    wishes = catalog.wanted.model_dump(mode="json", by_alias=True)
+    wishes = catalog.constraint.model_dump(mode="json", by_alias=True)
     return {
         "idx": idx,
         "org": trip.origin,

@@ -155,17 +155,17 @@ def _asking(target: Predicate, name: str, value: JsonValue = True) -> Predicate:
     return target.model_copy(update={"args": {**target.args, name: value}})
 
 
-def _restore(benchmark: "TravelPlanner", state: ReplanView, kept: int) -> list[Predicate]:
-    """Return the predicate that the draft is as it was after the first `kept` decisions; empty if all are kept."""
+def _restore(benchmark: "TravelPlanner", state: ReplanView, keep: int) -> list[Predicate]:
+    """Return the predicate that the draft is as it was after the first `keep` decisions; empty if all are kept."""
     certified, stuck = state["certified"], state["plan"][state["head"]]
-    actions = certified.actions[:kept]
+    actions = certified.actions[:keep]
     if len(actions) == len(certified.actions):
         return []
     to = next(n for n, earlier in enumerate(certified_states(state["certificates"])) if earlier.actions == actions)
     catalog = benchmark.chooser(state["task"], stuck).catalog
     slots = {str(slot) for choice in choices(catalog, stuck) for slot in choice.slots}
-    cleared: list[JsonValue] = [*sorted({*draft_of(certified.actions[kept:]).booked, *slots})]
-    text = f"the draft is again as it was after {kept} decisions"
+    cleared: list[JsonValue] = [*sorted({*draft_of(certified.actions[keep:]).booked, *slots})]
+    text = f"the draft is again as it was after {keep} decisions"
     args: dict[str, JsonValue] = {"to": to, "clear": cleared, "route": stuck.args["route"]}
     return [Predicate(text=text, kind=RESTORE, args=args)]
 

@@ -96,8 +96,8 @@ def plan_of(query: Query, trip: Trip) -> list[Predicate]:
 
 def _transports(trip: Trip) -> Iterator[Predicate]:
     for leg in trip.legs:
-        which = OUTBOUND if leg.day == 1 else RETURN if leg.destination == trip.origin else BETWEEN
-        yield _predicate(trip, TRANSPORT, _text(TRANSPORT, **leg._asdict()), day=leg.day, which=which)
+        direction = OUTBOUND if leg.day == 1 else RETURN if leg.destination == trip.origin else BETWEEN
+        yield _predicate(trip, TRANSPORT, _text(TRANSPORT, **leg._asdict()), day=leg.day, which=direction)
 
 
 def _daily(trip: Trip, kind: str, day: int) -> Predicate:
@@ -155,16 +155,16 @@ class Offer(NamedTuple):
     """Name of the filter that no option passed."""
 
 
-def offer(candidates: Sequence[Option], filters: Sequence[Filter], what: str) -> Offer:
+def offer(candidates: Sequence[Option], filters: Sequence[Filter], label: str) -> Offer:
     """Apply filters in order; the diagnosis names the first filter that no option passes."""
     remaining = sorted(candidates, key=lambda option: option.cost)
     if not remaining:
-        return Offer([], f"{what}: the data holds none (sandbox)", "sandbox")
+        return Offer([], f"{label}: the data holds none (sandbox)", "sandbox")
     for name, keeps in filters:
         passing = [option for option in remaining if keeps(option)]
         if not passing:
             cheapest = f", the cheapest at ${remaining[0].cost:g}"
-            return Offer([], f"{what}: none of {len(remaining)} options passes the filter {name!r}{cheapest}", name)
+            return Offer([], f"{label}: none of {len(remaining)} options passes the filter {name!r}{cheapest}", name)
         remaining = passing
     return Offer(remaining)
 
@@ -205,28 +205,28 @@ def sights(city: str, sandbox: Sandbox) -> list[Option]:
     return [Option(f"{text};", _short(name), 0.0) for text, name in matched.items()]
 
 
-def allowed_transport(wanted: LocalConstraint) -> Filter:
+def allowed_transport(constraint: LocalConstraint) -> Filter:
     """Exclude the kind of transport that the traveller refuses."""
-    refused = FORBIDS.get(wanted.transportation or "")
+    refused = FORBIDS.get(constraint.transportation or "")
     return Filter("local constraints", lambda option: option.kind != refused)
 
 
-def allowed_stay(wanted: LocalConstraint, nights: int) -> Filter:
+def allowed_stay(constraint: LocalConstraint, nights: int) -> Filter:
     """Require the requested room type and house rule, and a minimum stay that the trip meets."""
 
     def keeps(option: Option) -> bool:
         place = option.place
-        return place is not None and not stay_violation(place, wanted, nights)
+        return place is not None and not stay_violation(place, constraint, nights)
 
     return Filter("local constraints", keeps)
 
 
-def stay_violation(place: Accommodation, wanted: LocalConstraint, nights: int) -> str:
+def stay_violation(place: Accommodation, constraint: LocalConstraint, nights: int) -> str:
     """Describe the constraint that a place to stay violates; empty if there is none."""
-    if wanted.house_rule and f"No {wanted.house_rule}" in place.house_rules:
-        return f"{place.name} has the rule No {wanted.house_rule}"
-    if wanted.room_type and place.room_type not in ALLOWED_ROOMS[wanted.room_type]:
-        return f"{place.name} is a {place.room_type}, requested is {wanted.room_type}"
+    if constraint.house_rule and f"No {constraint.house_rule}" in place.house_rules:
+        return f"{place.name} has the rule No {constraint.house_rule}"
+    if constraint.room_type and place.room_type not in ALLOWED_ROOMS[constraint.room_type]:
+        return f"{place.name} is a {place.room_type}, requested is {constraint.room_type}"
     if place.minimum_nights > nights:
         return f"{place.name} asks for {place.minimum_nights:g} nights, the trip has {nights}"
     return ""
@@ -272,9 +272,9 @@ def _cars(leg: Leg, people: int, sandbox: Sandbox) -> Iterator[Option]:
     road = sandbox.distance(leg.origin, leg.destination)
     kinds: dict[Kind, str] = {"self-driving": "Self-driving", "taxi": "Taxi"}
     for kind, word in kinds.items():
-        if road and (each := distance_cost(kind, road)) is not None:
-            cost = each * ceil(people / SEATS[kind])
-            details = f"duration: {road.duration}, distance: {road.distance}, cost: {each}"
+        if road and (price := distance_cost(kind, road)) is not None:
+            cost = price * ceil(people / SEATS[kind])
+            details = f"duration: {road.duration}, distance: {road.distance}, cost: {price}"
             text = f"{word}, from {leg.origin} to {leg.destination}, {details}"
             yield Option(text, f"{word} {road.duration} (${cost:g})", cost, kind)
 
@@ -289,8 +289,8 @@ def _short(name: str) -> str:
 class Catalog:
     """Candidates for a party on one trip; all methods are memoised."""
 
-    def __init__(self, people: int, wanted: LocalConstraint, trip: Trip, sandbox: Sandbox) -> None:
-        self.people, self.wanted, self.trip, self.sandbox = people, wanted, trip, sandbox
+    def __init__(self, people: int, constraint: LocalConstraint, trip: Trip, sandbox: Sandbox) -> None:
+        self.people, self.constraint, self.trip, self.sandbox = people, constraint, trip, sandbox
         self.transports = cache(self._transports)
         self.stays = cache(self._stays)
         self.restaurants = cache(self._restaurants)
@@ -307,7 +307,7 @@ class Catalog:
         return sorted(candidates, key=lambda option: option.cost)
 
     def _lowest_stay(self, city: str) -> float:
-        allowed = allowed_stay(self.wanted, len(self.trip.nights_in(city)))
+        allowed = allowed_stay(self.constraint, len(self.trip.nights_in(city)))
         return min((option.cost for option in self.stays(city) if allowed.keeps(option)), default=inf)
 
 
@@ -341,10 +341,10 @@ class Draft(NamedTuple):
         """Return the kinds of transport booked."""
         return {kind for text in self.texts("transportation") if (kind := booked_kind(text))}
 
-    def missing_cuisines(self, wanted: Sequence[str], sandbox: Sandbox) -> list[str]:
+    def missing_cuisines(self, requested: Sequence[str], sandbox: Sandbox) -> list[str]:
         """Return the requested cuisines that no chosen restaurant serves yet."""
         served = [rows[0].cuisines for t in self.texts(*MEALS) if (rows := match_restaurant(*item(t), sandbox))]
-        return [cuisine for cuisine in wanted if not any(cuisine in cuisines for cuisines in served)]
+        return [cuisine for cuisine in requested if not any(cuisine in cuisines for cuisines in served)]
 
     def plan(self, trip: Trip) -> list[dict[str, object]]:
         """Convert to the official plan format, a dict for each day."""

@@ -53,19 +53,19 @@ class Dish(NamedTuple):
     serves: int
 
 
-def menu_of(dishes: Sequence[Dish], least: int, most: int) -> Menu:
-    """Find the cheapest selections of `least` to `most` different dishes: an exact knapsack by count and cuisines."""
-    menus: list[Menu] = [{0: 0.0}] + [{} for _ in range(most)]
+def menu_of(dishes: Sequence[Dish], minimum: int, maximum: int) -> Menu:
+    """Find the cheapest selections of `minimum` to `maximum` different dishes: an exact knapsack over cuisines."""
+    menus: list[Menu] = [{0: 0.0}] + [{} for _ in range(maximum)]
     for dish in dishes:
-        for count in range(most, 0, -1):
+        for count in range(maximum, 0, -1):
             for served, cost in menus[count - 1].items():
                 _keep(menus[count], served | dish.serves, cost + dish.cost)
-    return _cheapest(menus[least:])
+    return _cheapest(menus[minimum:])
 
 
-def both(one: Menu, other: Menu) -> Menu:
+def both(first: Menu, second: Menu) -> Menu:
     """Combine two menus: one selection from each."""
-    return _cheapest({a | b: x + y} for a, x in one.items() for b, y in other.items())
+    return _cheapest({a | b: x + y} for a, x in first.items() for b, y in second.items())
 
 
 def _cheapest(menus: Iterable[Menu]) -> Menu:
@@ -126,7 +126,7 @@ class Lookahead:
     def meals(self, draft: Draft) -> float:
         """Return the lowest cost of the open meals, in different restaurants, with every requested cuisine served."""
         catalog = self._catalog
-        missing = tuple(draft.missing_cuisines(catalog.wanted.cuisine or (), catalog.sandbox))
+        missing = tuple(draft.missing_cuisines(catalog.constraint.cuisine or (), catalog.sandbox))
         used = frozenset(draft.texts(*MEALS))
         menu: Menu = {0: 0.0}
         for city, slots in self._open_meals(draft).items():
@@ -134,7 +134,7 @@ class Lookahead:
         return menu.get(2 ** len(missing) - 1, inf)
 
     def _lowest_leg(self, leg: Leg, mode: set[Kind]) -> float:
-        allowed = allowed_transport(self._catalog.wanted)
+        allowed = allowed_transport(self._catalog.constraint)
         options = (o for o in self._catalog.transports(leg) if o.kind in mode and allowed.keeps(o))
         return min((option.cost for option in options), default=inf)
 
@@ -161,14 +161,14 @@ def cheapest_cost(catalog: Catalog, *, every_meal: bool) -> int | None:
     return ceil(cost) if cost < inf else None
 
 
-def pool(restaurants: Sequence[Option], cuisines: Sequence[str], most: int) -> list[Dish]:
-    """Keep the `most` cheapest restaurants for each set of served cuisines: no optimum needs any other."""
+def pool(restaurants: Sequence[Option], cuisines: Sequence[str], count: int) -> list[Dish]:
+    """Keep the `count` cheapest restaurants for each set of served cuisines: no optimum needs any other."""
     counts: dict[int, int] = {}
     dishes = []
     for option in restaurants:
         serves = sum(1 << bit for bit, cuisine in enumerate(cuisines) if cuisine in option.cuisines)
         counts[serves] = counts.get(serves, 0) + 1
-        if counts[serves] <= most:
+        if counts[serves] <= count:
             dishes.append(Dish(option.cost, serves))
     return dishes
 
@@ -194,8 +194,8 @@ class Catalogs:
 
     def feasible(self, query: Query) -> bool:
         """Tell whether some plan along the reference's route satisfies every constraint within the budget."""
-        least = cheapest_cost(self.of(query, trip_of(query).cities), every_meal=False)
-        return least is not None and least <= query.budget
+        cost = cheapest_cost(self.of(query, trip_of(query).cities), every_meal=False)
+        return cost is not None and cost <= query.budget
 
 
 def route_of(target: Predicate) -> tuple[str, ...]:
@@ -267,7 +267,7 @@ class Chooser:
 
     def missing_cuisines(self, draft: Draft) -> list[str]:
         """Return the requested cuisines that a draft does not serve yet."""
-        return draft.missing_cuisines(self.catalog.wanted.cuisine or (), self.catalog.sandbox)
+        return draft.missing_cuisines(self.catalog.constraint.cuisine or (), self.catalog.sandbox)
 
     def _offer(self, choice: Choice, draft: Draft, target: Predicate) -> Offer:
         filters = [*self._filters(choice, draft, target)]
@@ -290,27 +290,27 @@ class Chooser:
         return options.sights(city, catalog.sandbox) if slot.entry == "attraction" else catalog.restaurants(city)
 
     def _filters(self, choice: Choice, draft: Draft, target: Predicate) -> Iterator[Filter]:
-        wanted, entry = self.catalog.wanted, choice.slots[0].entry
+        constraint, entry = self.catalog.constraint, choice.slots[0].entry
         if entry == "transportation":
-            yield options.allowed_transport(wanted)
+            yield options.allowed_transport(constraint)
             yield options.consistent_with(draft.kinds())
             avoided = target.args.get(AVOID)
             if isinstance(avoided, list):
                 yield options.none_of(avoided)
         elif entry == "accommodation":
-            yield options.allowed_stay(wanted, len(choice.slots))
+            yield options.allowed_stay(constraint, len(choice.slots))
         else:
             yield options.unused(draft.texts("attraction") if entry == "attraction" else draft.texts(*MEALS))
 
     def _affordable(self, choice: Choice, draft: Draft) -> Iterator[Filter]:
-        left = self.money_left(draft)
+        money_left = self.money_left(draft)
         if not self._lookahead or choice.slots[0].entry == "attraction":
-            yield Filter(AFFORDABILITY, lambda option: option.cost <= left)
+            yield Filter(AFFORDABILITY, lambda option: option.cost <= money_left)
             return
         for outlook in self._outlooks:
 
             def keeps(option: Option, outlook: Lookahead = outlook) -> bool:
-                return option.cost + outlook.lowest_cost(taken(draft, choice, option)) <= left
+                return option.cost + outlook.lowest_cost(taken(draft, choice, option)) <= money_left
 
             yield Filter(f"{AFFORDABILITY} with what is still to come", keeps)
 
@@ -393,14 +393,14 @@ def _serves(trip: Trip, slot: Slot, text: str) -> bool:
 
 
 def _forbidden(catalog: Catalog, booked: Draft) -> Iterator[str]:
-    wanted = catalog.wanted
-    refused = FORBIDS.get(wanted.transportation or "")
+    constraint = catalog.constraint
+    refused = FORBIDS.get(constraint.transportation or "")
     if refused in booked.kinds():
         yield f"{refused} is refused"
     for text in dict.fromkeys(booked.texts("accommodation")):
         place = match_accommodation(*item(text), catalog.sandbox)[0]
         nights = sum(text == other for other in booked.texts("accommodation"))
-        if violation := stay_violation(place, wanted, nights):
+        if violation := stay_violation(place, constraint, nights):
             yield violation
 
 

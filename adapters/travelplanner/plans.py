@@ -184,12 +184,12 @@ def match_attraction(name: str, city: str, sandbox: Sandbox) -> Sequence[Attract
 
 def known_transport(text: str, city: str, sandbox: Sandbox) -> bool:
     """Tell whether the flight exists (on any date, as officially) or a car takes less than a day."""
-    kind, ends = booked_kind(text), ends_of(text, city)
-    if kind is None or ends is None:
+    kind, endpoints = booked_kind(text), ends_of(text, city)
+    if kind is None or endpoints is None:
         return False
     if kind == "flight":
-        return flight_number(text) in {flight.number for flight in sandbox.flights(*ends)}
-    return distance_cost(kind, sandbox.distance(*ends)) is not None
+        return flight_number(text) in {flight.number for flight in sandbox.flights(*endpoints)}
+    return distance_cost(kind, sandbox.distance(*endpoints)) is not None
 
 
 def meal_cost(text: str, people: int, sandbox: Sandbox) -> float:
@@ -213,13 +213,13 @@ def transport_cost(text: str, city: str, people: int, sandbox: Sandbox) -> float
         people: Number of travellers.
         sandbox: Database of prices and distances.
     """
-    kind, ends = booked_kind(text), ends_of(text, city)
-    if kind is None or ends is None:
+    kind, endpoints = booked_kind(text), ends_of(text, city)
+    if kind is None or endpoints is None:
         return 0
     if kind == "flight":
         flight = sandbox.flight(flight_number(text))
         return flight.price * people if flight else 0
-    return (distance_cost(kind, sandbox.distance(*ends)) or 0) * ceil(people / SEATS[kind])
+    return (distance_cost(kind, sandbox.distance(*endpoints)) or 0) * ceil(people / SEATS[kind])
 
 
 def day_cost(day: Day, people: int, sandbox: Sandbox) -> float:

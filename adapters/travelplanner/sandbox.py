@@ -240,13 +240,13 @@ def _number(cell: str) -> float:
 
 def _restaurant(cells: tuple[str, ...]) -> Restaurant:
     name, city, cuisines, cost, rating = cells
-    return Restaurant(name, city, cuisines, _whole(cost, least=0), _number(rating))
+    return Restaurant(name, city, cuisines, _whole(cost, minimum=0), _number(rating))
 
 
 def _accommodation(cells: tuple[str, ...]) -> Accommodation:
     name, city, room_type, price, nights, rating, rules, occupancy = cells
     return Accommodation(
-        name, city, room_type, _number(price), _number(nights), _number(rating), rules, _whole(occupancy, least=1)
+        name, city, room_type, _number(price), _number(nights), _number(rating), rules, _whole(occupancy, minimum=1)
     )
 
 
@@ -262,10 +262,10 @@ def _road(cells: tuple[str, ...]) -> Road:
     return road
 
 
-def _whole(cell: str, *, least: int) -> int:
+def _whole(cell: str, *, minimum: int) -> int:
     value = int(cell)
-    if value < least:
-        raise ValueError(f"{cell!r} is not a whole number of at least {least}")
+    if value < minimum:
+        raise ValueError(f"{cell!r} is not a whole number of at least {minimum}")
     return value
 
 

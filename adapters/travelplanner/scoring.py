@@ -63,16 +63,16 @@ def complete_information(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator
     yield from _days(query, plan)
     yield from _cities(query, plan)
     for number, day in enumerate(plan, start=1):
-        yield from (f"day {number}: {what}" for what in _missing(day, is_last=number == query.days))
+        yield from (f"day {number}: {problem}" for problem in _missing(day, is_last=number == query.days))
     filled = sum(bool(value) and value != "-" for day in plan for value in day.values())
     if filled < 0.5 * len(KEYS) * query.days:
         yield f"{filled} entries are filled, less than half of {len(KEYS) * query.days}"
 
 
 def _days(query: Query, plan: Plan) -> Iterator[str]:
-    given = sum(bool(day) and day.get("current_city") != NO_DAY for day in plan)
-    if given != query.days:
-        yield f"{given} days instead of {query.days}"
+    planned = sum(bool(day) and day.get("current_city") != NO_DAY for day in plan)
+    if planned != query.days:
+        yield f"{planned} days instead of {query.days}"
 
 
 def _cities(query: Query, plan: Plan) -> Iterator[str]:
@@ -182,7 +182,7 @@ def within_current_city(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[
             yield f"day {number}: {current_city(day)} cannot be read"
             continue
         places = cities if len(cities) == 2 else tuple(cities[0])
-        yield from (f"day {number}: {what} elsewhere than in {current_city(day)}" for what in _elsewhere(day, places))
+        yield from (f"day {number}: {text} elsewhere than in {current_city(day)}" for text in _elsewhere(day, places))
 
 
 def within_sandbox(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
@@ -247,12 +247,12 @@ WORDS = {"no flight": "Flight", "no self-driving": "Self-driving"}
 
 def requested(query: Query) -> set[str]:
     """Return the names of the hard constraints that the query sets; the budget is always one."""
-    wanted = query.local_constraint
+    constraint = query.local_constraint
     optional = {
-        "Cuisine": wanted.cuisine,
-        "Room Rule": wanted.house_rule,
-        "Transportation": wanted.transportation,
-        "Room Type": wanted.room_type,
+        "Cuisine": constraint.cuisine,
+        "Room Rule": constraint.house_rule,
+        "Transportation": constraint.transportation,
+        "Room Type": constraint.room_type,
     }
     return {"Budget"} | {name for name, value in optional.items() if value}
 
@@ -431,8 +431,11 @@ def _commonsense(query: Query, plan: Plan, sandbox: Sandbox) -> dict[str, Judgem
 
 
 def _hard(query: Query, plan: Plan, sandbox: Sandbox) -> dict[str, Judgement]:
-    wanted = requested(query)
-    return {name: judge(check, query, plan, sandbox) if name in wanted else Judgement() for name, check in HARD.items()}
+    requested_names = requested(query)
+    return {
+        name: judge(check, query, plan, sandbox) if name in requested_names else Judgement()
+        for name, check in HARD.items()
+    }
 
 
 def _held(judgements: dict[str, Judgement]) -> int:

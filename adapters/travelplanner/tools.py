@@ -91,9 +91,9 @@ def called(action: Action) -> Call:
     text = str(parsed_action.args.get("query") or "").strip()
     values = (text,) if tool == WRITE else tuple(value.strip(" \"'") for value in text.split(","))
     if len(values) != len(FORMS[tool]) or not all(values):
-        given = len([value for value in values if value])
+        count = len([value for value in values if value])
         dated = f", the date as {DATE}" if tool == FLIGHTS else ""
-        raise RefusedError(f"{tool} takes {len(FORMS[tool])} and was given {given}: write {form(tool)}{dated}.")
+        raise RefusedError(f"{tool} takes {len(FORMS[tool])} and was given {count}: write {form(tool)}{dated}.")
     return Call(tool, values)
 
 
@@ -178,10 +178,10 @@ class Places:
         return self._of_state.get(state, ())
 
 
-def _unknown(text: str, what: str, names: Sequence[str]) -> RefusedError:
+def _unknown(text: str, kind: str, names: Sequence[str]) -> RefusedError:
     similar = ", ".join(near(text, names))
     hint = f"near it are {similar}" if similar else f"{len(names)} are known, for example {', '.join(names[:3])}"
-    return RefusedError(f"No {what} is named {text[:60]!r}; {hint}.")
+    return RefusedError(f"No {kind} is named {text[:60]!r}; {hint}.")
 
 
 # Flights of a leg: known to exist, known not to exist, or unknown because the table is a subset.
@@ -212,9 +212,12 @@ class KnownFlights:
 
     def describe_unknown(self, origin: str, destination: str, date: str) -> str:
         """Return the message for an unknown leg: it is not in the data, and what is known instead."""
-        head, way = f"Not in the data: flights from {origin} to {destination} on {date}.", f"{origin} to {destination}"
+        head, leg_text = (
+            f"Not in the data: flights from {origin} to {destination} on {date}.",
+            f"{origin} to {destination}",
+        )
         if dates := self._dates(origin, destination):
-            return f"{head} Known of {way}: {_some(dates)}."
+            return f"{head} Known of {leg_text}: {_some(dates)}."
         destinations = [f"{leg.destination} ({_word(leg)})" for leg in self._listed if leg[::2] == (origin, date)]
         known = _some(list(dict.fromkeys(destinations))) or "nothing"
         return f"{head} Known from {origin} on that day: {known}."
@@ -319,8 +322,8 @@ def lookups_in(database: Path, sandbox: Sandbox, listed: Iterable[ListedLeg]) ->
     return Lookups(sandbox, KnownFlights(sandbox, listed, complete=complete))
 
 
-def _listing(what: str, place: str, rows: Iterable[str], order: str = "") -> Observation:
-    return _told(f"{what} in {place}{order}", rows, f"{what} in {place}: there are none.")
+def _listing(label: str, place: str, rows: Iterable[str], order: str = "") -> Observation:
+    return _told(f"{label} in {place}{order}", rows, f"{label} in {place}: there are none.")
 
 
 def _told(head: str, rows: Iterable[str], none: str) -> Observation:
@@ -409,8 +412,8 @@ def _question(state: DecideView) -> str:
 
 def _advice(lines: Sequence[str]) -> str:
     # Every line gets an equal share of the characters, because the latest guidance comes last.
-    each = MOST_ADVICE // max(len(lines), 1)
-    return clipped(bullet_list(clipped(text, max(each, 40)) for text in lines), MOST_ADVICE)
+    limit = MOST_ADVICE // max(len(lines), 1)
+    return clipped(bullet_list(clipped(text, max(limit, 40)) for text in lines), MOST_ADVICE)
 
 
 QUESTION = """\

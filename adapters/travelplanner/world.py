@@ -99,7 +99,7 @@ class TravelWorld:
 
     def _totals(self) -> Arguments:
         catalog = self._catalog
-        missing = self._draft.missing_cuisines(catalog.wanted.cuisine or (), catalog.sandbox)
+        missing = self._draft.missing_cuisines(catalog.constraint.cuisine or (), catalog.sandbox)
         cost = self._draft.cost(catalog.trip, catalog.people, catalog.sandbox)
         return {
             "cost": cost,

@@ -203,51 +203,51 @@ UNITS: Mapping[str | None, str] = {
 }
 
 
-def reference_text(query: Query, trip: Trip, sandbox: Sandbox, most: int) -> str:
-    """Format the reference information of a query, at most `most` lines for each list.
+def reference_text(query: Query, trip: Trip, sandbox: Sandbox, limit: int) -> str:
+    """Format the reference information of a query, at most `limit` lines for each list.
 
     Lists are in the data's order. A longer list is reduced to its cheapest entries, so that every budget that the
     complete list can meet can still be met.
     """
     heading = f"People: {query.people_number}. Budget for all of them and all days: ${query.budget}."
-    sections = [*_days(trip, sandbox, most), *(part for city in trip.cities for part in _city(city, sandbox, most))]
+    sections = [*_days(trip, sandbox, limit), *(part for city in trip.cities for part in _city(city, sandbox, limit))]
     return "\n".join([heading, *sections])
 
 
-def cheapest(rows: Sequence[T], price: Callable[[T], float], most: int) -> list[T]:
-    """Return the `most` cheapest rows, in the order given."""
-    indices = sorted(range(len(rows)), key=lambda index: price(rows[index]))[:most]
+def cheapest(rows: Sequence[T], price: Callable[[T], float], count: int) -> list[T]:
+    """Return the `count` cheapest rows, in the order given."""
+    indices = sorted(range(len(rows)), key=lambda index: price(rows[index]))[:count]
     return [rows[index] for index in sorted(indices)]
 
 
-def _days(trip: Trip, sandbox: Sandbox, most: int) -> Iterator[str]:
+def _days(trip: Trip, sandbox: Sandbox, limit: int) -> Iterator[str]:
     for day, date in enumerate(trip.dates, 1):
         if leg := trip.leg_on(day):
             head = f"Day {day} ({date}) from {leg.origin} to {leg.destination}"
-            yield _section(head, map(way_line, _ways(leg, sandbox, most)))
+            yield _section(head, map(way_line, _ways(leg, sandbox, limit)))
         else:
             yield _section(f"Day {day} ({date}) in {trip.city_on(day)}", ())
 
 
-def _ways(leg: Leg, sandbox: Sandbox, most: int) -> list[Option]:
-    return cheapest(transports(leg, 1, sandbox), lambda way: way.cost, most)
+def _ways(leg: Leg, sandbox: Sandbox, limit: int) -> list[Option]:
+    return cheapest(transports(leg, 1, sandbox), lambda option: option.cost, limit)
 
 
-def _city(city: str, sandbox: Sandbox, most: int) -> Iterator[str]:
-    eating = cheapest(sandbox.restaurants(city), lambda row: row.cost, most)
-    staying = cheapest(sandbox.accommodations(city), lambda row: row.price, most)
+def _city(city: str, sandbox: Sandbox, limit: int) -> Iterator[str]:
+    eating = cheapest(sandbox.restaurants(city), lambda row: row.cost, limit)
+    staying = cheapest(sandbox.accommodations(city), lambda row: row.price, limit)
     yield _section(f"{RESTAURANTS} in {city}", map(restaurant_line, eating))
     yield _section(f"{STAYS} in {city}", map(stay_line, staying))
-    yield _section(f"{ATTRACTIONS} in {city}", (one_line(row.name) for row in sandbox.attractions(city)[:most]))
+    yield _section(f"{ATTRACTIONS} in {city}", (one_line(row.name) for row in sandbox.attractions(city)[:limit]))
 
 
 def _section(head: str, lines: Iterator[str] | Sequence[str]) -> str:
     return "\n".join([f"{head}:", *(f"- {line}" for line in lines)])
 
 
-def way_line(way: Option) -> str:
+def way_line(option: Option) -> str:
     """Format a flight or a car with its price."""
-    return f"{way.text} | ${way.cost:g} {UNITS[way.kind]}"
+    return f"{option.text} | ${option.cost:g} {UNITS[option.kind]}"
 
 
 def restaurant_line(row: Restaurant) -> str:
@@ -257,8 +257,9 @@ def restaurant_line(row: Restaurant) -> str:
 
 def stay_line(row: Accommodation) -> str:
     """Format an accommodation with its price, maximum occupancy, minimum nights, type and rules."""
-    most, least = f"{row.maximum_occupancy} people", f"at least {row.minimum_nights:g} nights"
-    return f"{one_line(row.name)} | ${row.price:g} a night for {most} | {least} | {row.room_type} | {row.house_rules}"
+    price = f"${row.price:g} a night for {row.maximum_occupancy} people"
+    nights = f"at least {row.minimum_nights:g} nights"
+    return f"{one_line(row.name)} | {price} | {nights} | {row.room_type} | {row.house_rules}"
 
 
 def one_line(name: str) -> str:
@@ -301,9 +302,9 @@ def oneshot_operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
 
 async def _system(benchmark: "TravelPlanner", task: Task, runtime: Runtime[Context]) -> str:
     # Equal in every prompt of a task, so that prompt caches hit.
-    query, most = benchmark.query(task), limits_of(task, runtime).options
+    query, limit = benchmark.query(task), limits_of(task, runtime).options
     trip = await off_loop(benchmark.trip, query)
-    reference = await off_loop(reference_text, query, trip, benchmark.sandbox, most)
+    reference = await off_loop(reference_text, query, trip, benchmark.sandbox, limit)
     return RULES.format(reference=quoted(reference, MOST_REFERENCE))
 
 

@@ -147,9 +147,9 @@ class WebShopFactors:
         Options requested in free text are known once an item offers values that it mentions.
         """
         request = wanted(goal)
-        seen = state.get(ITEM)
-        offers = request.options or _told(seen.attributes.get(OFFERS, "") if seen else "")
-        if before.entities and not (seen and offers):
+        item_entity = state.get(ITEM)
+        offers = request.options or _told(item_entity.attributes.get(OFFERS, "") if item_entity else "")
+        if before.entities and not (item_entity and offers):
             return before
         required = _telling({FACTOR_FEATURES: " ".join(request.words), OFFERS: _telling_offers(offers)})
         choices = {_option(name): {CHOICE: value} for name, value in offers.items()}
@@ -174,7 +174,7 @@ def _choice(before: Mapping[str, str], value: str, action: str, page: Item, name
     if page.marked:
         return value if value in page.chosen else ""
     _, clicked = parsed(action) or ("", "")
-    if clicked.lower() in (each.lower() for each in page.options[name]):
+    if clicked.lower() in (option_value.lower() for option_value in page.options[name]):
         return value if clicked.lower() == value.lower() else ""
     return before.get(CHOICE, "")
 

@@ -92,12 +92,12 @@ def read_catalogue(folder: Path) -> Catalogue:
 
 
 @contextmanager
-def _as_published(where: str, what: str) -> Iterator[None]:
+def _as_published(where: str, kind: str) -> Iterator[None]:
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValidationError) as error:
         reason = " ".join(str(error).split()) if isinstance(error, ValidationError) else repr(error)
-        raise Fault("data", f"{where}: invalid {what} of WebShop ({reason}): copy the published file there") from error
+        raise Fault("data", f"{where}: invalid {kind} of WebShop ({reason}): copy the published file there") from error
 
 
 def _product(row: Row) -> Product:
@@ -352,7 +352,9 @@ def judged(goal: Goal, wanted: Product, bought: Product, chosen: Sequence[str]) 
     """Compute the reward for buying `bought` with the chosen option values if `wanted` is the goal's product."""
     attributes = sum(has_attribute(bought, attribute) for attribute in goal.attributes)
     colours = [normalised(value) for value in chosen]
-    options = sum(any(alike(ours, normalised(value)) for ours in colours) for value in goal.options)
+    options = sum(
+        any(alike(normalised_value, normalised(value)) for normalised_value in colours) for value in goal.options
+    )
     price = goal.upper is None or bought.price <= goal.upper
     kind = type_reward(wanted, bought)
     parts = len(goal.attributes) + len(goal.options) + 1
@@ -377,14 +379,16 @@ def type_reward(wanted: Product, bought: Product) -> float:
 
 def title_share(wanted: str, bought: str) -> float:
     """Divide the number of distinct shared nouns by the number of nouns of the wanted title; 0.2 if it has none."""
-    ours = nouns(wanted)
-    return len(set(ours) & set(nouns(bought))) / len(ours) if ours else SIMILAR
+    wanted_nouns = nouns(wanted)
+    return len(set(wanted_nouns) & set(nouns(bought))) / len(wanted_nouns) if wanted_nouns else SIMILAR
 
 
 def has_attribute(product: Product, attribute: str) -> bool:
     """Tell whether a product has an alike attribute, or its title, features or description contain the exact words."""
     texts = (product.title, " ".join(product.features), product.description)
-    return any(alike(own, attribute) for own in product.attributes) or any(attribute in t.lower() for t in texts)
+    return any(alike(product_attribute, attribute) for product_attribute in product.attributes) or any(
+        attribute in t.lower() for t in texts
+    )
 
 
 def normalised(value: str) -> str:

@@ -46,8 +46,8 @@ def wanted(instruction: str) -> Wanted:
 def proposals(instruction: str) -> list[str]:
     """Propose search keywords, the best first: with options, without them, the last words, the first words."""
     parts = wanted(instruction)
-    every = [*parts.words, *(word for value in parts.options.values() for word in words(value))]
-    tries = (every, parts.words, parts.words[-4:], parts.words[:4])
+    all_words = [*parts.words, *(word for value in parts.options.values() for word in words(value))]
+    tries = (all_words, parts.words, parts.words[-4:], parts.words[:4])
     return list(dict.fromkeys(" ".join(dict.fromkeys(keywords)) for keywords in tries if keywords)) or [instruction]
 
 
@@ -318,8 +318,8 @@ class WebShopWorld:
         return clicked(self.page, button, self.shop) if button else None
 
     def _judged(self) -> Judged:
-        wanted, bought = self.shop.product(self.goal.asin), self.shop.product(self.page.asin)
-        return judged(self.goal, wanted, bought, list(self.page.options.values()))
+        goal_product, bought = self.shop.product(self.goal.asin), self.shop.product(self.page.asin)
+        return judged(self.goal, goal_product, bought, list(self.page.options.values()))
 
     def _lines(self) -> list[Line]:
         return lines(self.page, self.shop, self.goal.instruction, attributes=self._attributes)
