@@ -38,7 +38,7 @@ SEARCHABLE = 5
 
 
 def plan(state: State, goal: Iterable[Fact]) -> list[Move]:
-    """Find moves to a state in which the goal holds; optimal up to SEARCHABLE blocks, else about four moves per block.
+    """Find moves to a state in which the goal holds; optimal up to `SEARCHABLE` blocks, else about 4 moves per block.
 
     Args:
         state: Complete state.

@@ -131,7 +131,7 @@ class ScienceWorldBenchmark:
         return list(gold_recording(setting.task, setting.variation, setting.simplification).actions)
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """Return mean score, success rate, and SwiftSage's means by group; see `splits.figures`.
+        """Return mean score, success rate, and SwiftSage's means by group; see `splits.compute_figures`.
 
         `score` is TDP's reward (section 4.1); the table in the paper shows it times 100.
         """

@@ -176,13 +176,13 @@ LEAST = 6
 
 
 def explored(known: Known, found: bool) -> Wanted:
-    """Require exploring: the rooms visited so far and, until the sought thing is found, some more."""
+    """Require exploring: the ways taken so far and, until the sought thing is found, some more."""
     ways = unended(known.get(MAP, {}), "elsewhere", "visited", found)
     return {MAP: ways} if ways else {}
 
 
 def unended(reached: dict[str, str], name: str, value: str, ended: bool) -> dict[str, str]:
-    """Return the states reached and, until the process has ended, further ones: at least 1, at least LEAST in total."""
+    """Return the states reached and, until the process ends, further ones: at least 1, at least `LEAST` in total."""
     missing = 0 if ended else max(1, LEAST - len(reached))
     return {**reached, **{f"{name} {number}": value for number in range(1, missing + 1)}}
 

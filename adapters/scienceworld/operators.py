@@ -3,7 +3,7 @@
 Propose and Replan know the rooms and what the world rejected before; Realize chooses among admissible actions;
 Validate has three shortcuts before it asks the model, and no cascade includes the goal. This is `scienceworld:paper`.
 The default adds what small models need: a draft of the plan from the task's sentences (`draft`), actions of the kind
-that the target needs (`offers`), and conditions that the world's replies decide (`prompts.settled`).
+that the target needs (`offers`), and conditions that the world's replies decide (`prompts.judge_condition`).
 """
 
 import re

@@ -76,7 +76,7 @@ class Pool:
         limit: Maximum number of running simulators; None: `simulator_limit`.
         linger: Seconds for which a free simulator is kept.
         idle: Seconds after which an unused world loses its simulator; None: never.
-        patience: See PATIENCE.
+        patience: See `PATIENCE`.
         wait: Seconds after which a waiting borrower fails.
     """
 

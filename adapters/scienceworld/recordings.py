@@ -38,7 +38,7 @@ class Recording(Record):
     `gold` as an agent would write it: a number that answers a question is replaced by the option's text; an action that
     does not answer the question, and so drops it, by "cancel". `firstdone` is the index, from 1, of the action that
     first reaches 100; what follows is idle waiting. `start` is the score after the first look, `moves` the simulator's
-    count at the end. `digest` is a hash of the first look, all replies and scores.
+    count at the end. The digest is a hash of the first look, all replies and scores.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)

@@ -1,7 +1,7 @@
 """The TravelPlanner benchmark: its configurations, tasks, worlds, operators and rates.
 
 `TravelPlanner` plays the sole-planning mode (the reference information of a query is given), as in the SDP paper, or,
-with the configuration `tools`, the two-stage mode of the TDP paper, in which an agent looks everything up.
+with the configuration `tools`, the setting of the TDP paper, in which an agent looks everything up with tools.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -75,7 +75,7 @@ class Figures:
         self._scored = remembered(self._score)
 
     def of(self, outcomes: Sequence[Outcome]) -> dict[str, float]:
-        """Return the six official rates, their `average` and, for plans written as text, `text_rates`, as fractions."""
+        """Return the six official rates, their "average" and, for plans written as text, `text_rates`, as fractions."""
         official = aggregate([self._scored(query, scores) for query, scores in outcomes])
         return official | {"average": average(official)} | text_rates(outcomes, self._feasible)
 

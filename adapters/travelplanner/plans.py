@@ -48,7 +48,7 @@ def current_city(day: Day) -> str:
 def missing_key(plan: Plan) -> str:
     """Return the first missing key on which the official evaluation fails with a KeyError; empty if none is missing.
 
-    The evaluation needs `current_city` of every day and `transportation` of the first; all other keys may be missing.
+    The evaluation needs "current_city" of every day and "transportation" of the first; all other keys may be missing.
     """
     for number, day in enumerate(plan, 1):
         for key in ("current_city", *(["transportation"] if number == 1 else [])):
@@ -209,7 +209,7 @@ def transport_cost(text: str, city: str, people: int, sandbox: Sandbox) -> float
 
     Args:
         text: The day's transportation.
-        city: The day's `current_city`, read if the transportation itself has no "from A to B".
+        city: The day's "current_city", read if the transportation itself has no "from A to B".
         people: Number of travellers.
         sandbox: Database of prices and distances.
     """

@@ -106,7 +106,7 @@ def _blank(day: Day, key: str) -> bool:
 
 
 def reasonable_city_route(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
-    """Check that the trip is a round trip through known cities of the destination, each visited once, over a day."""
+    """Check for a round trip through known cities of the destination, each visited once and for more than a day."""
     days = [cities_of(day) for day in plan]
     stops = [city for cities in days for city in cities or ("",)]
     if days[0] and len(days[0]) == 2 and days[0][0] != query.org:

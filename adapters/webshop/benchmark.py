@@ -32,7 +32,8 @@ from certigraph.state.trajectory import Footer
 USUAL, WRITTEN = "instructions", "written"
 
 PLACES = {"test": (0, 500), "dev": (500, 1500), "train": (1500, None)}
-"""Ranges of the splits in the shuffled list of templated goals. WebShop has the same ranges in another order."""
+"""Ranges of the splits in the shuffled list of templated goals. They are WebShop's as far as known, but its order of
+goals is different."""
 
 
 def selected(goals: Mapping[str, Goal], written: Mapping[str, Goal], split: str) -> dict[str, Goal]:
@@ -117,8 +118,8 @@ class WebShop:
 
     Scores differ slightly from WebShop's. The rules are the same, but three parts are substitutes: the search is
     another BM25 (see `Shop`); a word list instead of spaCy's tagger finds the nouns by which kinds of products are
-    compared (`products.nouns`); and the list of colours is our own (`products.COLOURS`). Prices from ranges and price
-    bounds are drawn with other random numbers.
+    compared (`products.nouns_in`); and the list of colours is our own (`products.COLOURS`). Prices from ranges and
+    price bounds are drawn with other random numbers.
 
     Args:
         data: Folder with WebShop's files, read on first use; None for the generated shop.

@@ -62,7 +62,7 @@ class Item(NamedTuple):
 
 
 def kind_of(text: str) -> str:
-    """Return the kind of a page: `bought`, `results`, `item`, `search` or `details`; empty if it is none."""
+    """Return the kind of a page: "bought", "results", "item", "search" or "details"; empty if it is none."""
     if any(words in text.lower() for words in _BOUGHT):
         return "bought"
     if _LIST.search(text):

@@ -37,7 +37,7 @@ class Product(Record):
     query: str = ""
     """Search query under which Amazon listed the product."""
     category: str = ""
-    """Category levels, broad to narrow, separated by BELOW."""
+    """Category levels, broad to narrow, separated by `BELOW`."""
 
     @property
     def price_text(self) -> str:
