@@ -319,7 +319,6 @@ def goal_of(path: Path) -> str:
 
 
 def _source(folder: Path, split: str) -> Path | None:
-
     places = (folder / UNPACKED / split, folder / split, folder / f"{split}.games.tar.xz")
     return next((place for place in places if place.exists()), None)
 

@@ -319,7 +319,6 @@ def _left(state: ReplanView) -> list[str]:
 
 
 def _why(state: ReplanView) -> str:
-
     if undone := state["undone"]:
         texts = numbered(dict.fromkeys(invalidation.predicate.text for invalidation in undone))
         return prompts.UNDONE.format(undone=texts, reason=unquoted(undone[0].reason))

@@ -177,7 +177,6 @@ class Pool:
                 self._changed.notify_all()
 
     def _take_free(self) -> Simulator | None:
-
         while self._free:
             simulator, _ = self._free.pop()
             if simulator.alive:
