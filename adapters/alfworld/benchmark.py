@@ -192,25 +192,25 @@ class AlfWorld:
         self._game = self._game or Game(self.path)
         reply = self._game.reset()
         self._room = f"Places in the room: {reply.text.partition('you see ')[2].partition('.')[0]}."
-        return self._observed(reply)
+        return self._observe(reply)
 
     def step(self, action: Action) -> Observation:
         """Execute an action. An inadmissible one changes nothing and is not accepted."""
-        self._reply()
+        self._last_reply()
         assert self._game is not None
-        return self._observed(self._game.step(action.text.strip()))
+        return self._observe(self._game.step(action.text.strip()))
 
     def view(self) -> str:
         """Describe what the agent faces (open receptacles with contents), what it carries, and the receptacles."""
-        return f"{sight(self._reply().facts)}\n{self._room}"
+        return f"{sight(self._last_reply().facts)}\n{self._room}"
 
     def admissible(self) -> list[str]:
         """List the commands that are admissible now, in alphabetical order."""
-        return list(self._reply().admissible)
+        return list(self._last_reply().admissible)
 
     def score(self) -> Scores:
         """Return 1.0 if the task is done, else 0.0."""
-        return Scores(value=float(self._reply().won))
+        return Scores(value=float(self._last_reply().won))
 
     def close(self) -> None:
         """Close the game."""
@@ -218,12 +218,12 @@ class AlfWorld:
             self._game.close()
             self._game = self._now = None
 
-    def _reply(self) -> Reply:
+    def _last_reply(self) -> Reply:
         if self._now is None:
             raise Fault("environment", "this ALFWorld is closed or was never reset: call reset() first")
         return self._now
 
-    def _observed(self, reply: Reply) -> Observation:
+    def _observe(self, reply: Reply) -> Observation:
         self._now = reply
         accepted = reply.text != REFUSED
         return Observation(

@@ -382,7 +382,7 @@ class BlocksWorld:
         tasks = [self._task(id_, instance) for id_, instance in self._instances.items() if _set(id_) == split]
         if not tasks:
             known = ", ".join(sorted(set(map(_set, self._instances)))) or "none"
-            raise UnknownName("; ".join(filter(None, [f"no split {split!r}", f"known are {known}", self._more])))
+            raise UnknownName("; ".join(filter(None, [f"no split {split!r}", f"known are {known}", self._data_hint])))
         return tasks
 
     def task(self, task_id: str) -> Task:
@@ -398,7 +398,7 @@ class BlocksWorld:
             return self._task(task_id, tower_instance(int(match[1])))
         if task_id not in self._instances:
             pattern = "BLOCKS-SEED or tower-BLOCKS, and with PlanBench's data SET/INSTANCE"
-            raise unknown_task(self.name, task_id, pattern, ["4-0", "tower-30", *self._instances], self._more)
+            raise unknown_task(self.name, task_id, pattern, ["4-0", "tower-30", *self._instances], self._data_hint)
         return self._task(task_id, self._instances[task_id])
 
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
@@ -451,7 +451,7 @@ class BlocksWorld:
         return Task(benchmark=self.name, id=task_id, goal=goal, condition=condition, constants=instance.as_json())
 
     @property
-    def _more(self) -> str:
+    def _data_hint(self) -> str:
         return "" if self.data else f"PlanBench's need --data DIR, with {ARCHIVE} under DIR/{self.name}/"
 
 

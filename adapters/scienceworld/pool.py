@@ -110,7 +110,7 @@ class Pool:
         Raises:
             Fault: ("environment") as `JavaSimulator`; or no simulator became free in time, then the message says which
                 setting to change.
-            CancelledError: The caller was cancelled.
+            CancelledError: the caller was cancelled.
         """
         simulator = self._wait_for_turn(holder)
         if simulator is None:

@@ -303,7 +303,7 @@ class RecordedSimulator(Simulator):
         return next((reply for reply in reversed(replies) if reply.startswith("In your inventory")), "")
 
     @override
-    def valid(self) -> list[str]:
+    def valid_actions(self) -> list[str]:
         return [action for action in dict.fromkeys(self.recording.gold) if not action.isdecimal()]
 
     @override

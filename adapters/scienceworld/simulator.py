@@ -64,7 +64,7 @@ class Simulator(Protocol):
         """Describe what the agent carries; costs no move."""
         ...
 
-    def valid(self) -> list[str]:
+    def valid_actions(self) -> list[str]:
         """List every valid action, hundreds to thousands; takes 0.1 to 0.5 s."""
         ...
 
@@ -266,7 +266,7 @@ class JavaSimulator(Simulator):
         return str(self._call(self._server.freeActionInventory))
 
     @override
-    def valid(self) -> list[str]:
+    def valid_actions(self) -> list[str]:
         return self._texts(self._server.getValidActionObjectCombinations)
 
     @override

@@ -310,7 +310,7 @@ class Tally:
         self.score = self.moves = self.calls = 0
         self.last_non_negative = self.last_positive = 0
 
-    def count(self, score: int, moves: int) -> float:
+    def record(self, score: int, moves: int) -> float:
         """Record the simulator's score and moves after an action; returns its reward, the change in score / 100."""
         reward = (score - self.score) / 100
         self.score, self.moves = score, moves

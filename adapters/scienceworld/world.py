@@ -205,7 +205,7 @@ class ScienceWorld:
         if self.options:
             return list(dict.fromkeys(self.options))
         if self._admissible is None:
-            self._admissible = [text for text in self._live.valid() if "reset" not in text and text != "task"]
+            self._admissible = [text for text in self._live.valid_actions() if "reset" not in text and text != "task"]
         return list(self._admissible)
 
     def score(self) -> Scores:
@@ -287,7 +287,7 @@ class ScienceWorld:
         entered = self.room not in self.rooms
         self.rooms += [self.room] if entered else []
         self.options = options_in(reply)
-        reward = self.tally.count(self._live.score(), self._live.moves())
+        reward = self.tally.record(self._live.score(), self._live.moves())
         data: Arguments = {**(about or {})}
         data |= {"new_room": True, "look": self._live.look().strip()} if entered else {}
         return self._observation(reply, classify(reply), reward, data)

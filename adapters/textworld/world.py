@@ -171,7 +171,7 @@ class Library:
         needed_textworld()
         folder = self.folder / name
         if not folder.is_dir():
-            self._make(folder, *parts)
+            self._generate(folder, *parts)
         try:
             description = json_value(file_bytes(folder / DESCRIPTION))
             return Game(name, folder / STORY, description["objective"], tuple(description["metadata"]["walkthrough"]))
@@ -180,7 +180,7 @@ class Library:
                 "data", f"{folder} is corrupted ({error!r}): delete it, and the game is generated again"
             ) from error
 
-    def _make(self, folder: Path, kind: str, level: int, seed: int) -> None:
+    def _generate(self, folder: Path, kind: str, level: int, seed: int) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(dir=self.folder, prefix=folder.name, suffix=".unfinished"))
         try:

@@ -175,9 +175,9 @@ class TravelPlanner:
         """Return the trip through the cities of the reference information, in their order."""
         return trip_of(query)
 
-    def feasible(self, query: Query) -> bool:
+    def is_feasible(self, query: Query) -> bool:
         """Tell whether some plan along the trip satisfies every constraint within the budget."""
-        return self._catalogs.feasible(query)
+        return self._catalogs.is_feasible(query)
 
     def chooser(self, task: Task, target: Predicate) -> Chooser:
         """Return the object that offers the options of a predicate, on the route that the predicate names."""
@@ -203,7 +203,7 @@ class TravelPlanner:
 
     @cached_property
     def _figures(self) -> Figures:
-        return Figures(self.sandbox, self.feasible)
+        return Figures(self.sandbox, self.is_feasible)
 
     @cached_property
     def _lookups(self) -> Lookups:

@@ -61,7 +61,7 @@ def gold_of(benchmark: "TravelPlanner", query: Query) -> Gold:
     If none is affordable, it books the cheapest options while the budget lasts, so that a plan can be delivered.
     """
     trip = benchmark.trip(query)
-    chooser = Chooser(benchmark.catalog(query, trip.cities), query.budget, lookahead=benchmark.feasible(query))
+    chooser = Chooser(benchmark.catalog(query, trip.cities), query.budget, lookahead=benchmark.is_feasible(query))
     draft = Draft()
     for target in plan_of(query, trip):
         for choice in choices(chooser.catalog, target):
@@ -341,12 +341,12 @@ class SimulatedPlanner(Record):
         if ASK_TURN in prompt and FIRST_TURN in prompt:
             return f"Thought: First see what the cheapest costs.\nAction: cost\n{_text(prompt, dearest=False)}"
         if ASK_TURN in prompt:
-            return f"Thought: That will do.\nAction: deliver\n{self._delivered(prompt)}"
+            return f"Thought: That will do.\nAction: deliver\n{self._write_delivered_plan(prompt)}"
         if ASK_PLAN in prompt:
-            return self._delivered(prompt)
+            return self._write_delivered_plan(prompt)
         return "Take the cheapest of everything." if ASK_OUTLINE in prompt else ADVICE
 
-    def _delivered(self, prompt: str) -> str:
+    def _write_delivered_plan(self, prompt: str) -> str:
         drawn = Random(f"{self.seed}:{prompt}").random()
         if drawn < self.malformed:
             plan = _text(prompt, dearest=False)
@@ -368,7 +368,7 @@ class Offers:
         match = PEOPLE.search(prompt)
         self._people = int(match[1]) if match else 1
         self._lists = {
-            head: sorted(map(self._priced, lines), key=_cost, reverse=dearest) for head, lines in _lists(prompt)
+            head: sorted(map(self._parse_entry, lines), key=_cost, reverse=dearest) for head, lines in _lists(prompt)
         }
         self._used = set[str]()
 
@@ -378,20 +378,20 @@ class Offers:
 
     def first(self, head: str, city: str) -> str:
         """Return the first entry of a list, as a plan writes it."""
-        return self._named(self._lists.get(head, []), city)
+        return self._format_first(self._lists.get(head, []), city)
 
     def next(self, head: str, city: str) -> str:
         """Return the first entry of a list that no day has used yet."""
-        chosen = self._named(
+        chosen = self._format_first(
             [offer for offer in self._lists.get(head, []) if f"{offer.text}, {city}" not in self._used], city
         )
         self._used.add(chosen)
         return chosen
 
-    def _named(self, offers: list[Priced], city: str) -> str:
+    def _format_first(self, offers: list[Priced], city: str) -> str:
         return (f"{offers[0].text}, {city}" if city else offers[0].text) if offers else NOTHING
 
-    def _priced(self, line: str) -> Priced:
+    def _parse_entry(self, line: str) -> Priced:
         entry = ENTRY.match(line)
         if entry is None:
             return Priced(line, 0.0)

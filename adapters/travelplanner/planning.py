@@ -90,8 +90,8 @@ def _keep(menu: Menu, served: int, cost: float) -> None:
 class Slots(NamedTuple):
     """Number of open meals in one city: how many the plan must have, and how many it may have."""
 
-    least: int
-    most: int
+    minimum: int
+    maximum: int
 
 
 class Lookahead:
@@ -107,9 +107,9 @@ class Lookahead:
 
     def lowest_cost(self, draft: Draft) -> float:
         """Return the lowest cost in dollars of completing the draft; infinite if it cannot be completed."""
-        return self.transport(draft) + self.stays(draft) + self.meals(draft)
+        return self.transport_cost(draft) + self.stay_cost(draft) + self.meal_cost(draft)
 
-    def transport(self, draft: Draft) -> float:
+    def transport_cost(self, draft: Draft) -> float:
         """Return the lowest cost of the open legs, in one of the two modes that fit the booked legs."""
         trip, kinds = self._catalog.trip, draft.kinds()
         legs = [leg for leg in trip.legs if str(Slot(leg.day, "transportation")) not in draft.booked]
@@ -117,13 +117,13 @@ class Lookahead:
         fitting = [mode for mode in modes if all(kind in mode for kind in kinds)]
         return min((sum(self._lowest_leg(leg, mode) for leg in legs) for mode in fitting), default=inf)
 
-    def stays(self, draft: Draft) -> float:
+    def stay_cost(self, draft: Draft) -> float:
         """Return the lowest cost of the cities without a place to stay."""
         trip = self._catalog.trip
         nights = {city: str(Slot(trip.nights_in(city)[0], "accommodation")) for city in trip.cities}
         return sum(self._catalog.lowest_stay(city) for city in trip.cities if nights[city] not in draft.booked)
 
-    def meals(self, draft: Draft) -> float:
+    def meal_cost(self, draft: Draft) -> float:
         """Return the lowest cost of the open meals, in different restaurants, with every requested cuisine served."""
         catalog = self._catalog
         missing = tuple(draft.missing_cuisines(catalog.constraint.cuisine or (), catalog.sandbox))
@@ -143,15 +143,15 @@ class Lookahead:
         for day, meal in trip.meal_slots():
             if str(Slot(day, meal)) not in draft.booked:
                 needed = self._every_meal or trip.leg_on(day) is None
-                least, most = meals.get(trip.city_on(day), Slots(0, 0))
-                meals[trip.city_on(day)] = Slots(least + needed, most + 1)
+                minimum, maximum = meals.get(trip.city_on(day), Slots(0, 0))
+                meals[trip.city_on(day)] = Slots(minimum + needed, maximum + 1)
         return meals
 
     def _menu(self, city: str, slots: Slots, used: frozenset[str], missing: tuple[str, ...]) -> Menu:
-        dishes = pool([o for o in self._catalog.restaurants(city) if o.text not in used], missing, slots.most)
+        dishes = pool([o for o in self._catalog.restaurants(city) if o.text not in used], missing, slots.maximum)
         key = (tuple(dishes), missing, slots)
         if key not in self._menus:
-            self._menus[key] = menu_of(dishes, slots.least, slots.most)
+            self._menus[key] = menu_of(dishes, slots.minimum, slots.maximum)
         return self._menus[key]
 
 
@@ -192,7 +192,7 @@ class Catalogs:
             self._catalogs[key] = (query, catalog)
         return self._catalogs[key][1]
 
-    def feasible(self, query: Query) -> bool:
+    def is_feasible(self, query: Query) -> bool:
         """Tell whether some plan along the reference's route satisfies every constraint within the budget."""
         cost = cheapest_cost(self.of(query, trip_of(query).cities), every_meal=False)
         return cost is not None and cost <= query.budget

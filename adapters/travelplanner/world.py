@@ -76,7 +76,7 @@ class TravelWorld:
         """Do nothing: no resource is held."""
 
     def _plan(self) -> Plan | None:
-        if self._submission.closed:
+        if self._submission.delivered:
             return self._submission.plan
         return self._draft.plan(self._catalog.trip) if self._draft.booked else None
 

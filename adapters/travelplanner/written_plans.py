@@ -114,26 +114,26 @@ class Desk:
     def __init__(self, query: Query, sandbox: Sandbox) -> None:
         self._query, self._sandbox = query, sandbox
         self.plan: Plan | None = None
-        self.closed = False
+        self.delivered = False
 
     @property
     def parts(self) -> dict[str, float | None]:
         """Entries that a delivery adds to the scores; empty without a delivery."""
-        return {MALFORMED: float(self.plan is None)} if self.closed else {}
+        return {MALFORMED: float(self.plan is None)} if self.delivered else {}
 
     def step(self, action: Action) -> Observation:
         """Compute the cost of, or accept, the plan in `args["plan"]`; only a delivery ends the episode."""
         delivers = action.kind != COST
-        self.closed = delivers
+        self.delivered = delivers
         try:
             plan = read_plan(str(action.args.get("plan", "")))
         except MalformedPlanError as error:
             return Observation(text=f"Malformed: {error}", accepted=False, done=delivers, data={MALFORMED: True})
-        return self._taken(plan) if delivers else self._added_up(plan)
+        return self._accept(plan) if delivers else self._report_cost(plan)
 
-    def _taken(self, plan: Plan) -> Observation:
+    def _accept(self, plan: Plan) -> Observation:
         self.plan = plan
-        errors = list(self._wrong(plan))
+        errors = list(self._find_errors(plan))
         message = (
             f"Delivered, but {'; '.join(errors)}" if errors else "Delivered: nothing is wrong that the desk can see."
         )
@@ -141,12 +141,12 @@ class Desk:
         # so an agent that may retry only after such episodes learns nothing from being allowed to retry.
         return Observation(text=message, done=True, solved=not errors, data={MALFORMED: False, **self._totals(plan)})
 
-    def _added_up(self, plan: Plan) -> Observation:
-        errors = "; ".join(self._wrong(plan)) or "nothing is wrong that the desk can see"
+    def _report_cost(self, plan: Plan) -> Observation:
+        errors = "; ".join(self._find_errors(plan)) or "nothing is wrong that the desk can see"
         message = f"Cost ${self._cost(plan):g} of ${self._query.budget}: {errors}."
         return Observation(text=message, data=dict(self._totals(plan)))
 
-    def _wrong(self, plan: Plan) -> Iterator[str]:
+    def _find_errors(self, plan: Plan) -> Iterator[str]:
         query, days = self._query, plan[: self._query.days]
         if (cost := self._cost(plan)) > query.budget:
             yield f"it costs ${cost:g}, the budget is ${query.budget}"

@@ -70,7 +70,7 @@ class Catalogue(NamedTuple):
 
     products: Mapping[str, Product]
     """Products by asin."""
-    wishes: tuple[Wish, ...]
+    instructions: tuple[Wish, ...]
 
 
 def read_catalogue(folder: Path) -> Catalogue:
@@ -238,7 +238,7 @@ def goals(catalogue: Catalogue) -> dict[str, Goal]:
     """Return all templated goals by id, `ASIN-n` for combination n of the product's options, in shuffled order."""
     pairs = [
         pair
-        for wish in catalogue.wishes
+        for wish in catalogue.instructions
         if wish.options is None
         for pair in _combined(wish, catalogue.products[wish.asin])
     ]
@@ -250,7 +250,7 @@ def written_goals(catalogue: Catalogue) -> dict[str, Goal]:
     """Return the goals written by crowd workers, by id `ASIN-written`."""
     return {
         f"{wish.asin}-written": _goal(wish, catalogue.products[wish.asin], wish.options, "")
-        for wish in catalogue.wishes
+        for wish in catalogue.instructions
         if wish.options is not None
     }
 

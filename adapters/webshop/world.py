@@ -277,7 +277,7 @@ class WebShopWorld:
 
     def step(self, action: Action) -> Observation:
         """Search or click. An action that the page does not have is rejected with the reason and changes nothing."""
-        page = self._reached(action.text)
+        page = self._next_page(action.text)
         if page is None:
             refusal = f"{action.text[:100]!r} is no action here; {FORMS}."
             return Observation(text=f"{refusal}\n{self.view()}", accepted=False, done=self.page.kind == "bought")
@@ -286,7 +286,7 @@ class WebShopWorld:
         self.page = page
         if page.kind != "bought":
             return Observation(text=confirmation + self.view())
-        reward = self._judged().reward
+        reward = self._reward_parts().reward
         return Observation(text=self.view(), reward=reward, done=True, solved=reward >= 1.0)
 
     def view(self) -> str:
@@ -302,14 +302,14 @@ class WebShopWorld:
         """Return WebShop's reward in [0, 1], 0 before the purchase; part `success` is 1.0 if the reward is 1."""
         if self.page.kind != "bought":
             return Scores(value=0.0, parts={"success": 0.0})
-        parts = self._judged()._asdict()
+        parts = self._reward_parts()._asdict()
         reward = parts.pop("reward")
         return Scores(value=reward, parts={"success": float(reward >= 1.0), **parts}, answer=self.page.asin)
 
     def close(self) -> None:
         """Do nothing: no resource is held."""
 
-    def _reached(self, text: str) -> Page | None:
+    def _next_page(self, text: str) -> Page | None:
         kind, argument = parsed(text) or ("", "")
         if kind == "search":
             return searched(self.page, argument)
@@ -317,7 +317,7 @@ class WebShopWorld:
         button = buttons.get(argument.casefold()) if kind == "click" else None
         return clicked(self.page, button, self.shop) if button else None
 
-    def _judged(self) -> Judged:
+    def _reward_parts(self) -> Judged:
         goal_product, bought = self.shop.product(self.goal.asin), self.shop.product(self.page.asin)
         return judged(self.goal, goal_product, bought, list(self.page.options.values()))
 

@@ -76,7 +76,7 @@ class Fake:
     def inventory(self) -> str:
         return "In your inventory, you see:\n\tan orange\n"
 
-    def valid(self) -> list[str]:
+    def valid_actions(self) -> list[str]:
         self.listed += 1
         return ["wait", "reset task", "pick up orange"]
 
@@ -248,7 +248,7 @@ def test_the_rules_differ_where_a_score_fell_to_nothing():
     scores = {rule: Tally(Setting(**{**SETTING, "rule": rule})) for rule in ("last_non_negative", "last_positive")}
     for tally in scores.values():
         for score in (8, 0, -100):
-            tally.count(score, 1)
+            tally.record(score, 1)
     assert {rule: tally.scores().value for rule, tally in scores.items()} == {
         "last_non_negative": 0.0,
         "last_positive": 0.08,

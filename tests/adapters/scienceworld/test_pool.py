@@ -64,7 +64,7 @@ class Simulator:
     def inventory(self) -> str:
         return ""
 
-    def valid(self) -> list[str]:
+    def valid_actions(self) -> list[str]:
         return ["wait", "look around"]
 
     def description(self) -> str:
