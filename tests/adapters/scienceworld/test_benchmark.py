@@ -472,7 +472,7 @@ def test_recordings_are_stored_to_the_byte_and_changed_ones_are_found_out(tmp_pa
     assert (read_recordings(first), first.read_bytes()) == (recordings, second.read_bytes())
     row = json.loads(gzip.decompress(first.read_bytes()))
     first.write_bytes(gzip.compress(json.dumps({**row, "scores": [0, *row["scores"][1:]]}).encode()))
-    with pytest.raises(Fault, match=r"(?s)a\.jsonl\.gz:1 is no recording.*record it again"):
+    with pytest.raises(Fault, match=r"(?s)a\.jsonl\.gz:1 is not a valid recording.*record it again"):
         read_recordings(first)
     with pytest.raises(Fault, match=r"none\.gz"):
         read_recordings(tmp_path / "none.gz")
