@@ -101,7 +101,7 @@ def _keywords(goal: Goal, shop: Shop) -> str:
     searches = {keywords: shop.search(keywords) for keywords in proposals(goal.instruction)}
     ranks = {keywords: results.index(goal.asin) for keywords, results in searches.items() if goal.asin in results}
     if not ranks:
-        raise Fault("data", f"no search finds {goal.asin} (tried {', '.join(searches)}); choose another task")
+        raise Fault("data", f"no search finds {goal.asin} (tried {', '.join(searches)}); take another task")
     return min(ranks, key=lambda keywords: ranks[keywords])
 
 
