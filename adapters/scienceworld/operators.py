@@ -381,9 +381,8 @@ def _shortcut(tail: Sequence[Predicate], observation: Observation) -> Verdict | 
     if observation.solved:
         return Verdict(depth=len(tail), reason="the score is 100")
     if not observation.accepted:
-        evidence = str(
-            observation.data.get("result", REJECTED)
-        )  # an ambiguous action was understood, so it may be named again
+        # an ambiguous action was understood, so it may be named again
+        evidence = str(observation.data.get("result", REJECTED))
         return Verdict(depth=0, reason=" ".join(observation.text.split())[:160], evidence=evidence)
     if tail[0].kind == "goal":
         return Verdict(depth=0, reason=f"the score is {observation.data.get('score')} of 100")

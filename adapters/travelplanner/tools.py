@@ -212,12 +212,10 @@ class KnownFlights:
 
     def describe_unknown(self, origin: str, destination: str, date: str) -> str:
         """Return the message for an unknown leg: it is not in the data, and what is known instead."""
-        head, leg_text = (
-            f"Not in the data: flights from {origin} to {destination} on {date}.",
-            f"{origin} to {destination}",
-        )
+        route = f"{origin} to {destination}"
+        head = f"Not in the data: flights from {route} on {date}."
         if dates := self._dates(origin, destination):
-            return f"{head} Known of {leg_text}: {_some(dates)}."
+            return f"{head} Known of {route}: {_some(dates)}."
         destinations = [f"{leg.destination} ({_word(leg)})" for leg in self._listed if leg[::2] == (origin, date)]
         known = _some(list(dict.fromkeys(destinations))) or "nothing"
         return f"{head} Known from {origin} on that day: {known}."
