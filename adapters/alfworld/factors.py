@@ -155,6 +155,7 @@ WORDS = {
 similarity for all-MiniLM-L6-v2 (0.07 to 0.25), because rewards are similarities and similar words would give no
 signal."""
 
+# Prefixes of the placeholders for required things that are not seen yet.
 ORDINALS = ("", "second ")
 
 

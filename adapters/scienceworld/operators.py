@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 # Draft of a plan from the orders in the task's sentences. It is shown to the model that proposes the plan, which keeps,
 # completes or replaces it. This is not in the paper, where the model writes the plan from the task alone.
 
+# All rooms of the house.
 ROOMS = (
     "art studio", "bathroom", "bedroom", "foundry", "greenhouse", "hallway", "kitchen", "living room", "outside",
     "workshop",
@@ -227,6 +228,7 @@ def _about_focus(text: str) -> bool:
 GOAL = Predicate(text="The task is completed: the score is 100.", kind="goal")
 
 FOCUS = "focus on "
+"""Verb of the focus action."""
 
 FEW = 2
 """Number of options for a model too small to plan where only meaning decides: among many it chooses arbitrarily."""
@@ -235,7 +237,10 @@ REJECTED = "rejected"
 """Evidence of a verdict on an action that the world rejected; a new plan must not name it again."""
 
 MOST_VIEW = 900
+"""Maximum number of characters of the world's view in a prompt."""
+
 MOST_CASCADE = 5
+"""Maximum number of conditions that one verdict of the model may certify."""
 
 
 class Conditions(BaseModel):

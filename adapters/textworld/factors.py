@@ -47,6 +47,7 @@ WISHES = [(kind, re.compile(rf"(?:.*\b)?{pattern}")) for kind, pattern in PATTER
 
 PIECES = re.compile(r"[.!?,]\s+|[.!?,]$|\s+and (?=(?:place|put|insert|drop|eat|take|open|unlock|close|lock|use)\b)")
 
+# Beginnings of clauses that repeat another instruction.
 SUBORDINATE = ("after ", "having ", "once ", "if ", "with ", "that ")
 
 IT = re.compile(r"(?<!to )\b(put|place|insert|drop|eat|take|open|unlock|close|lock) it\b")

@@ -125,6 +125,7 @@ TEXTS = {
 
 # Options of a predicate: candidates pass five filters and come cheapest first, or with a diagnosis (A.2).
 
+# Value of the constraint "transportation" -> the kind of transport that it excludes.
 FORBIDS: dict[str, Kind] = {"no flight": "flight", "no self-driving": "self-driving"}
 
 
@@ -314,6 +315,7 @@ class Catalog:
 # Drafts: the itinerary as decided so far, folded from certified actions.
 
 NOTHING = "-"
+# Keys of a day in the official plan format, in its order.
 ENTRIES = ("transportation", "breakfast", "attraction", "lunch", "dinner", "accommodation")
 
 

@@ -164,6 +164,7 @@ def distance_cost(kind: Kind, distance: Distance | None) -> int | None:
 
 # Costs in dollars, item by item, as the official scorer counts them. Attractions are free.
 
+# Travellers per car.
 SEATS = {"self-driving": 5, "taxi": 4}
 
 

@@ -40,6 +40,7 @@ def read_text_lines(path: Path) -> Iterator[str]:
 SPLIT_SUFFIXES = (".jsonl.gz", ".jsonl", ".csv")
 LITERAL_COLUMNS = ("date", "local_constraint", "reference_information", "annotated_plan")
 LARGEST_CELL = 10_000_000
+"""Maximum number of characters of a CSV cell; reference information exceeds the default of the csv module."""
 
 HouseRule = Literal["smoking", "parties", "children under 10", "visitors", "pets"]
 RoomType = Literal["entire room", "private room", "not shared room", "shared room"]
@@ -197,6 +198,7 @@ def _leg(item: Reference) -> ListedLeg | None:
 SPLIT = "validation"
 SPLITS = (SPLIT, "train")
 
+# The fields of a query that state the request; the others hold data or the solution.
 ASKED = {"org", "dest", "days", "people_number", "date", "local_constraint", "budget", "level"}
 
 

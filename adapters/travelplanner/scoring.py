@@ -55,6 +55,7 @@ def judge(check: Check, query: Query, plan: Plan, sandbox: Sandbox) -> Judgement
 # Complete Information, which consists of several smaller constraints.
 
 KEYS = ("transportation", *MEALS, "attraction", "accommodation")
+# Text of padding days in the official data.
 NO_DAY = "You don't need to fill in the information for this or later days."
 
 
@@ -242,6 +243,7 @@ ALLOWED_ROOMS: Mapping[RoomType, tuple[str, ...]] = {
     "entire room": ("Entire home/apt",),
     "not shared room": ("Private room", "Entire home/apt"),
 }
+# Words that the official scorer searches for; their case matters.
 WORDS = {"no flight": "Flight", "no self-driving": "Self-driving"}
 
 
@@ -320,6 +322,7 @@ def _booked(plan: Plan, sandbox: Sandbox) -> Iterator[Accommodation]:
 
 # Scores of one plan and of many. Only a plan's first `query.days` days are read.
 
+# Without these, the hard constraints are not evaluated.
 NEEDED_FOR_HARD = ("Within Sandbox", "Complete Information")
 
 

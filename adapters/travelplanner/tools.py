@@ -61,6 +61,7 @@ DATE = "2022-03-15"
 """Example of the date format."""
 
 MODES = ("self-driving", "taxi")
+"""Modes of `GoogleDistanceMatrix`."""
 
 NEAR = 5
 """Maximum number of similar names that are suggested for an unknown one."""
@@ -242,6 +243,7 @@ MOST = 40
 """Maximum number of rows of one answer."""
 
 WHOLE_TABLE = "clean_Flights_2022.csv"
+"""Name of the official flight table, which is complete; subsets have other names."""
 
 CHEAPEST = ", cheapest first"
 

@@ -270,10 +270,15 @@ def one_line(name: str) -> str:
 # Decide and Outline: the model writes the complete plan as text, without a schema.
 
 MOST_REFERENCE = 60_000
+"""Maximum number of characters of the reference information in a prompt."""
+
 MOST_PLAN = 6_000
 """Maximum number of characters of a plan that later turns show."""
 MOST_OUTLINE = 16
+"""Maximum number of lines of an outline."""
+
 MOST_TURNS = 3
+"""Maximum number of earlier turns in a prompt."""
 
 SINGLE_PASS = "The plan is written once and delivered; its cost cannot be asked for."
 """First line of an outline: shown to the model, and a mark by which `decide` treats every reply as a delivery."""

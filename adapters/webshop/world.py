@@ -18,6 +18,7 @@ _BOUND = re.compile(r",? and price lower than \$?(\d+(?:\.\d+)?) dollars\.?", re
 _OPTION = re.compile(r"(?:, and | with )((?!with\b)[a-z]+(?: (?!with\b)[a-z]+){0,2}): ")
 _ASKING = "find want need looking look show buy get order place searching interested like love help"
 
+# Words that do not describe a product.
 IDLE = STOPWORDS.union(_ASKING.split())
 
 
@@ -73,6 +74,7 @@ def _singular(word: str) -> str:
 # Products and search.
 
 MOST_RESULTS, PER_PAGE = 50, 10
+"""Maximum number of search results, and results per page."""
 
 
 class Shop:
