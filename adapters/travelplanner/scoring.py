@@ -55,7 +55,7 @@ def judge(check: Check, query: Query, plan: Plan, sandbox: Sandbox) -> Judgement
 # Complete Information, which consists of several smaller constraints.
 
 KEYS = ("transportation", *MEALS, "attraction", "accommodation")
-# Text of padding days in the official data.
+# Placeholder for unneeded days, which the official scorer does not count.
 NO_DAY = "You don't need to fill in the information for this or later days."
 
 
