@@ -40,7 +40,7 @@ def test_a_wrong_name_is_refused_with_the_right_form(name: str):
 def test_an_unknown_split_or_configuration_is_refused():
     with pytest.raises(UnknownName, match="cooking, quest, rewards, treasure_hunter"):
         load_benchmark("textworld").tasks("hard")
-    with pytest.raises(UnknownName, match="plainly"):
+    with pytest.raises(UnknownName, match="use textworld"):
         load_benchmark("textworld:paper")
 
 
