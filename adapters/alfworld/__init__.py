@@ -1,1 +1,1 @@
-"""ALFWorld: household tasks in text, played by the real simulator."""
+"""ALFWorld: household tasks in text, in the original simulator."""

@@ -1,4 +1,4 @@
-"""ALFWorld as a benchmark: the live simulator, games and gold plans."""
+"""The ALFWorld benchmark: games in the original simulator, the environment, game files, and the planner's plans."""
 
 import hashlib
 import json
@@ -35,19 +35,19 @@ from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
 from certigraph.state.records import Action, Fault, Observation, Scores, Task, UnknownName, json_value
 from certigraph.state.trajectory import Footer
 
-# What an agent sees where it stands, in the world's own words, without a command being spent on it.
+# Description of what the agent sees at its location, in the simulator's wording, without using a command.
 
 Fact = tuple[str, ...]
-"""A predicate's name and the names of what it is about: ("inreceptacle", "apple 2", "fridge 1")."""
+"""Name of a predicate and the names of its arguments: ("inreceptacle", "apple 2", "fridge 1")."""
 
 
 def sight(facts: frozenset[Fact]) -> str:
-    """The receptacles that the agent faces, what is to be seen in them, and what it carries."""
-    here = {place for name, *args in facts if name == "atlocation" for place in args[1:]}
-    faced = [fact[1] for fact in facts if fact[0] == "receptacleatlocation" and fact[2] in here]
+    """Describe the receptacles that the agent faces, their visible contents, and what it carries."""
+    location = {place for name, *args in facts if name == "atlocation" for place in args[1:]}
+    faced = [fact[1] for fact in facts if fact[0] == "receptacleatlocation" and fact[2] in location]
     carried = [fact[2] for fact in facts if fact[0] == "holds"]
-    told = f"You are carrying: {_listed(carried)}." if carried else "You are not carrying anything."
-    return "\n".join([*(_receptacle(name, facts) for name in sorted(faced, key=_natural)), told])
+    inventory = f"You are carrying: {_listed(carried)}." if carried else "You are not carrying anything."
+    return "\n".join([*(_receptacle(name, facts) for name in sorted(faced, key=_natural)), inventory])
 
 
 def _receptacle(name: str, facts: frozenset[Fact]) -> str:
@@ -63,20 +63,20 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _natural(name: str) -> tuple[str, int]:
-    """Cabinet 10 comes after cabinet 9."""
+    # Sorts cabinet 10 after cabinet 9.
     number = re.search(r"\d+$", name)
     return re.sub(r"\d+$", "", name), int(number[0]) if number else 0
 
 
-# One game in the simulator: TextWorld's PDDL environment with the names that alfworld gives to things.
+# A game in the simulator: TextWorld's PDDL environment with alfworld's names of things.
 
 _IDLE: list[Any] = []
-"""Simulators that no game has. They are used again and never freed, for the process dies of a segmentation fault when
-a copy of the planner's library is loaded after another was unloaded. There are as many as games were open at once."""
+"""Free simulators, for reuse. They are never deleted, because the process crashes with a segmentation fault if a copy
+of the planner's library is loaded after another was unloaded. There are as many as games were open at once."""
 
 
 class Reply(NamedTuple):
-    """What the game answered, and how it stands then."""
+    """Reply of the game: its text, the admissible commands, whether the game is won, and the facts that hold."""
 
     text: str
     admissible: tuple[str, ...]
@@ -85,14 +85,14 @@ class Reply(NamedTuple):
 
 
 class Game:
-    """A loaded game. Its methods block and want one thread at a time; games in other threads take turns with it.
+    """Loaded game. Its methods block and must be called by one thread at a time; games in other threads take turns.
 
-    Loading takes 0.3 to 0.8 s, as does `reset`; a step 0.05 s; a plan 1 to 18 s, in which other games go on. Its
-    simulator goes to another game once this one is closed, forgotten or found unplayable; its memory stays taken until
-    the process ends.
+    Loading takes 0.3 to 0.8 s, as does `reset`; a step 0.05 s; a plan 1 to 18 s, during which other games continue. The
+    simulator is reused for another game once this one is closed, deleted or fails to load; its memory stays allocated
+    until the process ends.
 
     Raises:
-        Fault: ("environment") alfworld is not installed, or the file is no game.
+        Fault: ("environment") alfworld is not installed, or the file is not a game.
     """
 
     def __init__(self, path: Path) -> None:
@@ -102,28 +102,28 @@ class Game:
             _load(self._env, path)
 
     def reset(self) -> Reply:
-        """The game from its start."""
+        """Start the game."""
         with _loading():
             return _reply(self._env.reset())
 
     def step(self, command: str) -> Reply:
-        """The answer to one command; to an inadmissible one `Nothing happens.`"""
+        """Send one command; the reply to an inadmissible one is `Nothing happens.`"""
         with TEXTWORLD:
             return _reply(self._env.step(command)[0])
 
     def plan(self) -> tuple[str, ...]:
-        """The planner's way to the goal from here. It knows the whole world, seen or not."""
+        """Compute a plan to the goal from the current state. The planner knows the complete world, seen or not."""
         inner = self._env.unwrapped
         return tuple(inner._pddl_state.replan(inner._entity_infos))
 
     def close(self) -> None:
-        """Let another game have the simulator. This one is of no use afterwards."""
+        """Release the simulator for another game. This game cannot be used afterwards."""
         self._let_go()
 
 
 @contextmanager
 def _loading() -> Iterator[None]:
-    """The translator of games has its options in globals, and leaves others' command line arguments behind."""
+    # Loading keeps options in globals, hence the lock, and overwrites sys.argv.
     with TEXTWORLD:
         arguments = sys.argv
         try:
@@ -139,15 +139,17 @@ def _simulator() -> Any:
     except ImportError as error:
         fix = "pip install 'certigraph[alfworld]'"
         raise Fault("environment", f"ALFWorld's simulator is not installed ({error}): {fix}") from error
-    wanted = textworld.EnvInfos(admissible_commands=True, won=True, facts=True)
-    return wrappers.AlfredDemangler(worlds.PddlEnv(wanted))
+    infos = textworld.EnvInfos(admissible_commands=True, won=True, facts=True)
+    return wrappers.AlfredDemangler(worlds.PddlEnv(infos))
 
 
 def _load(simulator: Any, path: Path) -> None:
     try:
         simulator.load(str(path))
-    except Exception as error:  # what its parsers raise has no common class
-        raise Fault("environment", f"{path} cannot be played: {error!r}; unpack it again") from error
+    except Exception as error:  # its parsers raise errors without a common class
+        raise Fault(
+            "environment", f"{path} cannot be loaded: {error!r}; delete it, so that it is unpacked again"
+        ) from error
 
 
 def _reply(state: Any) -> Reply:
@@ -160,17 +162,17 @@ def _reply(state: Any) -> Reply:
     )
 
 
-# The live ALFWorld: one game, its answers as they are.
+# The environment: one game, its replies unchanged.
 
 REFUSED = "Nothing happens."
-"""What the game says to a command that it does not understand or cannot carry out."""
+"""Reply to a command that the game does not understand or cannot execute."""
 
 
 class AlfWorld:
-    """One episode. It is done, with reward 1.0, when the task is; until then every reward is 0.0.
+    """ALFWorld episode. It is done, with reward 1.0, when the task is; until then all rewards are 0.0.
 
     Args:
-        path: the game's file; it is loaded by `reset`.
+        path: File of the game, loaded by `reset`.
     """
 
     concurrent = False
@@ -182,42 +184,46 @@ class AlfWorld:
         self._room = ""
 
     def reset(self) -> Observation:
-        """The game from its start. Raises Fault("environment") where it cannot be played; says what to install."""
+        """Start the game.
+
+        Raises:
+            Fault: ("environment") the game cannot be loaded; the message says what to install.
+        """
         self._game = self._game or Game(self.path)
         reply = self._game.reset()
         self._room = f"Places in the room: {reply.text.partition('you see ')[2].partition('.')[0]}."
-        return self._observed(reply)
+        return self._observe(reply)
 
     def step(self, action: Action) -> Observation:
-        """Do one thing. What is not admissible changes nothing and is not accepted."""
-        self._reply()
+        """Execute an action. An inadmissible one changes nothing and is not accepted."""
+        self._last_reply()
         assert self._game is not None
-        return self._observed(self._game.step(action.text.strip()))
+        return self._observe(self._game.step(action.text.strip()))
 
     def view(self) -> str:
-        """What the agent faces, open receptacles with what is in them, what it carries, and the room's receptacles."""
-        return f"{sight(self._reply().facts)}\n{self._room}"
+        """Describe what the agent faces (open receptacles with contents), what it carries, and the receptacles."""
+        return f"{sight(self._last_reply().facts)}\n{self._room}"
 
     def admissible(self) -> list[str]:
-        """The commands that the game takes now, in the alphabet's order."""
-        return list(self._reply().admissible)
+        """List the commands that are admissible now, in alphabetical order."""
+        return list(self._last_reply().admissible)
 
     def score(self) -> Scores:
-        """1.0 when the task is done."""
-        return Scores(value=float(self._reply().won))
+        """Return 1.0 if the task is done, else 0.0."""
+        return Scores(value=float(self._last_reply().won))
 
     def close(self) -> None:
-        """End the game."""
+        """Close the game."""
         if self._game is not None:
             self._game.close()
             self._game = self._now = None
 
-    def _reply(self) -> Reply:
+    def _last_reply(self) -> Reply:
         if self._now is None:
             raise Fault("environment", "this ALFWorld is closed or was never reset: call reset() first")
         return self._now
 
-    def _observed(self, reply: Reply) -> Observation:
+    def _observe(self, reply: Reply) -> Observation:
         self._now = reply
         accepted = reply.text != REFUSED
         return Observation(
@@ -225,13 +231,13 @@ class AlfWorld:
         )
 
 
-# Where ALFWorld's games are: archives that are unpacked once into the cache, or a folder that has them unpacked.
+# Game files: archives, unpacked once into the cache, or a folder with unpacked games.
 
 UNPACKED = "json_2.1.1"
-"""The folder that holds a folder for each split, wherever games are unpacked."""
+"""Folder of unpacked games; it has a subfolder for each split."""
 
 SPLITS = ("valid_unseen", "valid_seen", "valid_train", "train")
-"""Unseen rooms, seen rooms, and the games to train on; the first is meant where none is named."""
+"""Splits: unseen rooms, seen rooms, training games. The first available one is the default."""
 
 GAME = "game.tw-pddl"
 
@@ -239,48 +245,57 @@ WANTED = re.compile(r'Your task is to: (.*?)"')
 
 
 class Games:
-    """The games by split and id, `<task>/<trial>`.
+    """Game files by split and id, `<task>/<trial>`.
 
     Args:
-        folder: holds `<split>.games.tar.xz`, or json_2.1.1; None: the folder that ALFWORLD_DATA names, as alfworld's
-            own tools have it.
+        folder: Folder with `<split>.games.tar.xz` or json_2.1.1; None: the folder in ALFWORLD_DATA, as in alfworld's
+            own tools.
     """
 
     def __init__(self, folder: Path | None) -> None:
-        given = os.environ.get("ALFWORLD_DATA")
-        self.folder = folder or (expanded(given) if given else None)
+        variable = os.environ.get("ALFWORLD_DATA")
+        self.folder = folder or (expanded(variable) if variable else None)
 
     def splits(self) -> list[str]:
-        """The splits that are there. Raises Fault("data") where none is."""
-        found = [split for split in SPLITS if self.folder and _source(self.folder, split)]
-        if not found:
+        """Return the available splits.
+
+        Raises:
+            Fault: ("data") there is none.
+        """
+        available = [split for split in SPLITS if self.folder and _source(self.folder, split)]
+        if not available:
             if self.folder:
                 raise missing_data("alfworld", self.folder, _LAYOUT)
             call = "--data DIR or CERTIGRAPH_DATA=DIR with the games in DIR/alfworld/, or ALFWORLD_DATA=FOLDER"
             raise Fault("data", f"alfworld generates no world, it needs ALFWorld's games: give {call}: {_LAYOUT}")
-        return found
+        return available
 
     def ids(self, split: str) -> list[str]:
-        """The games of a split. Raises UnknownName for one that is not there, Fault("data") where none is."""
-        if split not in self.splits():
-            raise UnknownName(f"alfworld has no split {split!r} in {self.folder}; known are {', '.join(self.splits())}")
-        if not (found := _ids(self._root(split))):
-            raise Fault("data", f"{split} in {self.folder} has no games: it should hold {_LAYOUT}")
-        return list(found)
-
-    def path(self, task_id: str) -> Path:
-        """A game's file.
+        """Return the ids of a split's games.
 
         Raises:
-            UnknownName: there is no such game; lists some.
+            UnknownName: the split is not available.
             Fault: ("data") there are no games.
         """
-        known = self.splits()
-        named = known if re.fullmatch(r"[\w-]+/\w+", task_id) else []
+        if split not in self.splits():
+            raise UnknownName(f"alfworld has no split {split!r} in {self.folder}; known are {', '.join(self.splits())}")
+        if not (ids := _ids(self._root(split))):
+            raise Fault("data", f"{split} in {self.folder} has no games: it should hold {_LAYOUT}")
+        return list(ids)
+
+    def path(self, task_id: str) -> Path:
+        """Return the file of a game.
+
+        Raises:
+            UnknownName: there is no such game; the message lists some.
+            Fault: ("data") there are no games.
+        """
+        available = self.splits()
+        named = available if re.fullmatch(r"[\w-]+/\w+", task_id) else []
         places = (self._root(split) / task_id / GAME for split in named)
         path = next((place for place in places if place.is_file()), None)
         if path is None:
-            raise unknown_task("alfworld", task_id, "TASK/TRIAL, the folders of a game", self.ids(known[0]))
+            raise unknown_task("alfworld", task_id, "TASK/TRIAL, the folders of a game", self.ids(available[0]))
         return path
 
     def _root(self, split: str) -> Path:
@@ -290,15 +305,20 @@ class Games:
 
 
 def goal_of(path: Path) -> str:
-    """What a game asks for, as its first observation says it. Raises Fault("data") for a file that is no game."""
+    """Read the goal of a game from its first observation.
+
+    Raises:
+        Fault: ("data") the file is not a game.
+    """
     try:
         return WANTED.findall(json_value(file_bytes(path))["grammar"])[0].rstrip(".")  # type: ignore[no-any-return]
     except (ValueError, LookupError, TypeError) as error:
-        raise Fault("data", f"{path} is no ALFWorld game: {error!r}; delete its folder and unpack it again") from error
+        raise Fault(
+            "data", f"{path} is not an ALFWorld game: {error!r}; delete its folder and unpack it again"
+        ) from error
 
 
 def _source(folder: Path, split: str) -> Path | None:
-    """The archive of a split, or its folder."""
     places = (folder / UNPACKED / split, folder / split, folder / f"{split}.games.tar.xz")
     return next((place for place in places if place.exists()), None)
 
@@ -310,22 +330,22 @@ def _ids(root: Path) -> tuple[str, ...]:
 
 @lru_cache(maxsize=8)
 def _unpacked(archive: Path, split: str) -> Path:
-    """The folder of an archive's games. It appears complete or not at all; who is late uses what is there."""
+    # Unpacks atomically: no partial folder appears. If another process was faster, its folder is used.
     with archive.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
-    home = cache_folder() / "alfworld" / f"{split}-{digest}"
-    if not home.is_dir():
-        home.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(dir=home.parent, suffix=".unfinished"))
+    folder = cache_folder() / "alfworld" / f"{split}-{digest}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(dir=folder.parent, suffix=".unfinished"))
         try:
             _extract(archive, unfinished)
-            unfinished.rename(home)
+            unfinished.rename(folder)
         except OSError:
-            if not home.is_dir():
+            if not folder.is_dir():
                 raise
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
-    return home / UNPACKED / split
+    return folder / UNPACKED / split
 
 
 def _extract(archive: Path, folder: Path) -> None:
@@ -349,30 +369,31 @@ def _games(packed: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 _LAYOUT = f"valid_unseen.games.tar.xz, or {UNPACKED}/valid_unseen/TASK/TRIAL/{GAME}"
 
 
-# The planner's ways to the goal, worked out once for each game and past, then read from the cache.
+# The planner's plans, computed once for each game and sequence of earlier commands, then read from the cache.
 
 
 def planned(path: Path, before: Sequence[str] = ()) -> list[str]:
-    """Commands that do a game's task, from its start or from where the commands `before` lead; none once it is done.
+    """Return commands that do a game's task, from its start or after the commands `before`; empty if it is done.
 
-    The first time it takes 2 to 20 s: a game of its own is played up to there and asked for a plan. The planner knows
-    what is in closed receptacles.
+    The first call takes 2 to 20 s: it plays a separate game up to that state and runs the planner, which knows what is
+    in closed receptacles.
 
     Raises:
-        Fault: ("environment") the game cannot be played; ("data") the planner finds no way, or what is kept is no plan.
+        Fault: ("environment") the game cannot be loaded; ("data") the planner finds no plan, or the cached file is
+            malformed.
     """
-    known = cache_folder() / "alfworld" / "plans" / f"{_key(path, before)}.json"
-    if not known.is_file():
+    cached = cache_folder() / "alfworld" / "plans" / f"{_key(path, before)}.json"
+    if not cached.is_file():
         plan = _worked_out(path, before)
-        with whole_file(known) as unfinished:
+        with whole_file(cached) as unfinished:
             unfinished.write_text(json.dumps(plan), encoding="utf-8")
-    return _read(known)
+    return _read(cached)
 
 
-def _read(kept: Path) -> list[str]:
-    plan = read_json(kept)
+def _read(path: Path) -> list[str]:
+    plan = read_json(path)
     if not isinstance(plan, list) or not all(isinstance(command, str) for command in plan):
-        raise Fault("data", f"{kept} is no list of commands: delete it, and the plan is worked out anew")
+        raise Fault("data", f"{path} is not a list of commands: delete it, and the plan is computed again")
     return plan
 
 
@@ -388,13 +409,16 @@ def _worked_out(path: Path, before: Sequence[str]) -> list[str]:
             won = game.step(command).won
         plan = [] if won else list(game.plan())
         if not (won or plan):
-            raise Fault("data", f"no plan does {path.parent} after {'; '.join(before) or 'its start'}: take another")
+            raise Fault(
+                "data",
+                f"no plan for {path.parent} after {'; '.join(before) or 'its start'}: choose another game",
+            )
         return plan
     finally:
         game.close()
 
 
-# ALFWorld as a benchmark: six types of household tasks, each game played live.
+# The benchmark: six types of household tasks.
 
 BRIEFING = """\
 You are in a room and handle things with these actions, one at a time:
@@ -408,13 +432,13 @@ Things and places are called by name and number, such as apple 1; any thing of t
 
 
 class ALFWorld:
-    """Tasks `look_at_obj_in_light-AlarmClock-None-DeskLamp-308/trial_T20190908_222917_366542`: those of the games.
+    """Benchmark of tasks such as `look_at_obj_in_light-AlarmClock-None-DeskLamp-308/trial_T20190908_222917_366542`.
 
-    The simulators run in this process, one for each game that is open. Their memory stays taken until it ends: to free
-    one crashes the process (game.py).
+    The simulators run in this process, one for each open game. Their memory stays allocated until it ends, because
+    deleting one crashes the process (see `_IDLE`).
 
     Args:
-        data: the folder of the games' archives, or the folder that holds them unpacked; None: what ALFWORLD_DATA names.
+        data: Folder with archives of games, or with unpacked games; None: the folder in ALFWORLD_DATA.
     """
 
     name = "alfworld"
@@ -425,48 +449,57 @@ class ALFWorld:
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:
         if config:
-            raise UnknownName(f"alfworld has no configuration {config!r}; name it plainly: alfworld")
+            raise UnknownName(f"alfworld has no configuration {config!r}; use alfworld")
         self.games = Games(data)
 
     def ready(self) -> None:
-        """Make sure, before any run begins, that games and simulator are there. Raises Fault with what is missing."""
+        """Check before the first run that games and simulator are available.
+
+        Raises:
+            Fault: something is missing; the message names it.
+        """
         self.games.splits()
         require("ALFWorld's simulator needs", ["textworld", "alfworld"], "alfworld", "environment")
 
     def tasks(self, split: str = "") -> list[Task]:
-        """The tasks of valid_unseen (the default), valid_seen, valid_train or train.
+        """Return the tasks of valid_unseen (the default), valid_seen, valid_train or train.
 
         Raises:
-            UnknownName: for a split that is not there, naming those that are.
+            UnknownName: the split is not available; the message lists the available ones.
             Fault: ("data") there are no games.
         """
         return [self.task(task_id) for task_id in self.games.ids(split or self.games.splits()[0])]
 
     def task(self, task_id: str) -> Task:
-        """One task. Raises UnknownName whose message lists some valid ids, and Fault("data") without games."""
+        """Return one task.
+
+        Raises:
+            UnknownName: there is no such task; the message lists some ids.
+            Fault: ("data") there are no games.
+        """
         return Task(benchmark=self.name, id=task_id, goal=goal_of(self.games.path(task_id)))
 
     def open(self, task: Task) -> AlfWorld:
-        """The world of a task, after its id. Raises as `task` does; the game is loaded when it is reset."""
+        """Create the world of a task; raises as `task`. The game is loaded by `reset`."""
         return AlfWorld(self.games.path(task.id))
 
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
-        """The planner's way to the goal from the start, or from where the actions `before` lead; see `planned`."""
+        """Return the planner's plan from the start, or after the actions `before`; see `planned`."""
         return planned(self.games.path(task.id), before)
 
     def operators(self) -> Mapping[str, Operator]:
-        """None: the generic, prompted operators serve."""
+        """Return no operators: the generic, prompted ones are used."""
         return {}
 
     def expert(self) -> Responder:
-        """The mind that follows the planner, which knows the whole world, seen or not."""
+        """Return the scripted model that follows the planner, which knows the complete world."""
         return demonstrated(self.demonstration)
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """Rate of tasks done with its standard error, and for each of the six types of tasks that there are."""
-        done = [(_type(id_), footer.scores.value if footer.scores else 0.0) for id_, footer in runs]
-        rate = fmean(value for _, value in done)
-        types = {kind: fmean(value for of, value in done if of == kind) for kind in sorted(dict(done))}
+        """Return the rate of successful tasks with its standard error, and the rates by task type."""
+        values = [(_type(id_), footer.scores.value if footer.scores else 0.0) for id_, footer in runs]
+        rate = fmean(value for _, value in values)
+        types = {kind: fmean(value for type_, value in values if type_ == kind) for kind in sorted(dict(values))}
         return {
             "n": len(runs),
             "success": rate,

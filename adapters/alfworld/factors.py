@@ -1,4 +1,8 @@
-"""ALFWorld's text as factored states."""
+"""ALFWorld's factored states, extracted from its texts by rules.
+
+`AlfworldFactors` is written by hand for ALFWorld's templates; in the StateFactory paper a language model extracts the
+states.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -6,13 +10,13 @@ from typing import NamedTuple
 
 from certigraph.state.rewards import FactoredState, as_mapping, factored
 
-# ALFWorld's six kinds of goals, read from their templates.
+# Goals: the templates of ALFWorld's six task types.
 
 PLACES = {"heat": "microwave", "clean": "sinkbasin", "cool": "fridge"}
-"""Where a thing is treated."""
+"""Receptacles in which things are treated."""
 
 OPENING = frozenset({"cabinet", "drawer", "fridge", "microwave", "safe"})
-"""The kinds of places that have a door."""
+"""Kinds of receptacles with a door."""
 
 _TREATED = {"hot": "heat", "clean": "clean", "cool": "cool", "cold": "cool"}
 
@@ -28,22 +32,22 @@ _FORMS = tuple(
 
 
 class Goal(NamedTuple):
-    """What is wanted: things of a kind, treated if a treatment is named, in a kind of place or by a kind of lamp."""
+    """Goal: things of a kind, treated if a treatment is named, in a kind of receptacle or at a kind of lamp."""
 
     thing: str
     number: int = 1
     treatment: str = ""
-    """heat, clean, cool, or none."""
+    """heat, clean, cool, or empty."""
     place: str = ""
     lamp: str = ""
 
 
 def read_goal(text: str) -> Goal | None:
-    """The goal that a text states; None where it is none of ALFWorld's templates."""
-    found = next((match for form in _FORMS if (match := form.search(text.lower()))), None)
-    if found is None:
+    """Parse a goal; None if the text fits none of ALFWorld's templates."""
+    matched = next((match for form in _FORMS if (match := form.search(text.lower()))), None)
+    if matched is None:
         return None
-    parts = found.groupdict(default="")
+    parts = matched.groupdict(default="")
     treatment = parts.get("verb") or _TREATED.get(parts.get("quality", ""), "")
     return Goal(
         thing=parts["thing"],
@@ -54,10 +58,10 @@ def read_goal(text: str) -> Goal | None:
     )
 
 
-# What ALFWorld's replies tell of the world, in the wordings of both its releases ("put X in/on Y", "move X to Y").
+# Facts from replies, in the wordings of both releases of ALFWorld ("put X in/on Y", "move X to Y").
 
 Told = dict[str, dict[str, str]]
-"""Attributes by thing, which a reply changes in place."""
+"""Attributes by thing; the functions below update it in place."""
 
 AGENT, HAND = "agent", "in hand"
 
@@ -66,62 +70,62 @@ NAME = r"([a-z]+ \d+)"
 TREATED = {"heat": "hot", "clean": "clean", "cool": "cool"}
 
 
-def reading(told: Told, action: str, observation: str) -> None:
-    """Note what a reply tells."""
-    gone = re.match(rf"go to {NAME}", action)
-    if gone and "You arrive at" in observation:
-        told.setdefault(AGENT, {})["location"] = gone[1]
+def reading(known: Told, action: str, observation: str) -> None:
+    """Add the facts of a reply."""
+    destination = re.match(rf"go to {NAME}", action)
+    if destination and "You arrive at" in observation:
+        known.setdefault(AGENT, {})["location"] = destination[1]
     for pattern, note in _PATTERNS:
-        for found in pattern.finditer(observation):
-            note(told, found)
+        for match in pattern.finditer(observation):
+            note(known, match)
 
 
 def things_in(text: str) -> list[str]:
-    """The things that a list such as "a egg 2, and a spoon 1" names."""
+    """Parse the things in a list such as "a egg 2, and a spoon 1"."""
     return re.findall(NAME, text)
 
 
 def kind(name: str) -> str:
-    """What a thing or place is: the apple of apple 2."""
+    """Return the kind of a thing or receptacle: `apple 2` -> `apple`."""
     return name.partition(" ")[0]
 
 
-def _seen(told: Told, found: re.Match[str]) -> None:
-    place, listed = found[1] or found[2], found[3]
-    for name, has in told.items():
-        if has.get("location") == place and name != AGENT:
-            has["location"] = "unknown"
+def _seen(known: Told, match: re.Match[str]) -> None:
+    place, listed = match[1] or match[2], match[3]
+    for name, attributes in known.items():
+        if attributes.get("location") == place and name != AGENT:
+            attributes["location"] = "unknown"
     for name in things_in(listed):
-        told.setdefault(name, {})["location"] = place
+        known.setdefault(name, {})["location"] = place
 
 
-def _moved(told: Told, found: re.Match[str]) -> None:
-    told.setdefault(found[1], {})["location"] = found[2]
-    told.setdefault(AGENT, {})["holding"] = "nothing"
+def _moved(known: Told, match: re.Match[str]) -> None:
+    known.setdefault(match[1], {})["location"] = match[2]
+    known.setdefault(AGENT, {})["holding"] = "nothing"
 
 
-def _taken(told: Told, found: re.Match[str]) -> None:
-    told.setdefault(found[1], {})["location"] = HAND
-    told.setdefault(AGENT, {})["holding"] = found[1]
+def _taken(known: Told, match: re.Match[str]) -> None:
+    known.setdefault(match[1], {})["location"] = HAND
+    known.setdefault(AGENT, {})["holding"] = match[1]
 
 
-def _treated(told: Told, found: re.Match[str]) -> None:
-    has = told.setdefault(found[2], {})
-    if found[1] == "clean":
-        has["cleanliness"] = TREATED["clean"]
+def _treated(known: Told, match: re.Match[str]) -> None:
+    attributes = known.setdefault(match[2], {})
+    if match[1] == "clean":
+        attributes["cleanliness"] = TREATED["clean"]
     else:
-        has["temperature"] = TREATED[found[1]]
+        attributes["temperature"] = TREATED[match[1]]
 
 
 def _door(value: str) -> Callable[[Told, re.Match[str]], None]:
-    def noted(told: Told, found: re.Match[str]) -> None:
-        told.setdefault(next(filter(None, found.groups())), {})["door"] = value
+    def noted(known: Told, match: re.Match[str]) -> None:
+        known.setdefault(next(filter(None, match.groups())), {})["door"] = value
 
     return noted
 
 
-def _switched(told: Told, found: re.Match[str]) -> None:
-    told.setdefault(found[2], {})["light"] = found[1]
+def _switched(known: Told, match: re.Match[str]) -> None:
+    known.setdefault(match[2], {})["light"] = match[1]
 
 
 _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[Told, re.Match[str]], None]], ...] = (
@@ -135,7 +139,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[Told, re.Match[str]], None]], 
 )
 
 
-# ALFWorld's text as factored states: things with their places and qualities, and how far the wanted ones have come.
+# The extractor: things with places and qualities, and the progress of the required ones.
 
 WORDS = {
     "sight": ("found", "not yet"),
@@ -147,73 +151,75 @@ WORDS = {
     "rest": ("delivered", "astray"),
     "light": ("shining", "switched off"),
 }
-"""What a thing that is wanted goes through, and how it is said that it has, or has not. The words of a pair lie far
-apart for all-MiniLM-L6-v2, at 0.07 to 0.25: rewards are similarities, so that near words would tell nothing."""
+"""Stages of a required thing: the words if a stage is reached, and if it is not. The words of a pair have low
+similarity for all-MiniLM-L6-v2 (0.07 to 0.25), because rewards are similarities and similar words would give no
+signal."""
 
+# Prefixes of the placeholders for required things that are not seen yet.
 ORDINALS = ("", "second ")
 
 
 class AlfworldFactors:
-    """Things as they were seen last; the agent, with its place and what it holds; doors and lamps.
+    """Extractor of factored states: things as last seen, the agent's location and what it holds, doors and lamps.
 
-    Written by hand for ALFWorld's templates; the paper has a language model extract. Things of the wanted kind also
-    have milestones that its six types of tasks imply, no demonstration (`WORDS`): whether one is at hand, was taken,
-    treated, brought to where it belongs, put there. Until one is seen, the kind itself stands for it.
+    Things of the required kind also have milestones that the task types imply (`WORDS`): whether a thing was found,
+    taken, treated, brought to its destination, put there. No demonstration is read. Until such a thing is seen, the
+    kind itself represents it.
     """
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
-        """The belief after a step; what is not told stays as it was."""
-        told = as_mapping(state)
-        told.setdefault(AGENT, {"location": "middle of the room", "holding": "nothing"})
-        reading(told, action, observation)
-        wanted = read_goal(goal)
-        if wanted:
-            _judge(told, wanted)
-        return factored(told)
+        """Return the state after a step; what the observation does not mention stays unchanged."""
+        known = as_mapping(state)
+        known.setdefault(AGENT, {"location": "middle of the room", "holding": "nothing"})
+        reading(known, action, observation)
+        required = read_goal(goal)
+        if required:
+            _judge(known, required)
+        return factored(known)
 
     def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
-        """Everything done with the things that have come furthest; a goal in unknown words is its own text."""
-        wanted = read_goal(goal)
-        if wanted is None:
+        """Return all stages reached for the most advanced things; a goal in an unknown wording is its own text."""
+        required = read_goal(goal)
+        if required is None:
             return before if before.entities or not goal else factored({goal: {}})
-        told = as_mapping(state)
-        fulfilled = {name: _said(name, True, wanted) for name in _course(wanted)}
-        return factored({name: dict(fulfilled) for name in _furthest(told, wanted)})
+        known = as_mapping(state)
+        fulfilled = {name: _said(name, True, required) for name in _course(required)}
+        return factored({name: dict(fulfilled) for name in _furthest(known, required)})
 
 
 def _course(goal: Goal) -> list[str]:
-    """The stages that a thing goes through for a goal."""
+    # Stages of a thing for a goal, in order.
     treating = ["treating place", "treatment"] if goal.treatment else []
     if goal.lamp:
         return ["sight", "grasp", "destination", "light"]
     return ["sight", "grasp", *treating, "destination", *(["door"] if goal.place in OPENING else []), "rest"]
 
 
-def _said(stage: str, done: bool, goal: Goal) -> str:
-    if stage == "treatment" and done:
+def _said(stage: str, reached: bool, goal: Goal) -> str:
+    if stage == "treatment" and reached:
         return TREATED[goal.treatment]
-    return WORDS[stage][0 if done else 1]
+    return WORDS[stage][0 if reached else 1]
 
 
-def _judge(told: Told, goal: Goal) -> None:
-    """Note of every thing of the wanted kind how far it has come."""
+def _judge(known: Told, goal: Goal) -> None:
+    # Records the progress of every thing of the required kind.
     for ordinal in ORDINALS:
-        told.pop(f"{ordinal}{goal.thing}", None)
-    known = [name for name in told if kind(name) == goal.thing]
-    for name in known:
-        done = _stages(told, name, goal)
-        told[name] |= {stage: _said(stage, done[stage], goal) for stage in _course(goal)}
-    for ordinal in ORDINALS[len(known) : goal.number]:
-        told[f"{ordinal}{goal.thing}"] = {stage: _said(stage, False, goal) for stage in _course(goal)}
+        known.pop(f"{ordinal}{goal.thing}", None)
+    names = [name for name in known if kind(name) == goal.thing]
+    for name in names:
+        reached = _stages(known, name, goal)
+        known[name] |= {stage: _said(stage, reached[stage], goal) for stage in _course(goal)}
+    for ordinal in ORDINALS[len(names) : goal.number]:
+        known[f"{ordinal}{goal.thing}"] = {stage: _said(stage, False, goal) for stage in _course(goal)}
 
 
-def _stages(told: Told, name: str, goal: Goal) -> Mapping[str, bool]:
-    has, agent = told[name], told[AGENT]
-    held, here = has.get("location") == HAND, agent.get("location", "")
-    treated = not goal.treatment or TREATED[goal.treatment] in has.values()
-    lamps = [lamp for lamp, of in told.items() if kind(lamp) == goal.lamp and of.get("location") == here]
-    delivered = treated and kind(has.get("location", "")) == goal.place
-    near = held or has.get("location") == here
+def _stages(known: Told, name: str, goal: Goal) -> Mapping[str, bool]:
+    attributes, agent = known[name], known[AGENT]
+    held, here = attributes.get("location") == HAND, agent.get("location", "")
+    treated = not goal.treatment or TREATED[goal.treatment] in attributes.values()
+    lamps = [lamp for lamp, of in known.items() if kind(lamp) == goal.lamp and of.get("location") == here]
+    delivered = treated and kind(attributes.get("location", "")) == goal.place
+    near = held or attributes.get("location") == here
     arrived = held and treated and (bool(lamps) if goal.lamp else kind(here) == goal.place)
     return {
         "sight": near or delivered,
@@ -221,18 +227,18 @@ def _stages(told: Told, name: str, goal: Goal) -> Mapping[str, bool]:
         "treating place": treated or (held and kind(here) == PLACES.get(goal.treatment)),
         "treatment": treated,
         "destination": arrived or delivered,
-        "door": delivered or (arrived and told.get(here, {}).get("door") == "open"),
+        "door": delivered or (arrived and known.get(here, {}).get("door") == "open"),
         "rest": delivered,
-        "light": near and any(told[lamp].get("light") == "on" for lamp in lamps),
+        "light": near and any(known[lamp].get("light") == "on" for lamp in lamps),
     }
 
 
-def _furthest(told: Told, goal: Goal) -> list[str]:
-    """The things that are wanted: of the kind those that have come furthest, or what stands for one not seen yet."""
+def _furthest(known: Told, goal: Goal) -> list[str]:
+    # The most advanced things of the required kind, or the placeholder for one that is not seen yet.
     course = _course(goal)
-    known = [name for name in told if kind(name) == goal.thing or name == f"second {goal.thing}"]
+    names = [name for name in known if kind(name) == goal.thing or name == f"second {goal.thing}"]
 
     def fulfilled(name: str) -> int:
-        return sum(told[name].get(stage) == _said(stage, True, goal) for stage in course)
+        return sum(known[name].get(stage) == _said(stage, True, goal) for stage in course)
 
-    return sorted(known, key=fulfilled, reverse=True)[: goal.number] or [goal.thing]
+    return sorted(names, key=fulfilled, reverse=True)[: goal.number] or [goal.thing]

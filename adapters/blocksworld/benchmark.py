@@ -1,4 +1,4 @@
-"""BlocksWorld as a benchmark: instances, the live world and factored states."""
+"""The BlocksWorld benchmark: instances (generated or PlanBench's), the environment, and factored states."""
 
 import random
 import re
@@ -46,13 +46,13 @@ from certigraph.state.records import GOAL, Action, Fault, Observation, Record, S
 from certigraph.state.rewards import FactoredState, as_mapping, factored
 from certigraph.state.trajectory import Footer
 
-# Problem instances: the record, and seeded generators that need no data.
+# Instances, and seeded generators that need no data.
 
 Stacks = list[list[str]]
 
 
 class Instance(Record):
-    """A problem: its blocks, a complete initial state, and facts that shall hold together at the end."""
+    """Problem instance: blocks, a complete initial state, and goal facts that must hold together at the end."""
 
     blocks: tuple[str, ...]
     init: tuple[Fact, ...]
@@ -62,38 +62,43 @@ class Instance(Record):
     def _complete(self) -> Self:
         everything = {(kind, block) for kind in ("place", "cover") for block in self.blocks} | {("hand",)}
         if set(slots(self.init)) != everything or not possible(self.init):
-            raise ValueError("init must say of every block where it is and what covers it, once, and of the hand too")
-        if strangers := set(slots(self.goal)) - everything:
-            raise ValueError(f"the goal names blocks that are not in blocks: {sorted({s[1] for s in strangers})}")
+            raise ValueError(
+                "init must state once for every block its place and what covers it, and the state of the hand"
+            )
+        if unknown := set(slots(self.goal)) - everything:
+            raise ValueError(f"the goal names blocks that are not in blocks: {sorted({s[1] for s in unknown})}")
         return self
 
     @property
     def state(self) -> State:
-        """The initial state."""
+        """Initial state."""
         return frozenset(self.init)
 
     def solved_by(self, state: State) -> bool:
-        """Whether the goal holds in a state."""
+        """Tell whether the goal holds in a state."""
         return state.issuperset(self.goal)
 
 
 def random_instance(blocks: int, seed: int) -> Instance:
-    """A random start and a random goal, full or partial, that does not hold at the start.
+    """Draw a random start and a random goal, complete or partial, that does not hold at the start.
 
-    The same arguments give the same instance everywhere. Raises ValueError below two blocks.
+    The same arguments give the same instance on every machine.
+
+    Raises:
+        ValueError: there are fewer than two blocks.
     """
     names = _names(blocks)
     rng = random.Random(f"{blocks}-{seed}")
     init = _state(_random_stacks(rng, names))
     while True:
-        wanted = [fact for fact in _state(_random_stacks(rng, names)) if fact.name == "on"]
-        goal = rng.sample(wanted, rng.randint(1, len(wanted))) if wanted else []
+        candidates = [fact for fact in _state(_random_stacks(rng, names)) if fact.name == "on"]
+        goal = rng.sample(candidates, rng.randint(1, len(candidates))) if candidates else []
         if not set(goal) <= set(init):
             return Instance(blocks=names, init=tuple(init), goal=tuple(ordered(goal)))
 
 
 def tower_instance(blocks: int) -> Instance:
-    """All blocks on the table, to be built into one tower with the first block on top: 2 * (blocks - 1) moves."""
+    """Create the problem of building one tower from blocks on the table, first block on top: 2 * (blocks - 1) moves."""
     names = _names(blocks)
     goal = (on(upper, lower) for upper, lower in pairwise(names))
     return Instance(blocks=names, init=tuple(_state([[name] for name in names])), goal=tuple(ordered(goal)))
@@ -116,7 +121,7 @@ def _random_stacks(rng: random.Random, blocks: tuple[str, ...]) -> Stacks:
 
 
 def _state(stacks: Stacks) -> list[Fact]:
-    """The facts of stacks that are listed bottom first."""
+    # Facts of stacks, each listed from the bottom.
     facts = [HAND_EMPTY]
     for stack in stacks:
         facts += [ontable(stack[0]), clear(stack[-1])]
@@ -124,17 +129,17 @@ def _state(stacks: Stacks) -> list[Fact]:
     return ordered(facts)
 
 
-# Reads BlocksWorld problems in PDDL: one text, one file, a folder, or a tar archive.
+# PDDL problems: one text, one file, a folder, or a tar archive.
 
 _PROBLEM = "(problem"
-"""Tells a problem from the domain, which often lies in the same folder."""
+"""Text that only problems contain; the domain is often in the same folder."""
 
 
 def read_problem(text: str, source: str = "problem") -> Instance:
-    """The instance of one `(define (problem ...))`, in which blocks, init and goal are in a fixed order.
+    """Parse one `(define (problem ...))`; blocks, init and goal of the instance are sorted.
 
     Raises:
-        Fault: ("data") naming `source`, when the text is no BlocksWorld problem of positive ground facts.
+        Fault: ("data") the text is not a BlocksWorld problem of positive ground facts; the message names `source`.
     """
     body = re.sub(r";.*", "", text).lower()
     try:
@@ -144,13 +149,16 @@ def read_problem(text: str, source: str = "problem") -> Instance:
             goal=_facts(_section(body, "goal")),
         )
     except ValueError as error:
-        raise Fault("data", f"{source} is no BlocksWorld problem: {error}; compare PlanBench's instances") from error
+        raise Fault("data", f"{source} is not a BlocksWorld problem: {error}; compare PlanBench's instances") from error
 
 
 def read_problems(source: Path) -> dict[str, Instance]:
-    """All problems of a .pddl file, a folder or a tar archive, by path without suffix: `hard/instance-1`.
+    """Read all problems of a .pddl file, a folder or a tar archive, by path without suffix: `hard/instance-1`.
 
-    Sorted by set and number. Raises Fault("data") when there are none.
+    They are sorted by set and number.
+
+    Raises:
+        Fault: ("data") there are no problems, or the source cannot be read.
     """
     try:
         texts = dict(_archive(source) if source.is_file() and source.suffix != ".pddl" else _files(source))
@@ -177,82 +185,82 @@ def _archive(source: Path) -> Iterator[tuple[str, str]]:
 
 
 def _section(body: str, name: str) -> str:
-    """What stands between `(:name` and the parenthesis that closes it."""
-    _, found, rest = body.partition(f"(:{name}")
+    # The text between `(:name` and its closing parenthesis.
+    _, opening, rest = body.partition(f"(:{name}")
     depth = 1
     for end, character in enumerate(rest):
         depth += (character == "(") - (character == ")")
         if depth == 0:
             return rest[:end]
-    raise ValueError(f"its (:{name} ...) is {'never closed' if found else 'missing'}")
+    raise ValueError(f"its (:{name} ...) is {'never closed' if opening else 'missing'}")
 
 
 def _facts(section: str) -> tuple[Fact, ...]:
-    """The innermost parentheses; of what is around them only `and` is understood."""
+    # The facts are the innermost parentheses; outside of them only `and` is supported.
     atoms = re.findall(r"\(([^()]+)\)", section)
     if set(re.findall(r"\w+", re.sub(r"\([^()]+\)", "", section))) - {"and"}:
-        raise ValueError(f"only a conjunction of facts is understood, not {section.strip()!r}")
+        raise ValueError(f"only a conjunction of facts is supported, not {section.strip()!r}")
     facts = (Fact(name, tuple(args)) for name, *args in map(str.split, atoms))
     return tuple(ordered(facts))
 
 
 def _by_number(name: str) -> tuple[str, int, str]:
-    """instance-2 before instance-10."""
+    # Sorts instance-2 before instance-10.
     folder, _, file = name.rpartition("/")
     return folder, int("".join(filter(str.isdigit, file)) or 0), file
 
 
-# BlocksWorld's text as factored states: for each block what is below it, what is above it, and whether it is held.
+# Factored states: for each block, what is below it, what is above it, and whether it is held.
 
 Supports = dict[str, str]
-"""Block -> what is below it: a block, the table or the hand."""
+"""Block -> what it rests on: a block, the table or the hand."""
 
 TABLE, HAND, NOTHING = "table", "hand", "nothing"
 
 LATER = "later"
-"""The grip that is wanted of a block while there is no place for it: nothing fulfils it."""
+"""Required grip of a block whose place is not free yet; no state satisfies it."""
 
 
 class BlocksWorldFactors:
-    """Observations tell the whole state, so that nothing needs to be remembered.
+    """Extractor of factored states. An observation describes the complete state, so nothing has to be remembered.
 
-    Written by hand for PlanBench's sentences; the paper has a language model extract. Besides what the goal names it
-    wants milestones that any plan passes: a block and its place clear, the block in hand.
+    Written by hand for PlanBench's sentences; in the StateFactory paper a language model extracts the states. Besides
+    the goal facts it requires milestones of every plan: a block and its place are clear, the block is held.
     """
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
-        """Each block with what is below and above it; the state before where an observation tells none."""
+        """Return each block with what is below and above it; the previous state if the observation describes none."""
         below = _supports(parse_observed(observation) or parse_facts(observation))
         return factored({block: _told(block, below) for block in below}) if below else state
 
     def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
-        """What the goal wants below each block, and what that needs: nothing above it or its place, a block in hand.
+        """Return what the goal requires below each block, and its preconditions: block and place clear, block held.
 
-        A block that rests where it is wanted counts only if all that is wanted below it does too.
+        A block counts as placed only if all required blocks below it are placed too.
         """
-        wanted = _supports(parse_goal(goal) or parse_facts(goal))
-        below = {name: has["below"] for name, has in as_mapping(state).items() if "below" in has}
+        required = _supports(parse_goal(goal) or parse_facts(goal))
+        below = {name: attributes["below"] for name, attributes in as_mapping(state).items() if "below" in attributes}
         goals: dict[str, dict[str, str]] = {}
-        for block, under in wanted.items():
-            done = _settled(block, wanted, below)
-            goals.setdefault(block, {}).update({"below": under} if done else _unsettled(under, wanted, below))
+        for block, under in required.items():
+            placed = _settled(block, required, below)
+            goals.setdefault(block, {}).update({"below": under} if placed else _unsettled(under, required, below))
             if under != TABLE:
-                goals.setdefault(under, {})["above"] = block if done else NOTHING
+                goals.setdefault(under, {})["above"] = block if placed else NOTHING
         return factored(goals)
 
 
 def _supports(facts: State) -> Supports:
-    found: Supports = {}
+    below: Supports = {}
     for fact in sorted(facts):
         if fact.name == "on":
-            found[block_text(fact.args[0])] = block_text(fact.args[1])
+            below[block_text(fact.args[0])] = block_text(fact.args[1])
         elif fact.name in ("ontable", "holding"):
-            found[block_text(fact.args[0])] = TABLE if fact.name == "ontable" else HAND
-    return found
+            below[block_text(fact.args[0])] = TABLE if fact.name == "ontable" else HAND
+    return below
 
 
 def _told(block: str, below: Supports) -> dict[str, str]:
-    # one word each where it can be: longer wordings of opposites embed closer together
+    # single words where possible: embeddings of longer wordings of opposites are closer together
     return {
         "below": below[block],
         "above": _above(block, below),
@@ -264,28 +272,28 @@ def _above(block: str, below: Supports) -> str:
     return next((other for other, under in below.items() if under == block), NOTHING)
 
 
-def _unsettled(under: str, wanted: Supports, below: Supports) -> dict[str, str]:
-    """What is wanted of a block on its way: to be clear, to be in hand once its place is free, to be there."""
-    ready = _settled(under, wanted, below) and _above(under, below) == NOTHING
+def _unsettled(under: str, required: Supports, below: Supports) -> dict[str, str]:
+    # Requirements of a block that is not placed yet: clear, held once its place is free, and in its place.
+    ready = _settled(under, required, below) and _above(under, below) == NOTHING
     return {"below": under, "grip": "held" if ready else LATER, "above": NOTHING}
 
 
-def _settled(block: str, wanted: Supports, below: Supports) -> bool:
-    """Whether a block is where the goal wants it, on blocks that are; one that the goal does not place always is."""
-    for _ in wanted:
-        if block not in wanted:
+def _settled(block: str, required: Supports, below: Supports) -> bool:
+    # Whether a block and all blocks below it are in their required places; a block that the goal does not place is.
+    for _ in required:
+        if block not in required:
             return True
-        if below.get(block) != wanted[block]:
+        if below.get(block) != required[block]:
             return False
-        block = wanted[block]
-    return block not in wanted
+        block = required[block]
+    return block not in required
 
 
-# The live BlocksWorld: a simulator that answers every action with the whole state in words.
+# The environment; every observation describes the complete state.
 
 
 class BlocksWorldEnvironment:
-    """One episode. It is done, with reward 1.0, whenever the goal holds; until then every reward is 0.0."""
+    """BlocksWorld episode. It is done, with reward 1.0, when the goal holds; until then all rewards are 0.0."""
 
     concurrent = False
 
@@ -294,12 +302,12 @@ class BlocksWorldEnvironment:
         self.state: State = instance.state
 
     def reset(self) -> Observation:
-        """Back to the initial state."""
+        """Return to the initial state."""
         self.state = self.instance.state
         return self._observation()
 
     def step(self, action: Action) -> Observation:
-        """Move one block. What is no move, or not applicable, is refused with the reason, and changes nothing."""
+        """Move one block. An action that is no applicable move is rejected with the reason and changes nothing."""
         move = parse_action(action.text)
         if move is None:
             return self._observation(refusal=f"{action.text[:100]!r} is no action; say {_TEMPLATES}.")
@@ -309,22 +317,22 @@ class BlocksWorldEnvironment:
         return self._observation()
 
     def view(self) -> str:
-        """The whole state in words."""
+        """Describe the complete state."""
         return describe(self.state)
 
     def admissible(self) -> list[str]:
-        """All applicable actions, in words."""
+        """List all applicable actions, in words."""
         return [move_text(move) for move in applicable(self.state)]
 
     def score(self) -> Scores:
-        """1.0 when the goal holds now; part `goal_facts` is the fraction of the goal's facts that hold."""
-        held = sum(fact in self.state for fact in self.instance.goal)
+        """Return 1.0 if the goal holds now, else 0.0; part `goal_facts` is the fraction of goal facts that hold."""
+        count = sum(fact in self.state for fact in self.instance.goal)
         return Scores(
-            value=float(self.instance.solved_by(self.state)), parts={"goal_facts": held / len(self.instance.goal)}
+            value=float(self.instance.solved_by(self.state)), parts={"goal_facts": count / len(self.instance.goal)}
         )
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: no resource is held."""
 
     def _observation(self, refusal: str = "") -> Observation:
         done = self.instance.solved_by(self.state)
@@ -335,17 +343,17 @@ class BlocksWorldEnvironment:
 _TEMPLATES = ", ".join(text.format("X", "Y") for text in MOVES.values())
 
 
-# BlocksWorld as a benchmark: generated tasks always, PlanBench's instances when their data is there.
+# The benchmark: generated tasks, and PlanBench's instances if their data is given.
 
 ARCHIVE = "instances.tar.gz"
 USUAL_SET = "generated_basic"
 
 
 class BlocksWorld:
-    """Tasks `4-0` (4 blocks, seed 0) and `tower-30` (30 blocks); with data also `generated_basic/instance-1`.
+    """Benchmark of tasks `4-0` (4 blocks, seed 0) and `tower-30` (30 blocks); with data `generated_basic/instance-1`.
 
     Args:
-        data: The folder that holds instances.tar.gz, read when first needed; None for generated tasks only.
+        data: Folder with instances.tar.gz, read on first use; None for generated tasks only.
     """
 
     name = "blocksworld"
@@ -357,15 +365,15 @@ class BlocksWorld:
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:
         if config:
-            raise UnknownName(f"blocksworld has no configuration {config!r}; name it plainly: blocksworld")
+            raise UnknownName(f"blocksworld has no configuration {config!r}; use blocksworld")
         self.data = data
 
     def tasks(self, split: str = "") -> list[Task]:
-        """A set of instances by its name: `hard`. By default PlanBench's basic set, without data twenty generated ones.
+        """Return a set of instances, such as `hard`. Default: PlanBench's basic set; without data, 20 generated tasks.
 
         Raises:
-            UnknownName: for an unknown split, naming the known ones.
-            Fault: ("data") when the data folder holds no readable instances.
+            UnknownName: the split is unknown; the message lists the known ones.
+            Fault: ("data") the data folder contains no readable instances.
         """
         if not split and self.data:
             return self.tasks(USUAL_SET)
@@ -374,44 +382,53 @@ class BlocksWorld:
         tasks = [self._task(id_, instance) for id_, instance in self._instances.items() if _set(id_) == split]
         if not tasks:
             known = ", ".join(sorted(set(map(_set, self._instances)))) or "none"
-            raise UnknownName("; ".join(filter(None, [f"no split {split!r}", f"known are {known}", self._more])))
+            raise UnknownName("; ".join(filter(None, [f"no split {split!r}", f"known are {known}", self._data_hint])))
         return tasks
 
     def task(self, task_id: str) -> Task:
-        """One task. Raises UnknownName whose message lists some valid ids, and Fault as `tasks` does."""
+        """Return one task.
+
+        Raises:
+            UnknownName: there is no such task; the message lists some ids.
+            Fault: as in `tasks`.
+        """
         if match := re.fullmatch(r"([2-9]|[1-9]\d+)-(0|[1-9]\d*)", task_id):
             return self._task(task_id, random_instance(*map(int, match.groups())))
         if match := re.fullmatch(r"tower-([2-9]|[1-9]\d+)", task_id):
             return self._task(task_id, tower_instance(int(match[1])))
         if task_id not in self._instances:
             pattern = "BLOCKS-SEED or tower-BLOCKS, and with PlanBench's data SET/INSTANCE"
-            raise unknown_task(self.name, task_id, pattern, ["4-0", "tower-30", *self._instances], self._more)
+            raise unknown_task(self.name, task_id, pattern, ["4-0", "tower-30", *self._instances], self._data_hint)
         return self._task(task_id, self._instances[task_id])
 
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
-        """A plan from the start, or from where the actions `before` lead."""
+        """Return a plan from the start, or from the state that the actions `before` lead to."""
         world = self.open(task)
         for action in before:
             world.step(Action(text=action))
         return [move_text(move) for move in plan(world.state, world.instance.goal)]
 
     def open(self, task: Task) -> BlocksWorldEnvironment:
-        """The world of a task, rebuilt from its constants. Raises Fault("data") when they are no instance."""
+        """Create the world of a task from its constants.
+
+        Raises:
+            Fault: ("data") the constants are not a valid `Instance`.
+        """
         try:
             return BlocksWorldEnvironment(Instance.model_validate(task.constants))
         except ValidationError as error:
             raise Fault("data", f"task {task.id}: {error}; make it with BlocksWorld().task('4-0')") from error
 
     def operators(self) -> Mapping[str, Operator]:
-        """None: the generic, prompted operators serve."""
+        """Return no operators: the generic, prompted ones are used."""
         return {}
 
     def expert(self) -> Responder | None:
-        """Reads the prompts and answers right."""
+        """Return the scripted model that parses the prompts and answers correctly."""
         return respond
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """Rate of tasks solved with its standard error, and of runs that certified their goal."""
+        """Return the rate of solved tasks with its standard error, and the rate of runs that certified their goal."""
         solved = [footer.scores.value if footer.scores else 0.0 for _, footer in runs]
         return {
             "n": len(runs),
@@ -430,11 +447,11 @@ class BlocksWorld:
 
     def _task(self, task_id: str, instance: Instance) -> Task:
         goal = statement(instance.init, instance.goal)
-        wanted = list_facts(instance.goal)
-        return Task(benchmark=self.name, id=task_id, goal=goal, condition=wanted, constants=instance.as_json())
+        condition = list_facts(instance.goal)
+        return Task(benchmark=self.name, id=task_id, goal=goal, condition=condition, constants=instance.as_json())
 
     @property
-    def _more(self) -> str:
+    def _data_hint(self) -> str:
         return "" if self.data else f"PlanBench's need --data DIR, with {ARCHIVE} under DIR/{self.name}/"
 
 

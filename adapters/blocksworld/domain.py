@@ -1,4 +1,4 @@
-"""BlocksWorld in STRIPS and in PlanBench's wording."""
+"""BlocksWorld in STRIPS (PlanBench's domain `blocksworld-4ops`), and PlanBench's English wording of it."""
 
 import re
 from collections import Counter
@@ -9,51 +9,51 @@ from typing import NamedTuple
 
 from certigraph.state.records import Fault
 
-# BlocksWorld as STRIPS: immutable states and the four operators of PlanBench's domain `blocksworld-4ops`.
+# STRIPS: immutable states and four operators.
 
 
 class Fact(NamedTuple):
-    """A ground predicate: clear, handempty, holding, on or ontable, and the blocks it is about."""
+    """Ground predicate (clear, handempty, holding, on or ontable) with its blocks."""
 
     name: str
     args: tuple[str, ...] = ()
 
 
 class Move(NamedTuple):
-    """A ground operator: pick-up, put-down, stack or unstack, and its blocks."""
+    """Ground operator (pick-up, put-down, stack or unstack) with its blocks."""
 
     operator: str
     blocks: tuple[str, ...]
 
 
 State = frozenset[Fact]
-"""All facts that hold; what is not in it is false."""
+"""All facts that hold; every other fact is false."""
 
 HAND_EMPTY = Fact("handempty")
 
 
 def clear(x: str) -> Fact:
-    """Nothing is on x, and x is not in the hand."""
+    """Create the fact that nothing is on x, and x is not held."""
     return Fact("clear", (x,))
 
 
 def holding(x: str) -> Fact:
-    """The hand holds x."""
+    """Create the fact that the hand holds x."""
     return Fact("holding", (x,))
 
 
 def on(x: str, y: str) -> Fact:
-    """The block x is directly on top of the block y."""
+    """Create the fact that block x is directly on block y."""
     return Fact("on", (x, y))
 
 
 def ontable(x: str) -> Fact:
-    """The block x is on the table."""
+    """Create the fact that block x is on the table."""
     return Fact("ontable", (x,))
 
 
 class Schema(NamedTuple):
-    """A move's preconditions, all of which it makes false, and what it makes true."""
+    """Preconditions of a move, all of which it deletes, and the facts that it adds."""
 
     needs: tuple[Fact, ...]
     adds: tuple[Fact, ...]
@@ -61,7 +61,11 @@ class Schema(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def schema(move: Move) -> Schema:
-    """What a move needs and does. Raises ValueError for what is no move."""
+    """Return the preconditions and effects of a move.
+
+    Raises:
+        ValueError: it is not a move of the domain.
+    """
     match move:
         case Move("pick-up", (x,)):
             return Schema(needs=(clear(x), ontable(x), HAND_EMPTY), adds=(holding(x),))
@@ -75,19 +79,23 @@ def schema(move: Move) -> Schema:
 
 
 def unmet(state: State, move: Move) -> tuple[Fact, ...]:
-    """The preconditions that do not hold; empty when the move is applicable."""
+    """Return the preconditions that do not hold; empty if the move is applicable."""
     return tuple(fact for fact in schema(move).needs if fact not in state)
 
 
 def apply(state: State, move: Move) -> State:
-    """The state after the move. Raises ValueError when a precondition does not hold."""
+    """Return the state after a move.
+
+    Raises:
+        ValueError: a precondition does not hold.
+    """
     if missing := unmet(state, move):
         raise ValueError(f"{move} is not applicable, {missing} do not hold; see unmet(state, move)")
     return state.difference(schema(move).needs).union(schema(move).adds)
 
 
 def applicable(state: State) -> list[Move]:
-    """Every move whose preconditions hold, in a fixed order."""
+    """Return every applicable move, in a fixed order."""
     tops = [fact.args[0] for fact in ordered(fact for fact in state if fact.name == "clear")]
     for fact in state:
         if fact.name == "holding":
@@ -98,24 +106,28 @@ def applicable(state: State) -> list[Move]:
 
 
 def supports(facts: Iterable[Fact]) -> dict[str, str]:
-    """Block -> the block it is on, in the order of `ordered`; blocks on the table are left out."""
+    """Map each block to the block it is on, in the order of `ordered`; blocks on the table are left out."""
     return {fact.args[0]: fact.args[1] for fact in ordered(fact for fact in facts if fact.name == "on")}
 
 
 def bottom_up(below: dict[str, str]) -> list[str]:
-    """The blocks of a `supports` mapping, each after the one below it. Raises graphlib.CycleError."""
+    """Sort the blocks of a `supports` mapping, each after the one below it.
+
+    Raises:
+        graphlib.CycleError: blocks are on top of one another in a cycle.
+    """
     return list(TopologicalSorter({x: (y,) for x, y in below.items()}).static_order())
 
 
 def ordered(facts: Iterable[Fact]) -> list[Fact]:
-    """PlanBench's order: clear, hand, on, ontable; blocks a, b, ..., then longer names."""
+    """Sort facts in PlanBench's order: clear, hand, on, ontable; blocks a, b, ..., then longer names."""
     return sorted(facts, key=lambda fact: (fact.name, [(len(block), block) for block in fact.args]))
 
 
 def slots(facts: Iterable[Fact]) -> Iterator[tuple[str, ...]]:
-    """What the facts occupy: the place of a block, what covers it, the hand.
+    """Yield the slots that facts occupy: the place of a block, the cover of a block, the hand.
 
-    In a possible world nothing is occupied twice; a complete state occupies everything once.
+    In a possible world no slot is occupied twice; a complete state occupies every slot once.
     """
     for fact in facts:
         match fact:
@@ -134,7 +146,7 @@ def slots(facts: Iterable[Fact]) -> Iterator[tuple[str, ...]]:
 
 
 def possible(facts: Iterable[Fact]) -> bool:
-    """Whether some state can make all the facts true together."""
+    """Tell whether the facts can hold together in some state."""
     facts = list(facts)
     if any(count > 1 for count in Counter(slots(set(facts))).values()):
         return False
@@ -145,7 +157,7 @@ def possible(facts: Iterable[Fact]) -> bool:
     return True
 
 
-# PlanBench's wording of BlocksWorld, both ways: facts and moves to English and back.
+# PlanBench's wording: formatting and parsing facts and moves.
 
 COLOURS = {
     "a": "red",
@@ -161,7 +173,7 @@ COLOURS = {
     "k": "silver",
     "l": "gold",
 }
-"""PlanBench's colours; it has none for later blocks, which read "block m" or "block 13" here."""
+"""PlanBench's colours; it has none for later blocks, which are called "block m" or "block 13" here."""
 
 FACTS = {
     "clear": "the {} is clear",
@@ -193,7 +205,11 @@ _MOVE_PATTERNS = [(name, re.compile(text.format(_BLOCK, _BLOCK))) for name, text
 
 
 def block_text(block: str) -> str:
-    """`red block` for a, `block 13` for 13. Raises Fault("data") for a name that could not be read back."""
+    """Format a block: `red block` for a, `block 13` for 13.
+
+    Raises:
+        Fault: ("data") the name could not be parsed again.
+    """
     if block in COLOURS:
         return f"{COLOURS[block]} block"
     if not re.fullmatch(_PLAIN, block):
@@ -202,44 +218,44 @@ def block_text(block: str) -> str:
 
 
 def fact_text(fact: Fact) -> str:
-    """`the red block is on top of the blue block`."""
+    """Format a fact: `the red block is on top of the blue block`."""
     return FACTS[fact.name].format(*map(block_text, fact.args))
 
 
 def denial(fact: Fact) -> str:
-    """`the red block is not clear`: says that the fact does not hold, and `parse_facts` does not take it for one."""
+    """Format the negation of a fact, `the red block is not clear`, which `parse_facts` does not parse as a fact."""
     return fact_text(fact).replace(" is ", " is not ", 1)
 
 
 def move_text(move: Move) -> str:
-    """`unstack the red block from on top of the blue block`."""
+    """Format a move: `unstack the red block from on top of the blue block`."""
     return MOVES[move.operator].format(*map(block_text, move.blocks))
 
 
 def list_facts(facts: Iterable[Fact]) -> str:
-    """The facts in PlanBench's order, joined by commas and a final "and"."""
+    """Format facts in PlanBench's order, joined by commas and a final "and"."""
     texts = [fact_text(fact) for fact in ordered(facts)]
     return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
 def describe(state: State) -> str:
-    """The observation of a whole state, in one sentence."""
+    """Format the observation of a complete state, in one sentence."""
     return f"As observed, {list_facts(state)}."
 
 
 def statement(init: Iterable[Fact], goal: Iterable[Fact]) -> str:
-    """A problem in two sentences: how it starts and what is wanted."""
+    """Format a problem in two sentences: its start and its goal."""
     return f"At the start, {list_facts(init)}. My goal is that {list_facts(goal)}."
 
 
 def parse_facts(text: str) -> State:
-    """Every fact phrase anywhere in a text, whoever asserts it; denials do not count."""
+    """Parse every fact phrase in a text, whatever its context; negated facts do not count."""
     return _facts(_flat(text))
 
 
 @lru_cache(maxsize=1024)
 def _facts(flat: str) -> State:
-    # one observation is read by every operator that sees it
+    # cached because several operators parse the same observation
     return frozenset(
         Fact(name, tuple(map(_block, match.groups())))
         for name, pattern in _FACT_PATTERNS.items()
@@ -248,18 +264,18 @@ def _facts(flat: str) -> State:
 
 
 def parse_observed(text: str) -> State:
-    """The state of the last `describe` sentence in a text; empty when there is none."""
+    """Parse the state of the last `describe` sentence in a text; empty if there is none."""
     return _last_sentence(text, r"\bas observed, ")
 
 
 def parse_goal(text: str) -> State:
-    """The facts of the last sentence "My goal is [to have] that ..." in a text; empty when there is none."""
+    """Parse the last sentence "My goal is [to have] that ..." in a text; empty if there is none."""
     return _last_sentence(text, r"\bmy goal is (?:to have )?that ")
 
 
 @lru_cache(maxsize=1024)
 def parse_action(text: str) -> Move | None:
-    """The move that a whole text names, in words or as PlanBench's `(stack red blue)`; None when it names none."""
+    """Parse a text that is a move, in words or as PlanBench's `(stack red blue)`; None if it is none."""
     flat = _flat(text).rstrip(".")
     for operator, pattern in _MOVE_PATTERNS:
         if match := pattern.fullmatch(flat):

@@ -1,4 +1,4 @@
-"""BlocksWorld's planner and scripted expert."""
+"""BlocksWorld's planners, and the scripted expert that answers the prompts of the generic operators."""
 
 import re
 from collections import deque
@@ -31,52 +31,53 @@ from certigraph.adapters.blocksworld.domain import (
 from certigraph.adapters.protocols import LEAST_NODES
 from certigraph.state.records import Fault
 
-# Experts that always know what to do: breadth-first search for few blocks, a linear plan for many.
+# Planners: breadth-first search for few blocks, a linear plan for many.
 
 SEARCHABLE = 5
-"""Blocks up to which `plan` is optimal. Every further block multiplies the states by about eight."""
+"""Maximum number of blocks for which `plan` is optimal; each further block multiplies the states by about eight."""
 
 
 def plan(state: State, goal: Iterable[Fact]) -> list[Move]:
-    """Moves that make every goal fact hold; optimal up to SEARCHABLE blocks, at most about four moves a block above.
+    """Find moves to a state in which the goal holds; optimal up to `SEARCHABLE` blocks, else about 4 moves per block.
 
     Args:
-        state: A complete state.
-        goal: Any facts, not only `on`; what they leave open is left as it is where possible.
+        state: Complete state.
+        goal: Facts of any kind; what they do not determine is left unchanged where possible.
 
     Raises:
-        Fault: ("data") when no state satisfies the goal, or it names blocks that the state lacks.
+        Fault: ("data") no state satisfies the goal, or it names blocks that the state lacks.
     """
     return (shortest_plan if len(_blocks(state)) <= SEARCHABLE else linear_plan)(state, goal)
 
 
 def shortest_plan(state: State, goal: Iterable[Fact]) -> list[Move]:
-    """A plan of least length, by breadth-first search over all states. Raises as `plan` does."""
-    wanted = _checked(state, goal)
+    """Find a shortest plan by breadth-first search over all states; raises as `plan`."""
+    goal_facts = _checked(state, goal)
     came_from: dict[State, tuple[State, Move] | None] = {state: None}
     queue = deque([state])
-    while not wanted <= (here := queue.popleft()):
-        for move in applicable(here):
-            if (there := apply(here, move)) not in came_from:
-                came_from[there] = (here, move)
-                queue.append(there)
+    while not goal_facts <= (current := queue.popleft()):
+        for move in applicable(current):
+            if (successor := apply(current, move)) not in came_from:
+                came_from[successor] = (current, move)
+                queue.append(successor)
     moves = []
-    while step := came_from[here]:
-        here, move = step
+    while step := came_from[current]:
+        current, move = step
         moves.append(move)
     return moves[::-1]
 
 
 def linear_plan(state: State, goal: Iterable[Fact]) -> list[Move]:
-    """Put down what is in the way, then build bottom-up; time grows with the blocks. Raises as `plan` does."""
-    wanted = _checked(state, goal)
-    if wanted <= state:
+    """Find a plan that first clears the blocks in the way, then builds bottom-up, in linear time; raises as `plan`."""
+    goal_facts = _checked(state, goal)
+    if goal_facts <= state:
         return []
-    below, target = supports(state), supports(wanted)
-    settled = _settled(_blocks(state), below, wanted)
+    below, target = supports(state), supports(goal_facts)
+    settled = _settled(_blocks(state), below, goal_facts)
     moves = []
     for x in [fact.args[0] for fact in state if fact.name == "holding"]:
-        # Stacked where it belongs if that is ready: who plans anew at every step would else put it down for ever.
+        # Stack a held block if its place is ready: an agent that replans at every step would otherwise put it down
+        # again and again.
         ready = target.get(x) in settled and Fact("clear", (target[x],)) in state
         moves.append(Move("stack", (x, target[x])) if ready else Move("put-down", (x,)))
         settled |= {x} if ready else set()
@@ -86,14 +87,14 @@ def linear_plan(state: State, goal: Iterable[Fact]) -> list[Move]:
     for x in bottom_up(target):
         if x in target and x not in settled:
             moves += [Move("pick-up", (x,)), Move("stack", (x, target[x]))]
-    return moves + [_grasp(fact.args[0], below, settled) for fact in wanted if fact.name == "holding"]
+    return moves + [_grasp(fact.args[0], below, settled) for fact in goal_facts if fact.name == "holding"]
 
 
-def _settled(blocks: set[str], below: dict[str, str], wanted: State) -> set[str]:
-    """The blocks that need not move: neither they nor any block under them is out of place."""
-    target = supports(wanted)
-    grounded = {fact.args[0] for fact in wanted if fact.name == "ontable"}
-    claimed = {slot[1] for slot in slots(wanted) if slot[0] == "cover"}
+def _settled(blocks: set[str], below: dict[str, str], goal_facts: State) -> set[str]:
+    # Blocks that need not move: neither they nor any block below them is out of place.
+    target = supports(goal_facts)
+    grounded = {fact.args[0] for fact in goal_facts if fact.name == "ontable"}
+    claimed = {slot[1] for slot in slots(goal_facts) if slot[0] == "cover"}
     settled = blocks - set(below) - set(target)
     for x in bottom_up(below):
         if x not in below or below[x] not in settled or x in grounded:
@@ -112,15 +113,15 @@ def _blocks(facts: Iterable[Fact]) -> set[str]:
 
 
 def _checked(state: State, goal: Iterable[Fact]) -> State:
-    wanted = frozenset(goal)
-    if strangers := _blocks(wanted) - _blocks(state):
-        raise Fault("data", f"the goal names blocks that the state lacks: {sorted(strangers)}; plan for existing ones")
-    if not possible(wanted):
-        raise Fault("data", f"no state satisfies the goal {sorted(wanted)}; give facts that can hold together")
-    return wanted
+    goal_facts = frozenset(goal)
+    if unknown := _blocks(goal_facts) - _blocks(state):
+        raise Fault("data", f"the goal names blocks that the state lacks: {sorted(unknown)}; plan for existing ones")
+    if not possible(goal_facts):
+        raise Fault("data", f"no state satisfies the goal {sorted(goal_facts)}; give facts that can hold together")
+    return goal_facts
 
 
-# What the scripted expert reads off a prompt about blocks: the state, the goal, and what is asked for.
+# Parsing a prompt: the state, the goal, and the current target.
 
 TARGET = re.compile(r"(?:Condition to make true next|Assignment|Subtask): (.+(?:\nIt settles the whole task: .+)?)")
 GIVEN = re.compile(r"(?:Task|Assignment): (.+)")
@@ -129,48 +130,51 @@ CONDITION = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
 
 
 def state_in(prompt: str) -> State:
-    """The state last observed; before any observation, the one the task starts from; empty where none is told."""
+    """Parse the state last observed in a prompt, or else the task's start; empty if the prompt has neither."""
     return parse_observed(prompt) or parse_facts("".join(START.findall(prompt)[:1]))
 
 
 def goal_in(prompt: str) -> State:
-    """The facts of the task, or of a sub-task that is told alone."""
+    """Parse the goal of the task, or of a sub-task that the prompt shows alone."""
     return parse_goal(prompt) or parse_facts("".join(GIVEN.findall(prompt)[:1]))
 
 
 def target_in(prompt: str) -> State:
-    """What the operator is after now; all of the task for who settles it, whose own words may have been cut."""
-    wanted = TARGET.findall(prompt)[-1]
-    return parse_goal(wanted) or parse_facts(wanted)
+    """Parse the operator's current target; for the sub-task that completes the task, the task's goal.
+
+    The goal is preferred because the sub-task's text may have been cut.
+    """
+    text = TARGET.findall(prompt)[-1]
+    return parse_goal(text) or parse_facts(text)
 
 
 def conditions_in(prompt: str) -> list[State]:
-    """The conditions to be judged, in order; one in other words than the world's is empty."""
+    """Parse the conditions to judge, in order; one in an unknown wording is empty."""
     listed = prompt.rpartition("Conditions, in order:")[2]
     return [parse_facts(text) for text in CONDITION.findall(listed)]
 
 
 def considered_in(prompt: str) -> list[str]:
-    """The actions whose outcomes are to be foretold, in order."""
+    """Parse the actions whose outcomes are to be predicted, in order."""
     return CONDITION.findall(prompt.rpartition("Actions that are considered:")[2])
 
 
-def holds(wanted: State, state: State) -> bool:
-    """Whether what is wanted is so; what is not understood is not."""
-    return bool(wanted) and wanted <= state
+def holds(condition: State, state: State) -> bool:
+    """Tell whether a condition holds in a state; one that could not be parsed does not."""
+    return bool(condition) and condition <= state
 
 
-# The mind behind `scripted:expert` in BlocksWorld: it reads the prompts of the generic operators and answers right.
+# The scripted model `scripted:expert`: it parses the prompts of the generic operators and answers correctly.
 #
-# It knows nothing but the prompt's text, so that what the operators show and how worlds word it are exercised too. It
-# goes on from whatever state is shown, however that came about; a condition in other words than the world's is false,
-# and any legal move is as good for it as any other.
+# It knows only the prompt's text, so it also tests what the operators show and how worlds word it. It continues from
+# any state that is shown. A condition in an unknown wording counts as false, and for an unknown target any legal move
+# is accepted.
 
 Answer = dict[str, Any]
 
 
 def respond(prompt: str, form: dict[str, Any]) -> Any:
-    """The right answer to a question of any graph's operators, told apart by the answer's schema."""
+    """Answer a prompt of any graph's operators correctly; the kind of prompt is recognised by the answer's schema."""
     fields = frozenset(form.get("properties", ()))
     if not fields:
         return "Nothing to add."
@@ -195,24 +199,22 @@ def _plan(prompt: str) -> Answer:
 
 def _verdict(prompt: str) -> Answer:
     state = state_in(prompt)
-    held = takewhile(lambda wanted: holds(wanted, state), conditions_in(prompt))
-    return {"reason": "read off the observation", "holds": len(list(held))}
+    fulfilled = takewhile(lambda condition: holds(condition, state), conditions_in(prompt))
+    return {"reason": "read off the observation", "holds": len(list(fulfilled))}
 
 
-def _decomposition(prompt: str, most: int) -> Answer:
-    """A chain of what the goal wants, in the order in which it comes true, the whole goal last.
-
-    Where a tower stands is said too: whoever builds it knows no other sub-task, and would build on what has to move.
-    """
+def _decomposition(prompt: str, limit: int) -> Answer:
+    # A chain of the goal facts in the order in which they become true; the complete goal is last. The base of each
+    # tower is included, because an agent knows only its own sub-task and would otherwise build on blocks that move.
     state, goal = state_in(prompt), goal_in(prompt)
     moves = plan(state, goal)
     end = state
     for move in moves:
-        end = end if unmet(end, move) else apply(end, move)  # of a view that was cut, a plan need not be possible
+        end = end if unmet(end, move) else apply(end, move)  # the plan may be impossible if the view was cut
     grounds = {ontable(base) for base in supports(goal).values()} & end
     facts = [fact for move in moves for fact in schema(move).adds if fact in goal or fact in grounds]
-    size = -(-len(facts) // most) or 1
-    texts = [list_facts(facts[place : place + size]) for place in range(0, len(facts), size)][:-1]
+    size = -(-len(facts) // limit) or 1
+    texts = [list_facts(facts[start : start + size]) for start in range(0, len(facts), size)][:-1]
     chain = enumerate([*texts, list_facts(goal)], 1)
     return {"nodes": [{"id": f"n{n}", "task": text, "needs": [f"n{n - 1}"] * (n > 1)} for n, text in chain]}
 
@@ -242,10 +244,10 @@ def _goal_check(prompt: str) -> Answer:
 
 
 def _undone(prompt: str) -> Answer:
-    """What the goal wants of the conditions and the world has no longer; all others were steps on the way."""
+    # Conditions that belong to the goal and no longer hold; all others were intermediate steps.
     state, goal = state_in(prompt), goal_in(prompt)
     conditions = enumerate(conditions_in(prompt), 1)
-    undone = [n for n, wanted in conditions if wanted and wanted <= goal and not holds(wanted, state)]
+    undone = [n for n, condition in conditions if condition and condition <= goal and not holds(condition, state)]
     return {"reason": "read off the world", "undone": undone}
 
 
@@ -268,17 +270,15 @@ _ANSWERS: dict[str, Callable[[str], Answer]] = {
 
 
 def _conditions(prompt: str) -> list[str]:
-    """One condition a move, what the move brings about; the goal in place of the last.
-
-    The goal alone where the prompt tells no state: that of a sub-task names what is wanted and not where it starts.
-    """
+    # One condition for each move, its effect; the goal replaces the last. The goal alone if the prompt shows no state,
+    # as for a sub-task, whose prompt names the goal but not the start.
     goal, state = goal_in(prompt), state_in(prompt)
     moves = plan(state, goal) if state else []
     return [*(fact_text(schema(move).adds[0]) for move in moves[:-1]), list_facts(goal)]
 
 
 def _next_move(prompt: str, listed: Sequence[str]) -> Move:
-    """The move that makes the target true at once, else the first of a plan that gets there."""
+    # A move that reaches the target immediately, or else the first move of a plan.
     state, target = state_in(prompt), target_in(prompt)
     moves = [move for text in listed if (move := parse_action(text)) and not unmet(state, move)]
     at_once = (move for move in moves if target <= apply(state, move))
@@ -287,7 +287,7 @@ def _next_move(prompt: str, listed: Sequence[str]) -> Move:
 
 
 def _proposals(prompt: str, part: dict[str, Any]) -> list[str]:
-    """The next move, then any others, as many as are asked for."""
+    # The next move first, then other moves up to the requested number.
     listed = part["items"].get("enum", ())
     best = _next_move(prompt, listed)
     others = [move_text(move) for move in applicable(state_in(prompt)) if move != best]

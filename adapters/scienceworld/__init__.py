@@ -1,1 +1,1 @@
-"""ScienceWorld: the elementary-science simulator in a JVM, deterministic; protocols, scoring, recordings, a twin."""
+"""ScienceWorld: an elementary-science simulator in a deterministic JVM, with protocols, scores and recordings."""

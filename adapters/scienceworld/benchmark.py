@@ -1,4 +1,4 @@
-"""ScienceWorld as a benchmark: thirty tasks, the published protocols as splits, one simulator for each open episode."""
+"""The ScienceWorld benchmark: thirty tasks, the published protocols as splits, a simulator for each open episode."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -22,19 +22,20 @@ TDP = "tdp"
 
 
 class ScienceWorldBenchmark:
-    """Tasks `boil:0` (task and variation, in the usual way) and `step-18/boil:1` (as a split has it; see splits.py).
+    """Benchmark of tasks such as `boil:0` (task and variation) and `step-18/boil:1` (of a split, see splits.py).
 
     Args:
-        folder: Not used: the simulator brings its world.
-        config: of SDP's operators: "paper" as published; "" grounded further; "drafted" for models too small to plan.
-            "tdp": as "", in TDP's protocol: its hundred test instances unless a split is named, at most 60 steps.
+        folder: Not used: the simulator contains its world.
+        config: Variant of SDP's operators. "paper": as published; "": with further grounding; "drafted": for models
+            too small to plan; "tdp": as "", but with TDP's protocol (its hundred test instances unless a split is
+            named, at most 60 steps).
     """
 
     queues = True
-    """At most so many simulators run at once: a world may wait for one."""
+    """Whether a world may have to wait, because the number of simulators is limited."""
     configurations = ("drafted", "paper", TDP)
     simulated = True
-    """The world comes with its package, not with a data folder."""
+    """Whether the world comes with its package and needs no data folder."""
     briefing = BRIEFING
     signals_goal = True
     replans_undone = True
@@ -45,44 +46,55 @@ class ScienceWorldBenchmark:
             known = ", ".join(self.configurations)
             raise UnknownName(f"scienceworld has no configuration {config!r}; known: {known}")
         self.grounded = config != "paper"
-        """Whether the operators go beyond the paper's."""
+        """Whether the operators have the extensions of the paper."""
         self.drafted = self.shortlists = config == "drafted"
-        """Whether the model is too small to plan and to write actions: a draft read off the task's words is the plan,
-        not a hint to the model that writes it, and agents choose among relevant actions."""
+        """Whether the model is too small to plan and to write actions.
+
+        Then the draft that is derived from the task's text is the plan itself, not a hint for the model that writes the
+        plan, and agents choose among relevant actions.
+        """
         self.name = f"scienceworld:{config}" if config else "scienceworld"
         self.limits = PAPER_LIMITS.get(self.name, PAPER_LIMITS["scienceworld"])
-        self.usual = TDP_HUNDRED if config == TDP else USUAL
-        """The split that is meant where none is named."""
+        self.default_split = TDP_HUNDRED if config == TDP else USUAL
+        """Default split."""
 
     def ready(self) -> None:
-        """Make sure, before any run begins, that package and Java are there. Raises Fault with what is missing."""
+        """Check before the first run that the package and Java are installed.
+
+        Raises:
+            Fault: something is missing; the message names it.
+        """
         require("ScienceWorld's simulator needs", ["py4j", "scienceworld"], "scienceworld", "environment")
         find_java()
 
     def tasks(self, split: str = "") -> list[Task]:
-        """The tasks of a split, by default variation 0 of all thirty (TDP's hundred in `scienceworld:tdp`).
+        """Return the tasks of a split, by default variation 0 of all thirty (TDP's hundred in `scienceworld:tdp`).
 
-        The first time ever, each asks the simulator for its goal: about 0.2 s a task.
+        On first use on a machine the simulator is queried for each goal, about 0.2 s per task.
 
         Raises:
-            UnknownName: for an unknown split, naming the known ones.
-            Fault: as `task` does.
+            UnknownName: the split is unknown; the message lists the known ones.
+            Fault: as in `task`.
         """
-        return [self.task(task_id) for task_id in ids(split or self.usual)]
+        return [self.task(task_id) for task_id in ids(split or self.default_split)]
 
     def task(self, task_id: str) -> Task:
-        """One task; its constants are a `Setting`.
+        """Return one task; its constants are a `Setting`.
 
         Raises:
-            UnknownName: no such split, task or variation; lists what there is. No Java is started.
-            Fault: ("environment") its goal is not known on this machine yet and the simulator does not start.
+            UnknownName: there is no such split, task or variation; the message lists them. Java is not started.
+            Fault: ("environment") the goal is not cached on this machine and the simulator does not start.
         """
-        own, setting = setting_of(task_id)
+        full_id, setting = setting_of(task_id)
         goal = describe(setting.task, setting.variation, setting.simplification)
-        return Task(benchmark=self.name, id=own, goal=goal, constants=setting.model_dump())
+        return Task(benchmark=self.name, id=full_id, goal=goal, constants=setting.model_dump())
 
     def open(self, task: Task) -> ScienceWorld:
-        """The world of a task, after its constants. Raises Fault("data") when they are no setting."""
+        """Create the world of a task.
+
+        Raises:
+            Fault: ("data") the task's constants are not a valid `Setting`.
+        """
         try:
             setting = Setting.model_validate(task.constants)
         except ValidationError as error:
@@ -91,37 +103,37 @@ class ScienceWorldBenchmark:
         return ScienceWorld(setting)
 
     def operators(self) -> Mapping[str, Operator]:
-        """SDP's operators of appendix A.3, and what this world adds to those of other graphs."""
+        """Return SDP's operators (appendix A.3) by slot."""
         return self._operators
 
     def expert(self) -> Responder:
-        """The mind that knows the gold paths."""
+        """Return the scripted model that follows the gold paths."""
         from certigraph.adapters.scienceworld.expert import respond_for
 
         return respond_for()
 
     def gold_length(self, task: Task) -> int:
-        """Actions on the simulator's own way to 100. The first time ever it is walked, which takes seconds.
+        """Return the number of actions of the gold path up to 100 points; recording it on first use takes seconds.
 
-        To let an agent know it, or stop by it, leaks how long the solution is.
+        Showing it to an agent, or using it as a limit, leaks the length of the solution.
         """
         setting = Setting.model_validate(task.constants)
         return len(gold_recording(setting.task, setting.variation, setting.simplification).actions)
 
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
-        """The simulator's own way to 100, answers to its questions as texts; the same wherever `before` has led.
+        """Return the gold path up to 100 points; answers to the simulator's questions are texts, `before` is ignored.
 
         Raises:
-            Fault: ("environment") its way ends below 100, as it does in some variations of growing plants, or it is not
-                on disk yet and the simulator does not start.
+            Fault: ("environment") the gold path ends below 100, as in some variations of growing plants, or it is not
+                cached yet and the simulator does not start.
         """
         setting = Setting.model_validate(task.constants)
         return list(gold_recording(setting.task, setting.variation, setting.simplification).actions)
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """Mean score, successes, and SwiftSage's means by group; see `scoring.figures`.
+        """Return mean score, success rate, and SwiftSage's means by group; see `splits.compute_figures`.
 
-        `score` is TDP's reward (section 4.1), which its table has times 100.
+        `score` is TDP's reward (section 4.1); the table in the paper shows it times 100.
         """
         return splits.figures(runs)
 

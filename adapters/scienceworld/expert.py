@@ -1,4 +1,15 @@
-"""ScienceWorld's scripted expert."""
+"""ScienceWorld's scripted expert: it follows the simulator's gold path, milestone by milestone.
+
+For each rise of the gold path's score it commits to one predicate, subtask or sub-task. It determines the progress from
+the actions of the episode, so mistakes, wrong verdicts and new plans do not confuse it: its next action is the path's
+next one, except for a target that is already reached, for which it looks around. It writes actions as in the gold path,
+which is not always how the world lists them; they work where models write freely (SDP, `decide_freely(most=0)`),
+elsewhere it chooses the closest one.
+
+Its assignments name milestones of the path, which no model could know, and of a prompt it reads only the conditions to
+judge. So a score of 100 shows that worlds, limits and schedules work, not that prompts contain enough information.
+BlocksWorld's expert is the one that knows only its prompts.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,13 +23,13 @@ from certigraph.adapters.scienceworld.splits import Setting
 from certigraph.adapters.scienceworld.world import plain
 from certigraph.state.records import Step
 
-# The rises of a gold path's score: what the scripted expert's plans, subtasks and sub-tasks are made of.
+# Milestones: the expert's plans, subtasks and sub-tasks consist of them.
 
 MILESTONE = re.compile(r"Milestone (\d+): actions (\d+) to (\d+) of the gold path, score (\d+)\.")
 
 
 class Milestone(NamedTuple):
-    """A rise of a gold path's score, and the actions (1-based, inclusive) that lead to it."""
+    """Rise of a gold path's score, and the actions (numbered from 1, inclusive) that lead to it."""
 
     number: int
     first: int
@@ -26,12 +37,12 @@ class Milestone(NamedTuple):
     score: int
 
     def text(self) -> str:
-        """Its name in a plan, in which `MILESTONE` finds all of it again."""
+        """Return the milestone's text in a plan, which `MILESTONE` parses."""
         return f"Milestone {self.number}: actions {self.first} to {self.last} of the gold path, score {self.score}."
 
 
 def milestones(gold: Recording) -> list[Milestone]:
-    """The rises of a gold path's score, up to 100."""
+    """Return the rises of a gold path's score, up to 100."""
     rises: list[Milestone] = []
     for number, score in enumerate(gold.scores[: gold.firstdone], 1):
         if score > (rises[-1].score if rises else gold.start):
@@ -39,53 +50,53 @@ def milestones(gold: Recording) -> list[Milestone]:
     return rises
 
 
-def joined(rises: Sequence[Milestone], most: int) -> list[Milestone]:
-    """The same way in at most `most` milestones: neighbours are taken together where there are more."""
-    size = -(-len(rises) // most) or 1
-    together = [rises[place : place + size] for place in range(0, len(rises), size)]
-    return [some[-1]._replace(first=some[0].first) for some in together]
+def joined(rises: Sequence[Milestone], limit: int) -> list[Milestone]:
+    """Join neighbouring milestones so that at most `limit` remain."""
+    size = -(-len(rises) // limit) or 1
+    groups = [rises[start : start + size] for start in range(0, len(rises), size)]
+    return [group[-1]._replace(first=group[0].first) for group in groups]
 
 
 def named(text: str) -> Milestone | None:
-    """The milestone that a text names."""
-    found = MILESTONE.search(text)
-    return Milestone(*map(int, found.groups())) if found else None
+    """Parse the milestone that a text names; None if it names none."""
+    match = MILESTONE.search(text)
+    return Milestone(*map(int, match.groups())) if match else None
 
 
 def walked(gold: Sequence[str], history: Sequence[Step]) -> int:
-    """How many of a path's actions are done: those found in the history in their order, whatever else is in it."""
-    done = 0
+    """Count a path's actions that the history contains, matched in order; it may contain other actions too."""
+    count = 0
     for step in history:
-        said = {plain(step.action.text), plain(str(step.action.args.get("written", "")))}
-        done += done < len(gold) and plain(gold[done]) in said
-    return done
+        texts = {plain(step.action.text), plain(str(step.action.args.get("written", "")))}
+        count += count < len(gold) and plain(gold[count]) in texts
+    return count
 
 
-# Where a run stands on its task's gold path: what the scripted expert goes by.
+# Progress of a run on its task's gold path.
 
 Golds = Callable[[str, int, str], Recording]
-"""Task, variation and simplification -> the recording of the gold path."""
+"""Function from task, variation and simplification to the recorded gold path."""
 
 
 class Standing(NamedTuple):
-    """The gold path, how many of its actions are done, the score, and what is worked on."""
+    """Progress of a run: the gold path, the number of its actions done, the score, and the current milestones."""
 
     gold: Recording
     done: int
     score: int
     assigned: Milestone | None
-    """What STEP's subtask or TDP's sub-task names."""
+    """Milestone that STEP's subtask or TDP's sub-task names."""
     target: Milestone | None
-    """What the head of SDP's plan names."""
+    """Milestone that the head of SDP's plan names."""
 
     @property
-    def left(self) -> Sequence[str]:
-        """The actions still to be done for what is assigned, else to the end."""
+    def remaining(self) -> Sequence[str]:
+        """Remaining actions of the assigned milestone, or else of the complete path."""
         return self.gold.actions[self.done : self.assigned.last if self.assigned else None]
 
 
 def standing(state: Mapping[str, Any], gold: Golds) -> Standing:
-    """Where a run stands, by what was done in its episode."""
+    """Determine the progress of a run from the actions in its episode."""
     setting = Setting.model_validate(state["task"].constants)
     path = gold(setting.task, setting.variation, setting.simplification)
     assigned = state["subtask"].text if "subtask" in state else state["task"].goal
@@ -95,55 +106,45 @@ def standing(state: Mapping[str, Any], gold: Golds) -> Standing:
     return Standing(path, walked(path.actions, state["history"]), score, named(assigned), named(target))
 
 
-# What the scripted expert answers to the operators that decompose a task, plan, supervise and revise (TDP).
+# Answers to TDP's operators, which decompose a task, plan, supervise and revise.
 
 FULL = 100
-"""The score that ends an episode."""
+"""Score of a completed task, which ends the episode."""
 
 
-def nodes(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    """A chain of the milestones ahead; the last one, of score 100, settles the task."""
-    most = form["properties"]["nodes"].get("maxItems", LEAST_NODES)
-    ahead = joined([m for m in milestones(at.gold) if m.score > at.score], most)
+def nodes(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
+    """Answer with a chain of the milestones ahead; the last one, of score 100, completes the task."""
+    limit = form["properties"]["nodes"].get("maxItems", LEAST_NODES)
+    ahead = joined([m for m in milestones(position.gold) if m.score > position.score], limit)
     return {"nodes": chain({f"milestone-{m.number}": m.text() for m in ahead})}
 
 
-def steps(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    """The path's next actions, as many as a plan may have."""
-    most = form["properties"]["steps"].get("maxItems")
-    return {"steps": list(at.left[:most]) or ["Wait for what was begun."]}
+def steps(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
+    """Answer with the path's next actions, as many as a plan may have."""
+    limit = form["properties"]["steps"].get("maxItems")
+    return {"steps": list(position.remaining[:limit]) or ["Wait for what was begun."]}
 
 
-def progress(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    """A milestone is reached with its score or, but for the last one, with its actions done."""
-    wanted = at.assigned
-    reached = wanted and (at.score >= wanted.score or (wanted.score < FULL and at.done >= wanted.last))
-    told = f"{at.done} actions of the gold path are done, the score is {at.score}"
-    guidance = "" if reached or not at.left else at.left[0]
+def progress(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
+    """Answer whether the milestone is reached: by its score or, except for the last one, by its actions."""
+    milestone = position.assigned
+    reached = milestone and (
+        position.score >= milestone.score or (milestone.score < FULL and position.done >= milestone.last)
+    )
+    summary = f"{position.done} actions of the gold path are done, the score is {position.score}"
+    guidance = "" if reached or not position.remaining else position.remaining[0]
     status = "completed" if reached else "needs_more_steps"
-    return {"reason": told, "status": status, "off_plan": False, "guidance": guidance, "result": told}
+    return {"reason": summary, "status": status, "off_plan": False, "guidance": guidance, "result": summary}
 
 
-# The mind behind `scripted:expert` in ScienceWorld: it follows the simulator's own gold path, milestone by milestone.
-#
-# It commits to one predicate, subtask or sub-task for each rise of the gold path's score. Where a run stands on the
-# path it reads off what was done in the episode, so that slips, wrong verdicts and new plans do not throw it off: its
-# next action is the path's next one, but for a target that is reached already, for which it looks around. It writes
-# actions as the gold path has them, which is not always as the world lists them: they go through where models write
-# freely (SDP, `decide_freely(most=0)`); elsewhere it takes the nearest.
-#
-# The assignments that it is given name milestones of the path, which no model could know, and it reads nothing of a
-# prompt but the conditions to be judged: 100 points by it say that worlds, limits and schedules work, not that
-# prompts tell enough. BlocksWorld's expert is the one that knows its prompts alone.
+# The expert.
 
 CONDITIONS = re.compile(r"^Conditions, in order:\n((?:\d+\. .*\n)+)", re.MULTILINE)
 
 IDLE = "look around"
 
-"""The score of a completed task."""
-
 PIECE = 8
-"""Actions of a milestone that make one subtask: what STEP allows by default before it refines a subtask."""
+"""Maximum number of actions of a subtask: STEP's default before it refines a subtask."""
 
 
 @lru_cache(maxsize=64)
@@ -152,56 +153,60 @@ def _recorded(task: str, variation: int, simplification: str) -> Recording:
 
 
 def respond_for(gold: Golds = _recorded) -> Responder:
-    """The mind; `gold` has the paths. Outside a node, and to questions of other kinds, its answers are the least."""
+    """Create the expert. Outside a node, and for other forms, it answers with the minimal instance of the schema.
+
+    Args:
+        gold: Source of the gold paths.
+    """
     respond = answered(_ANSWERS, lambda state: standing(state, gold))
-    respond.blocks = True  # type: ignore[attr-defined]  # a path that is not on disk yet is walked in a simulator
+    respond.blocks = True  # type: ignore[attr-defined]  # a path that is not cached is recorded in a simulator
     return respond
 
 
-def _plan(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    return {"conditions": [m.text() for m in milestones(at.gold) if m.score > at.score]}
+def _plan(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
+    return {"conditions": [m.text() for m in milestones(position.gold) if m.score > position.score]}
 
 
-def _subtask(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    ahead = next((m for m in milestones(at.gold) if m.last > at.done), None)
+def _subtask(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
+    ahead = next((m for m in milestones(position.gold) if m.last > position.done), None)
     text = "The path is walked."
     if ahead:
-        text = ahead._replace(first=at.done + 1, last=min(ahead.last, at.done + PIECE)).text()
+        text = ahead._replace(first=position.done + 1, last=min(ahead.last, position.done + PIECE)).text()
     return {"rationale": "it comes next", "subtask": text, "insights": []}
 
 
-def _action(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    return acting(_next(at), form, "the gold path says so")
+def _action(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
+    return acting(_next(position), form, "the gold path says so")
 
 
-def _proposals(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    return proposing(_next(at), form)
+def _proposals(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
+    return proposing(_next(position), form)
 
 
-def _next(at: Standing) -> str:
-    reached = at.target is not None and at.target.score <= at.score
-    return IDLE if reached else at.gold.actions[min(at.done, len(at.gold.actions) - 1)]
+def _next(position: Standing) -> str:
+    reached = position.target is not None and position.target.score <= position.score
+    return IDLE if reached else position.gold.actions[min(position.done, len(position.gold.actions) - 1)]
 
 
-def _verdict(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    shown, most = CONDITIONS.findall(prompt), int(form["properties"]["holds"].get("maximum", 1))
-    held = 0
+def _verdict(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
+    shown, limit = CONDITIONS.findall(prompt), int(form["properties"]["holds"].get("maximum", 1))
+    count = 0
     for line in shown[-1].splitlines() if shown else ():
-        found = named(line)
-        if found is None or found.score > at.score:
+        milestone = named(line)
+        if milestone is None or milestone.score > position.score:
             break
-        held += 1
-    return {"reason": f"the score is {at.score}", "holds": min(held, most)}
+        count += 1
+    return {"reason": f"the score is {position.score}", "holds": min(count, limit)}
 
 
-def _completion(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    done = at.assigned is not None and at.done >= at.assigned.last
-    return {"reason": f"{at.done} actions of the gold path are done", "completed": done}
+def _completion(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
+    reached = position.assigned is not None and position.done >= position.assigned.last
+    return {"reason": f"{position.done} actions of the gold path are done", "completed": reached}
 
 
-def _goal_check(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    reached = at.done >= at.assigned.last if at.assigned else at.score >= FULL
-    return {"reason": f"the score is {at.score}", "reached": reached}
+def _goal_check(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
+    reached = position.done >= position.assigned.last if position.assigned else position.score >= FULL
+    return {"reason": f"the score is {position.score}", "reached": reached}
 
 
 _ANSWERS: dict[str, Answer[Standing]] = {

@@ -1,4 +1,10 @@
-"""SDP's operators for ScienceWorld (SDP appendix A.3)."""
+"""SDP's operators for ScienceWorld (SDP appendix A.3).
+
+Propose and Replan know the rooms and what the world rejected before; Realize chooses among admissible actions;
+Validate has three shortcuts before it asks the model, and no cascade includes the goal. This is `scienceworld:paper`.
+The default adds what small models need: a draft of the plan from the task's sentences (`draft`), actions of the kind
+that the target needs (`offers`), and conditions that the world's replies decide (`prompts.judge_condition`).
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,11 +30,10 @@ if TYPE_CHECKING:
     from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
 
 
-# A draft of the plan, read off the task's own sentences: what they order, in their order, in the known wordings.
-#
-# It is shown to the model that proposes the plan, which keeps, completes or replaces it. Not in the paper, which has
-# the model write the plan from the task alone (`scienceworld:paper`).
+# Draft of a plan from the orders in the task's sentences. It is shown to the model that proposes the plan, which keeps,
+# completes or replaces it. This is not in the paper, where the model writes the plan from the task alone.
 
+# All rooms of the house.
 ROOMS = (
     "art studio", "bathroom", "bedroom", "foundry", "greenhouse", "hallway", "kitchen", "living room", "outside",
     "workshop",
@@ -54,7 +59,7 @@ _VAGUE = ("it", "thing", "the thing", "substance", "the substance")
 
 
 class _Order(NamedTuple):
-    """One thing that a sentence orders."""
+    """Order in a sentence of the task."""
 
     kind: str
     thing: str
@@ -63,55 +68,55 @@ class _Order(NamedTuple):
 
 
 def draft(goal: str) -> list[str]:
-    """Conditions for a task's text, in order and without the goal itself; empty where its sentences order nothing."""
+    """Derive conditions from a task's text, in order and without the goal; empty if its sentences contain no orders."""
     sentences = [part.strip(" .") for part in _SENTENCE.split(goal)]
-    rooms = {found["thing"].lower(): found["room"] for text in sentences if (found := _NEAR.search(text))}
+    rooms = {match["thing"].lower(): match["room"] for text in sentences if (match := _NEAR.search(text))}
     conditions = [line for order in _merged(_resolved(sentences)) for line in _conditions(order, rooms)]
     return list(dict.fromkeys(conditions))
 
 
 def _resolved(sentences: list[str]) -> Iterator[_Order]:
-    """The orders, with the thing that "it" and "the thing" stand for in their place."""
-    meant = next((found["thing"] for form in (_FIND, _CHANGE) if (found := form.match(sentences[0]))), "")
+    # Replaces "it" and "the thing" by what they refer to.
+    referent = next((match["thing"] for form in (_FIND, _CHANGE) if (match := form.match(sentences[0]))), "")
     for order in (order for text in sentences for order in _orders(text)):
-        vague = order.thing.lower() in _VAGUE
-        yield order._replace(thing=meant) if vague and meant else order
-        meant = meant if vague else order.thing
+        is_reference = order.thing.lower() in _VAGUE
+        yield order._replace(thing=referent) if is_reference and referent else order
+        referent = referent if is_reference else order.thing
 
 
 def _orders(sentence: str) -> Iterator[_Order]:
-    if found := _MAKE.match(sentence):
-        yield _Order("make", found["thing"])
-    if found := _GROW.match(sentence):
-        yield _Order("grow", f"{found['thing']} seed")
-    if found := _FOCUS.search(sentence):
-        yield _Order("focus", re.sub(r" (?:you created|starting).*", "", found["thing"]).strip())
-    if found := _PLACE.match(sentence):
-        yield _Order("place", found["thing"], found["place"], found["room"] or "")
-    if found := _CHANGE.match(sentence):
-        yield _Order("find", found["thing"])
+    if match := _MAKE.match(sentence):
+        yield _Order("make", match["thing"])
+    if match := _GROW.match(sentence):
+        yield _Order("grow", f"{match['thing']} seed")
+    if match := _FOCUS.search(sentence):
+        yield _Order("focus", re.sub(r" (?:you created|starting).*", "", match["thing"]).strip())
+    if match := _PLACE.match(sentence):
+        yield _Order("place", match["thing"], match["place"], match["room"] or "")
+    if match := _CHANGE.match(sentence):
+        yield _Order("find", match["thing"])
 
 
 def _conditions(order: _Order, rooms: Mapping[str, str]) -> list[str]:
     thing = order.thing
     room = order.room or _room_of(order.place or thing, rooms)
-    there = [f"The agent is in the {room}."] if room else []
-    found = there or [f"The location of the {thing} is known."]
+    in_room = [f"The agent is in the {room}."] if room else []
+    located = in_room or [f"The location of the {thing} is known."]
     match order.kind:
         case "focus":
-            return [*found, f"The {thing} is in focus."]
+            return [*located, f"The {thing} is in focus."]
         case "place":
-            return [f"The inventory contains the {thing}.", *there, f"The {thing} is in the {order.place}."]
+            return [f"The inventory contains the {thing}.", *in_room, f"The {thing} is in the {order.place}."]
         case "make":
             return [f"The {thing} has been made."]
         case "grow":
-            return [*found, f"The inventory contains the {thing}."]
+            return [*located, f"The inventory contains the {thing}."]
         case _:
-            return found
+            return located
 
 
 def _merged(orders: Iterable[_Order]) -> list[_Order]:
-    """Boxes of which the experiment decides as one order: "the red box or the green box"."""
+    # Joins alternative boxes, between which the experiment decides, into one order: "the red box or the green box".
     merged: list[_Order] = []
     for order in orders:
         last, box = (merged[-1] if merged else None), order.place or order.thing
@@ -129,34 +134,34 @@ def _room_of(thing: str, rooms: Mapping[str, str]) -> str:
     return next((room for near, room in rooms.items() if plural in near or near.endswith(f"{head}s")), "")
 
 
-# The actions that can make a condition of a known wording true: the grounding of Realize beyond the paper.
+# Actions that can make a condition in a known wording true; this grounding of Realize is not in the paper.
 
 GOING = ("teleport to ", "go to ")
 MEANT = {"living thing": "animal or plant", "non-living thing": "tool or furniture"}
-"""Kinds in words that names of things are near to."""
+"""Words for a kind that are close in meaning to the names of its things."""
 
 NOWHERE_A_GOAL = ("air", "agent", *ROOMS)
-"""What can be focused on everywhere and is never what a task is about."""
+"""Things that can be focused on everywhere, but never for a task."""
 
 SEEN_ROOMS = "Rooms seen: "
-"""How the world's view begins the line of the rooms that were entered."""
+"""Prefix of the line in the world's view that lists the rooms entered."""
 
 
 def offers(
     target: str, actions: Sequence[str], view: str, *, focused: str = "", most: int = 20, few: int = 20
 ) -> list[str]:
-    """At most `most` actions for a target, the most relevant first.
+    """Select at most `most` actions for a target, the most relevant first.
 
-    An action of focus is offered only for a target that speaks of focus, on what the target names: a wrong one ends
-    everything.
+    A focus action is offered only for a target that mentions focus, on what the target names, because a wrong focus
+    ends the episode.
 
     Args:
-        target: the condition.
-        actions: what the world admits.
-        view: what the world shows.
-        focused: what the agent focused on last; "the living thing" means that from then on.
-        most: actions offered at most.
-        few: the same where meaning alone decides, as in which room to look for a thing.
+        target: Condition to make true.
+        actions: Actions that the world admits.
+        view: The world's view.
+        focused: Last thing the agent focused on, which "the living thing" and the like refer to from then on.
+        most: Maximum number of actions.
+        few: Maximum number where only the meaning of names decides, as for the room in which to search for a thing.
     """
     condition = read(target)
     if condition is None:
@@ -173,18 +178,18 @@ def offers(
 
 
 def harmless(actions: Sequence[str]) -> list[str]:
-    """The actions that focus on nothing."""
+    """Return the actions that are not focus actions."""
     return [action for action in actions if not _about_focus(action)]
 
 
-def _likely(thing: str, actions: Sequence[str], most: int) -> list[str]:
-    """The actions whose room or thing is nearest in meaning; the world's first where no encoder is installed."""
-    compared, meant = encoder(), MEANT.get(thing.lower(), thing)
-    if compared is None or not actions:
-        return list(actions[:most])
-    vectors = compared.encode([meant, *(_object(action) for action in actions)])
+def _likely(thing: str, actions: Sequence[str], limit: int) -> list[str]:
+    # The actions whose room or thing is closest in meaning; without an installed encoder, the world's first ones.
+    model, query = encoder(), MEANT.get(thing.lower(), thing)
+    if model is None or not actions:
+        return list(actions[:limit])
+    vectors = model.encode([query, *(_object(action) for action in actions)])
     order = sorted(range(len(actions)), key=lambda n: -float(vectors[n + 1] @ vectors[0]))
-    return [actions[n] for n in order[:most]]
+    return [actions[n] for n in order[:limit]]
 
 
 def _object(action: str) -> str:
@@ -196,8 +201,8 @@ def _suited(condition: Condition, actions: Sequence[str], view: str) -> Iterator
         case "be":
             yield from _going(actions, lambda room: names(condition.place, room))
         case "found":
-            seen = next((line for line in view.splitlines() if line.startswith(SEEN_ROOMS)), "")
-            yield from _going(actions, lambda room: room not in seen)
+            seen_rooms = next((line for line in view.splitlines() if line.startswith(SEEN_ROOMS)), "")
+            yield from _going(actions, lambda room: room not in seen_rooms)
         case "focus":
             yield from (a for a in actions if a.startswith("focus on ") and _object(a) not in NOWHERE_A_GOAL)
         case "have":
@@ -206,36 +211,36 @@ def _suited(condition: Condition, actions: Sequence[str], view: str) -> Iterator
             yield from (a for a in actions if a.startswith("move ") and names(condition.place, a.rpartition(" to ")[2]))
 
 
-def _going(actions: Sequence[str], wanted: Callable[[str], bool]) -> list[str]:
-    """Ways to the wanted rooms; by teleport alone where the world allows it."""
-    ways = [action for action in actions for verb in GOING if action.startswith(verb) and wanted(action[len(verb) :])]
-    return [way for way in ways if way.startswith(GOING[0])] or ways
+def _going(actions: Sequence[str], is_wanted: Callable[[str], bool]) -> list[str]:
+    # Actions that go to the wanted rooms; only teleports where the world allows them.
+    ways = [
+        action for action in actions for verb in GOING if action.startswith(verb) and is_wanted(action[len(verb) :])
+    ]
+    return [action for action in ways if action.startswith(GOING[0])] or ways
 
 
 def _about_focus(text: str) -> bool:
     return "focus" in text.lower()
 
 
-# SDP's operators for ScienceWorld (SDP paper, appendix A.3).
-#
-# Propose and Replan know the rooms and what the world refused before; Realize picks among admissible actions;
-# Validate has three shortcuts before the model is asked, and no cascade crosses into the goal. `scienceworld:paper`
-# stops there. The default goes further where a small model needs it: a draft of the plan from the task's own
-# sentences (`draft`), actions of the kind that the target asks for (`offers`), and conditions that the world's words
-# settle (`wording`).
+# The operators.
 
 GOAL = Predicate(text="The task is completed: the score is 100.", kind="goal")
 
 FOCUS = "focus on "
+"""Verb of the focus action."""
 
 FEW = 2
-"""Options that a model too small to plan gets where meaning alone decides: of many it takes any."""
+"""Number of options for a model too small to plan where only meaning decides: among many it chooses arbitrarily."""
 
 REJECTED = "rejected"
-"""Evidence of a verdict on an action that the world did not take: what a replan must not name again."""
+"""Evidence of a verdict on an action that the world rejected; a new plan must not name it again."""
 
 MOST_VIEW = 900
+"""Maximum number of characters of the world's view in a prompt."""
+
 MOST_CASCADE = 5
+"""Maximum number of conditions that one verdict of the model may certify."""
 
 
 class Conditions(BaseModel):
@@ -245,9 +250,9 @@ class Conditions(BaseModel):
 
 
 @lru_cache(maxsize=16)
-def conditions_form(most: int) -> type[Conditions]:
-    """The form of a plan of `most` conditions."""
-    return create_model("Conditions", __base__=Conditions, conditions=(at_most(most, str), ...))
+def conditions_form(limit: int) -> type[Conditions]:
+    """Create the answer form of a plan of at most `limit` conditions."""
+    return create_model("Conditions", __base__=Conditions, conditions=(at_most(limit, str), ...))
 
 
 class Written(BaseModel):
@@ -264,7 +269,7 @@ class Holds(BaseModel):
 
 
 def operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operator]:
-    """The four by slot; `benchmark.grounded` says whether they go beyond the paper."""
+    """Create the four operators by slot; `benchmark.grounded` enables the extensions of the paper."""
     grounded = benchmark.grounded
 
     async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -274,14 +279,14 @@ def operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operator]:
         return {"plan": await _planned(state["task"], hint, "", runtime)}
 
     async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
-        left = _left(state)
+        remaining = _left(state)
         if extends(state):
-            told = prompts.CUT.format(
+            situation = prompts.CUT.format(
                 certified=numbered(p.text for p in state["certified"].predicates),
                 view=quoted(state["evidence"].view, MOST_VIEW),
             )
-            return {"plan": await _planned(state["task"], [], told, runtime)}
-        told = prompts.STUCK.format(
+            return {"plan": await _planned(state["task"], [], situation, runtime)}
+        situation = prompts.STUCK.format(
             certified=numbered(p.text for p in state["certified"].predicates),
             why=_why(state),
             failures=bullet_list(_failure(a) for a in state["attempts"][-5:]),
@@ -290,12 +295,12 @@ def operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operator]:
             ),
             view=quoted(state["evidence"].view, MOST_VIEW),
         )
-        if left and benchmark.drafted:
-            return {"plan": _with_goal(left)}
-        return {"plan": await _planned(state["task"], left if grounded else [], told, runtime)}
+        if remaining and benchmark.drafted:
+            return {"plan": _with_goal(remaining)}
+        return {"plan": await _planned(state["task"], remaining if grounded else [], situation, runtime)}
 
     async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
-        # A condition in words of the model's own gets an action in its own words, where the model can write one.
+        # A condition in a free wording gets an action that the model writes, if the model is able to.
         choosing = benchmark.drafted or (grounded and read(state["target"].text))
         few = FEW if benchmark.drafted else limits_of(state["task"], runtime).options
         text = await (_chosen(state, few, runtime) if choosing else _written(state, runtime))
@@ -311,7 +316,7 @@ def operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operator]:
 
 
 def _left(state: ReplanView) -> list[str]:
-    """The conditions that are still to be met: those that were undone first; without the target if it is exhausted."""
+    # Conditions still to be met: first those that were undone; without the target if its attempts are exhausted.
     tail = [p.text for p in state["plan"][state["head"] :] if p.kind != "goal"]
     if state["undone"] or state["denied"]:
         return [*dict.fromkeys(invalidation.predicate.text for invalidation in state["undone"]), *tail]
@@ -319,7 +324,6 @@ def _left(state: ReplanView) -> list[str]:
 
 
 def _why(state: ReplanView) -> str:
-    """What led to the replan."""
     if undone := state["undone"]:
         texts = numbered(dict.fromkeys(invalidation.predicate.text for invalidation in undone))
         return prompts.UNDONE.format(undone=texts, reason=unquoted(undone[0].reason))
@@ -328,12 +332,12 @@ def _why(state: ReplanView) -> str:
     return prompts.EXHAUSTED.format(stuck=state["plan"][state["head"]].text, tries=len(state["attempts"]))
 
 
-async def _planned(task: Task, hint: Sequence[str], told: str, runtime: Runtime[Context]) -> list[Predicate]:
+async def _planned(task: Task, hint: Sequence[str], situation: str, runtime: Runtime[Context]) -> list[Predicate]:
     wordings = prompts.DRAFT.format(draft="\n".join(hint)) if hint else prompts.WORDINGS
-    question = prompts.PLAN.format(task=task.goal, rooms=", ".join(ROOMS), situation=told, wordings=wordings)
-    most = limits_of(task, runtime).plan
-    answer = await ask(prompt(runtime, question), conditions_form(most), role="planner", runtime=runtime)
-    return plan_of([*dict.fromkeys(text.strip() for text in answer.conditions if text.strip())], GOAL, most)
+    question = prompts.PLAN.format(task=task.goal, rooms=", ".join(ROOMS), situation=situation, wordings=wordings)
+    limit = limits_of(task, runtime).plan
+    answer = await ask(prompt(runtime, question), conditions_form(limit), role="planner", runtime=runtime)
+    return plan_of([*dict.fromkeys(text.strip() for text in answer.conditions if text.strip())], GOAL, limit)
 
 
 def _with_goal(texts: Sequence[str]) -> list[Predicate]:
@@ -341,15 +345,15 @@ def _with_goal(texts: Sequence[str]) -> list[Predicate]:
 
 
 async def _chosen(state: RealizeView, few: int, runtime: Runtime[Context]) -> str:
-    """One of the actions of the target's kind that were not tried for it; without asking where only one is left."""
+    # One of the actions of the target's kind that were not tried for it; the model is not asked if only one is left.
     tried = {attempt.action.text for attempt in state["attempts"]}
     target, most = state["target"].text, limits_of(state["task"], runtime).options
-    left = [action for action in await admissible(runtime) if action not in tried]
+    untried = [action for action in await admissible(runtime) if action not in tried]
     focused = next((a.text[len(FOCUS) :] for a in reversed(state["certified"].actions) if a.text.startswith(FOCUS)), "")
     view = state["evidence"].view
-    offered = await off_loop(offers, target, left, view, focused=focused, most=most, few=few)
+    offered = await off_loop(offers, target, untried, view, focused=focused, most=most, few=few)
     queries = [target, state["task"].goal]
-    offered = offered or await off_loop(lambda: shortlist(queries, harmless(left), most=most, encoder=encoder()))
+    offered = offered or await off_loop(lambda: shortlist(queries, harmless(untried), most=most, encoder=encoder()))
     if not offered:
         return await _written(state, runtime)
     if len(offered) == 1:
@@ -366,7 +370,7 @@ async def _chosen(state: RealizeView, few: int, runtime: Runtime[Context]) -> st
 
 
 async def _written(state: RealizeView, runtime: Runtime[Context]) -> str:
-    """An action in the model's words, as in the paper."""
+    # As in the paper, the model writes the action freely.
     question = prompts.WRITE.format(
         task=state["task"].goal,
         target=state["target"].text,
@@ -377,40 +381,41 @@ async def _written(state: RealizeView, runtime: Runtime[Context]) -> str:
     return (await ask(prompt(runtime, question), Written, role="executor", runtime=runtime)).action
 
 
-def _shortcut(tail: Sequence[Predicate], seen: Observation) -> Verdict | None:
-    """The paper's three: the task is done, the world refused the action, only the goal is left and not reached."""
-    if seen.solved:
+def _shortcut(tail: Sequence[Predicate], observation: Observation) -> Verdict | None:
+    # The paper's three: the task is done; the world rejected the action; only the goal is left and not reached.
+    if observation.solved:
         return Verdict(depth=len(tail), reason="the score is 100")
-    if not seen.accepted:
-        evidence = str(seen.data.get("result", REJECTED))  # an ambiguous action is understood: it may be named again
-        return Verdict(depth=0, reason=" ".join(seen.text.split())[:160], evidence=evidence)
+    if not observation.accepted:
+        # an ambiguous action was understood, so it may be named again
+        evidence = str(observation.data.get("result", REJECTED))
+        return Verdict(depth=0, reason=" ".join(observation.text.split())[:160], evidence=evidence)
     if tail[0].kind == "goal":
-        return Verdict(depth=0, reason=f"the score is {seen.data.get('score')} of 100")
+        return Verdict(depth=0, reason=f"the score is {observation.data.get('score')} of 100")
     return None
 
 
-def _by_words(tail: Sequence[Predicate], seen: Observation) -> Verdict | None:
-    """What the world's own words settle; None where the first condition is not among it."""
+def _by_words(tail: Sequence[Predicate], observation: Observation) -> Verdict | None:
+    # Verdict from the world's reply alone; None if it does not decide the first condition.
     depth = 0
     for predicate in tail:
-        holds = None if predicate.kind == "goal" else settled(predicate.text, seen)
+        holds = None if predicate.kind == "goal" else settled(predicate.text, observation)
         if not holds:
             break
         depth += 1
-    said = " ".join(seen.text.split())[:120]
+    reply = " ".join(observation.text.split())[:120]
     if depth:
-        return Verdict(depth=depth, reason=said, evidence="the world's words")
-    return Verdict(depth=0, reason=said, evidence="the world's words") if holds is False else None
+        return Verdict(depth=depth, reason=reply, evidence="the world's words")
+    return Verdict(depth=0, reason=reply, evidence="the world's words") if holds is False else None
 
 
 async def _judged(state: ValidateView, runtime: Runtime[Context]) -> Verdict:
     tail = [p for p in state["tail"][:MOST_CASCADE] if p.kind != "goal"]
-    seen = state["observation"]
+    observation = state["observation"]
     question = prompts.JUDGE.format(
-        observation=quoted(seen.text, 500),
-        score=seen.data.get("score", 0),
-        change=f"{100 * seen.reward:+.0f}",
-        room="The agent is in a room where it was not before.\n" if seen.data.get("new_room") else "",
+        observation=quoted(observation.text, 500),
+        score=observation.data.get("score", 0),
+        change=f"{100 * observation.reward:+.0f}",
+        room="The agent is in a room where it was not before.\n" if observation.data.get("new_room") else "",
         conditions=numbered(p.text for p in tail),
     )
     answer = await ask(prompt(runtime, question), Holds, role="validator", runtime=runtime)

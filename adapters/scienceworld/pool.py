@@ -1,4 +1,4 @@
-"""The simulators of this process: a bounded pool, lent to one world at a time."""
+"""Bounded pool of this process's ScienceWorld simulators, and the goals of tasks cached on disk."""
 
 import atexit
 import os
@@ -14,80 +14,76 @@ from certigraph.adapters.processes import raise_if_cancelled
 from certigraph.adapters.scienceworld.simulator import VERSION, JavaSimulator, Simulator
 from certigraph.state.records import Fault
 
-# The simulators of this process: at most so many at once, lent to one world at a time, and closed when idle.
-#
-# Starting a JVM takes longer than most short episodes, so that one that comes back is kept for a few seconds. Where
-# all are lent, the next borrower waits in a queue. A world that has not used its simulator for a while may lose it to
-# those who wait: it replays its actions in another one when it is used again.
+# Starting a JVM takes longer than most short episodes, so a returned simulator is kept for some seconds. If all are in
+# use, the next borrower waits in a queue. A world that has not used its simulator for a while may lose it to a waiting
+# run; it replays its actions in another simulator when it is used again.
 
 VARIABLE = "CERTIGRAPH_SIMULATORS"
-"""The setting: how many simulators may run at once in one process."""
+"""Environment variable: maximum number of simulators in one process."""
 
 MEMORY = 512 * 1024**2
-"""Bytes of a simulator's largest heap; it begins with about 200 MB and takes more from episode to episode."""
+"""Maximum heap of a simulator in bytes; it starts with about 200 MB and grows from episode to episode."""
 
 LINGER = 3.0
-"""Seconds for which a simulator that nobody has is kept for the next episode."""
+"""Seconds for which a free simulator is kept for the next episode."""
 
 IDLE = 60.0
-"""Seconds after which a world that is not used loses its simulator, as of a graph that waits for a person's answer."""
+"""Seconds after which an unused world loses its simulator, for example while a graph waits for a person's answer."""
 
 PATIENCE = 10.0
-"""A waiting run takes the simulator of another one when the seconds waited and those unused are together so many."""
+"""A waiting run takes over another run's simulator once its waiting time plus the other's unused time exceed this."""
 
 UNUSED = 0.5
-"""Seconds without a call before another run may take a simulator: less is the time between two steps."""
+"""Seconds without a call before another run may take over a simulator; shorter pauses occur between two steps."""
 
 WAIT = 600.0
-"""Seconds after which a borrower gives up."""
+"""Seconds after which a waiting borrower fails."""
 
 
 def simulator_limit() -> int:
-    """How many simulators may run at once: CERTIGRAPH_SIMULATORS, else 8, or as many as half of the memory holds.
+    """Return the maximum number of simulators: CERTIGRAPH_SIMULATORS, else 8 or as many as fit into half of the memory.
 
     Raises:
-        Fault: ("environment") the variable is no whole number from 1 on.
+        Fault: ("environment") the variable is not a positive integer.
     """
-    given = os.environ.get(VARIABLE, "")
-    if not given:
+    value = os.environ.get(VARIABLE, "")
+    if not value:
         return max(1, min(8, _memory() // 2 // MEMORY))
-    if not (given.isascii() and given.isdigit() and int(given) > 0):
-        raise Fault(
-            "environment", f"{VARIABLE}={given!r} is no whole number from 1 on: export {VARIABLE}=8, or unset it"
-        )
-    return int(given)
+    if not (value.isascii() and value.isdigit() and int(value) > 0):
+        raise Fault("environment", f"{VARIABLE}={value!r} is not a positive integer: export {VARIABLE}=8, or unset it")
+    return int(value)
 
 
 class Holder(Protocol):
-    """A world that has a simulator."""
+    """World that has borrowed a simulator."""
 
     run: object
-    """The run that it belongs to; None outside of runs."""
-    used: float
-    """When it last used its simulator, in seconds of the monotonic clock."""
+    """Run that the world belongs to; None outside of runs."""
+    last_used: float
+    """Time of the last use of its simulator, in seconds of the monotonic clock."""
 
     def suspend(self) -> Simulator | None:
-        """Hand over the simulator, to replay in another one when it is used again; None while it is in use."""
+        """Hand over the simulator; None while it is in use. The world replays its actions in another one when used."""
         ...
 
 
 class Pool:
-    """Simulators for any number of threads.
+    """Pool of simulators for any number of threads.
 
     Args:
-        start: makes one more.
-        most: how many may be kept without a borrower; what comes back beyond them is closed.
-        limit: how many may run at once; None: `simulator_limit`.
-        linger: seconds for which one is kept.
-        idle: seconds after which a world that is not used loses its own; None: never.
-        patience: see PATIENCE.
-        wait: seconds after which a borrower gives up.
+        start: Function that starts a simulator.
+        max_free: Maximum number of free simulators to keep; further returned ones are closed.
+        limit: Maximum number of running simulators; None: `simulator_limit`.
+        linger: Seconds for which a free simulator is kept.
+        idle: Seconds after which an unused world loses its simulator; None: never.
+        patience: See `PATIENCE`.
+        wait: Seconds after which a waiting borrower fails.
     """
 
     def __init__(
         self,
         start: Callable[[], Simulator] = JavaSimulator,
-        most: int | None = None,
+        max_free: int | None = None,
         *,
         limit: int | None = None,
         linger: float = LINGER,
@@ -96,26 +92,27 @@ class Pool:
         wait: float = WAIT,
     ) -> None:
         self._start = start
-        self._most = most if most is not None else os.cpu_count() or 1
+        self._max_free = max_free if max_free is not None else os.cpu_count() or 1
         self._limit, self._linger, self._idle, self._patience, self._wait = limit, linger, idle, patience, wait
         self._free: list[tuple[Simulator, float]] = []
         self._lent: dict[Simulator, Holder | None] = {}
         self._starting = 0
         self._queue: list[object] = []
         self._changed = threading.Condition()
-        self._tended = self._closes_at_exit = False
+        self._watched = self._closes_at_exit = False
 
     def borrow(self, holder: Holder | None = None) -> Simulator:
-        """A simulator of one's own, which is given back with `give_back`. Waits where as many run as may.
+        """Borrow a simulator for exclusive use, to be returned with `give_back`. Waits while the limit is reached.
 
         Args:
-            holder: who has it, if it can be suspended.
+            holder: World that borrows it, if it can be suspended.
 
         Raises:
-            Fault: ("environment") as `JavaSimulator`; or none came free in time: says what to set.
+            Fault: ("environment") as `JavaSimulator`; or no simulator became free in time, then the message says which
+                setting to change.
             CancelledError: the caller was cancelled.
         """
-        simulator = self._turn(holder)
+        simulator = self._wait_for_turn(holder)
         if simulator is None:
             try:
                 simulator = self._start()
@@ -128,19 +125,19 @@ class Pool:
         return simulator
 
     def give_back(self, simulator: Simulator) -> None:
-        """Let the next one have it; a broken one is closed."""
+        """Return a simulator to the pool; a broken one is closed."""
         with self._changed:
-            if simulator.alive and len(self._free) < self._most:
+            if simulator.alive and len(self._free) < self._max_free:
                 self._lent.pop(simulator, None)
                 self._free.append((simulator, time.monotonic()))
-                self._tend()
+                self._watch()
                 self._changed.notify_all()
                 return
-        self._end(simulator)
+        self._close_one(simulator)
 
     @contextmanager
     def lend(self) -> Iterator[Simulator]:
-        """A simulator for the length of a block."""
+        """Borrow a simulator for the duration of a `with` block."""
         simulator = self.borrow()
         try:
             yield simulator
@@ -148,25 +145,25 @@ class Pool:
             self.give_back(simulator)
 
     def close(self) -> None:
-        """Close those that nobody has. Those lent out end with the process, or some seconds after they come back."""
+        """Close the free simulators. Borrowed ones end with the process, or some seconds after their return."""
         with self._changed:
             free, self._free = self._free, []
         for simulator, _ in free:
             simulator.close()
 
-    def _turn(self, holder: Holder | None) -> Simulator | None:
-        """Wait for one's turn in the queue: a simulator that runs, or None where one more may be started."""
+    def _wait_for_turn(self, holder: Holder | None) -> Simulator | None:
+        # Waits in the queue. Returns a running simulator, or None if the caller may start one.
         limit, run = self._limit or simulator_limit(), current_run()
-        began, ticket = time.monotonic(), object()
+        started, ticket = time.monotonic(), object()
         with self._changed:
             self._close_at_exit()
             self._queue.append(ticket)
             try:
                 while True:
                     raise_if_cancelled()
-                    waited = time.monotonic() - began
+                    waited = time.monotonic() - started
                     if self._queue[0] is ticket:
-                        if simulator := self._unused() or self._taken(run, waited, limit):
+                        if simulator := self._take_free() or self._take_over(run, waited, limit):
                             self._lend(simulator, holder)
                             return simulator
                         if self._running() < limit:
@@ -179,8 +176,7 @@ class Pool:
                 self._queue.remove(ticket)
                 self._changed.notify_all()
 
-    def _unused(self) -> Simulator | None:
-        """One that nobody has."""
+    def _take_free(self) -> Simulator | None:
         while self._free:
             simulator, _ = self._free.pop()
             if simulator.alive:
@@ -188,13 +184,13 @@ class Pool:
             simulator.close()
         return None
 
-    def _taken(self, run: object, waited: float, limit: int) -> Simulator | None:
-        """Where no more may be started: one that its world, the longest unused first, can do without."""
+    def _take_over(self, run: object, waited: float, limit: int) -> Simulator | None:
+        # At the limit: take over a simulator from a world, the longest unused first.
         if self._running() < limit:
             return None
         now = time.monotonic()
-        for holder in sorted(filter(None, self._lent.values()), key=lambda holder: holder.used):
-            unused = now - holder.used
+        for holder in sorted(filter(None, self._lent.values()), key=lambda holder: holder.last_used):
+            unused = now - holder.last_used
             due = unused >= UNUSED and unused + waited >= self._patience
             if (due or (run is not None and holder.run is run)) and (simulator := holder.suspend()):
                 if simulator.alive:
@@ -209,10 +205,10 @@ class Pool:
 
     def _lend(self, simulator: Simulator, holder: Holder | None) -> None:
         self._lent[simulator] = holder
-        self._tend()
+        self._watch()
 
-    def _end(self, simulator: Simulator) -> None:
-        """Close a simulator, which counts until it is gone."""
+    def _close_one(self, simulator: Simulator) -> None:
+        # A simulator counts as running until it is closed.
         with self._changed:
             self._lent[simulator] = None
         try:
@@ -222,16 +218,16 @@ class Pool:
                 del self._lent[simulator]
                 self._changed.notify_all()
 
-    def _tend(self) -> None:
-        """Have a thread close what is idle, as long as there is something that may become idle."""
-        if not self._tended and self._deadlines():
-            self._tended = True
+    def _watch(self) -> None:
+        # Starts the thread that closes idle simulators, if it does not run and there is something to watch.
+        if not self._watched and self._deadlines():
+            self._watched = True
             threading.Thread(target=self._close_idle, name="certigraph-simulators", daemon=True).start()
 
     def _deadlines(self) -> list[float]:
-        """When those that run now will have been idle for too long, unless they are used before."""
+        # Times at which simulators expire if they are not used before.
         free = [since + self._linger for _, since in self._free]
-        held = [holder.used + self._idle for holder in self._lent.values() if holder] if self._idle else []
+        held = [holder.last_used + self._idle for holder in self._lent.values() if holder] if self._idle else []
         return free + held
 
     def _close_idle(self) -> None:
@@ -239,26 +235,26 @@ class Pool:
             with self._changed:
                 deadlines = self._deadlines()
                 if not deadlines:
-                    self._tended = False
+                    self._watched = False
                     return
                 now = time.monotonic()
                 if min(deadlines) > now:
                     self._changed.wait(min(deadlines) - now)
                     continue
-                over = self._expired(now)
-                if not over:  # a world that is in the middle of a long call
+                expired = self._expired(now)
+                if not expired:  # the expired world is in the middle of a long call
                     self._changed.wait(0.5)
-            for simulator in over:
-                self._end(simulator)
+            for simulator in expired:
+                self._close_one(simulator)
 
     def _expired(self, now: float) -> list[Simulator]:
-        over = [simulator for simulator, since in self._free if since + self._linger <= now]
+        expired = [simulator for simulator, since in self._free if since + self._linger <= now]
         self._free = [(simulator, since) for simulator, since in self._free if since + self._linger > now]
-        self._lent.update(dict.fromkeys(over))
+        self._lent.update(dict.fromkeys(expired))
         for holder in list(filter(None, self._lent.values())):
-            if self._idle and holder.used + self._idle <= now and (simulator := holder.suspend()):
-                over.append(simulator)
-        return over
+            if self._idle and holder.last_used + self._idle <= now and (simulator := holder.suspend()):
+                expired.append(simulator)
+        return expired
 
     def _close_at_exit(self) -> None:
         if not self._closes_at_exit:
@@ -274,7 +270,7 @@ def _too_long(waited: float, limit: int) -> str:
 
 
 def _memory() -> int:
-    """Bytes of physical memory; where the system does not tell, enough for two simulators."""
+    # Physical memory in bytes; if the system does not report it, enough for two simulators.
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -282,17 +278,17 @@ def _memory() -> int:
 
 
 POOL = Pool()
-"""The process's own. No JVM runs before the first episode."""
+"""Pool of this process. No JVM is started before the first episode."""
 
 
-# The tasks in words. Only the simulator knows them, so each is asked for once and then kept on disk.
+# Texts of tasks. Only the simulator knows them, so each is queried once and cached on disk.
 
 
 def describe(task: str, variation: int, simplification: str, pool: Pool = POOL) -> str:
-    """The goal of a variation ("Your task is to ..."); the first time from the simulator, about a second.
+    """Return the goal of a variation ("Your task is to ..."); the first query starts the simulator, about a second.
 
     Raises:
-        Fault: ("environment") it is not on disk yet and the simulator does not start.
+        Fault: ("environment") the goal is not cached and the simulator does not start.
     """
     name = f"{task}-{variation}{'-' if simplification else ''}{simplification.replace(',', '-')}.txt"
     path = cache_folder() / f"scienceworld-{VERSION}" / name

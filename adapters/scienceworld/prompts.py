@@ -1,4 +1,4 @@
-"""ScienceWorld's prompts and the wordings of its conditions."""
+"""ScienceWorld's prompts, and the wordings of conditions that can be judged without a model."""
 
 import re
 from typing import Literal, NamedTuple
@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 from certigraph.adapters.matching import tokens
 from certigraph.state.records import Observation
 
-# The words for models: what one must know of ScienceWorld whatever the task, which opens every prompt and stays in
-# the model's cache, and the questions of SDP's operators.
+# Texts for models: the briefing opens every prompt, so that the model's prompt cache hits; then the prompts of SDP's
+# operators.
 
 BRIEFING = """
 The world is a house where simple science is done: ten rooms (art studio, bathroom, bedroom, foundry, greenhouse,
@@ -58,7 +58,7 @@ SYNONYMS = {
     **dict.fromkeys(("combine", "stir"), "mix"),
     **{"dip": "dunk", "empty": "pour", "apply": "use"},
 }
-"""How an action may begin -> how the world says it, for matching what a model wrote."""
+"""Beginning of an action as a model may write it -> the world's verb, for matching written actions."""
 
 PLAN = """\
 Task: {task}
@@ -156,9 +156,8 @@ condition that a place is known counts as held when a new room was entered.
 """
 
 
-# The wordings of conditions that Propose is asked to prefer, and what ScienceWorld's own words settle about them.
-#
-# A condition in any other words is the model's to judge; nothing here is needed for a plan to be carried out.
+# Wordings of conditions that the prompt of Propose recommends, and judging them by the world's replies. Conditions in
+# other words are judged by the model, so plans do not depend on these wordings.
 
 Kind = Literal["be", "found", "focus", "have", "made", "placed"]
 
@@ -176,14 +175,14 @@ _FOCUSED = re.compile(r"You focus on the (.+)\.")
 _MOVED = re.compile(r"You move the (?P<thing>.+) to the (?P<place>.+?)\.")
 
 LONGEST = 1_000
-"""Characters of a condition in one of the wordings; to look for them takes time with the square of a text's length."""
+"""Maximum number of characters of a condition to parse; the patterns take quadratic time in a text's length."""
 
 ANYTHING = tokens("thing object substance item living non-living animal plant")
-"""Words that name a kind and no thing in particular: what is of the kind, the world's names do not tell."""
+"""Words that name a kind, not a particular thing; the names in the world do not show what belongs to a kind."""
 
 
 class Condition(NamedTuple):
-    """A condition in one of the known wordings."""
+    """Condition in one of the known wordings."""
 
     kind: Kind
     thing: str
@@ -191,56 +190,56 @@ class Condition(NamedTuple):
 
 
 def read(text: str) -> Condition | None:
-    """The condition that a text states; None where the wording is not a known one."""
+    """Parse the condition that a text states; None if the wording is unknown."""
     for kind, form in _READ if len(text) <= LONGEST else ():
-        if found := form.fullmatch(text.strip()):
-            parts = found.groupdict()
+        if match := form.fullmatch(text.strip()):
+            parts = match.groupdict()
             return Condition(kind, parts.get("thing") or "", parts.get("place") or "")
     return None
 
 
-def settled(text: str, seen: Observation) -> bool | None:
-    """Whether the world's answer shows that a condition holds; None where a model has to judge."""
+def settled(text: str, observation: Observation) -> bool | None:
+    """Judge a condition by the world's reply; None if a model has to judge."""
     condition = read(text)
     if condition is None:
         return None
     if condition.kind == "be":
-        return names(condition.place, str(seen.data.get("room", "")))
+        return names(condition.place, str(observation.data.get("room", "")))
     if condition.kind == "found":
-        return bool(seen.data.get("new_room")) if vague(condition.thing) else _seen(condition.thing, seen)
+        return bool(observation.data.get("new_room")) if vague(condition.thing) else _seen(condition.thing, observation)
     if condition.kind == "made":
-        return _seen(condition.thing, seen)
+        return _seen(condition.thing, observation)
     if condition.kind == "focus":
-        return bool(_FOCUSED.match(seen.text))
-    return _moved(condition, seen)
+        return bool(_FOCUSED.match(observation.text))
+    return _moved(condition, observation)
 
 
-def _moved(condition: Condition, seen: Observation) -> bool | None:
-    moved = _MOVED.match(seen.text)
+def _moved(condition: Condition, observation: Observation) -> bool | None:
+    moved = _MOVED.match(observation.text)
     if moved is None:
-        return False if seen.data.get("result") == "failed" else None
+        return False if observation.data.get("result") == "failed" else None
     place = "inventory" if condition.kind == "have" else condition.place
     alike = _alike(condition.thing, moved["thing"]), _alike(place, moved["place"])
     return all(alike) if None not in alike else False if False in alike else None
 
 
-def _alike(wanted: str, found: str) -> bool | None:
-    """Whether two descriptions mean the same; None where they share words and differ in others, as two boxes do."""
-    there = tokens(found)
-    if vague(wanted) or any(tokens(one) <= there or there <= tokens(one) for one in wanted.split(" or ")):
+def _alike(wanted: str, name: str) -> bool | None:
+    # Whether two descriptions mean the same thing; None if they share some words only, as two boxes do.
+    words = tokens(name)
+    if vague(wanted) or any(tokens(option) <= words or words <= tokens(option) for option in wanted.split(" or ")):
         return True
-    return None if names(wanted, found) else False
+    return None if names(wanted, name) else False
 
 
-def names(wanted: str, found: str) -> bool:
-    """Whether what was found may be what was wanted: they share a word, or no thing in particular was wanted."""
-    return vague(wanted) or bool((tokens(wanted) - ANYTHING) & tokens(found))
+def names(wanted: str, name: str) -> bool:
+    """Tell whether a found thing may be the wanted one: they share a word, or the wanted one is not specific."""
+    return vague(wanted) or bool((tokens(wanted) - ANYTHING) & tokens(name))
 
 
 def vague(thing: str) -> bool:
-    """Whether a description names a kind only, so that nothing in the world's words can tell it."""
+    """Tell whether a description names only a kind, which the world's replies cannot confirm."""
     return tokens(thing) <= ANYTHING
 
 
-def _seen(thing: str, seen: Observation) -> bool:
-    return tokens(thing) <= tokens(f"{seen.text} {seen.data.get('look', '')}")
+def _seen(thing: str, observation: Observation) -> bool:
+    return tokens(thing) <= tokens(f"{observation.text} {observation.data.get('look', '')}")

@@ -1,4 +1,10 @@
-"""Recorded gold paths of ScienceWorld, and a simulator that replays them."""
+"""Gold paths of ScienceWorld: recording them in the simulator, storing them, and replaying them without Java.
+
+The module is also a command:
+
+    python -m certigraph.adapters.scienceworld.recordings boil:0 freeze:0 --out FILE.jsonl.gz
+    python -m certigraph.adapters.scienceworld.recordings --check
+"""
 
 import argparse
 import gzip
@@ -22,16 +28,17 @@ from certigraph.adapters.scienceworld.splits import SPLITS, Setting, ids, settin
 from certigraph.adapters.scienceworld.world import ScienceWorld
 from certigraph.state.records import Action, Fault, Record, Stopped, Task, UnknownName
 
-# Gold paths with what the simulator answered to them, on disk; `recorder` makes them, `twin` replays them.
+# Recordings and their files.
 
 
 class Recording(Record):
-    """One gold path. `obs[0]` is the first look, `obs[i + 1]` the reply to `gold[i]`, `scores[i]` the score after it.
+    """Recorded gold path with the simulator's replies.
 
-    `resolved` is `gold` as an agent would say it: a number that answers a question replaced by the option's text, what
-    does not answer it, and so drops it, by "cancel". `firstdone` is the 1-based index of the action that first reaches
-    100; what follows it is idle waiting. `start` is the score after the first look, `moves` the simulator's count at
-    the end. `digest` is of the first look, all replies and scores.
+    `obs[0]` is the first look, `obs[i + 1]` the reply to `gold[i]`, `scores[i]` the score after it. `resolved` is
+    `gold` as an agent would write it: a number that answers a question is replaced by the option's text; an action that
+    does not answer the question, and so drops it, by "cancel". `firstdone` is the index, from 1, of the action that
+    first reaches 100; what follows is idle waiting. `start` is the score after the first look, `moves` the simulator's
+    count at the end. The digest is a hash of the first look, all replies and scores.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
@@ -53,53 +60,53 @@ class Recording(Record):
     @model_validator(mode="before")
     @classmethod
     def _completed(cls, row: dict[str, Any]) -> dict[str, Any]:
-        found = digest(row["obs"], row["scores"])
-        if row.get("digest", found) != found:
+        expected = digest(row["obs"], row["scores"])
+        if row.get("digest", expected) != expected:
             raise ValueError(
-                f"digest {row['digest']} of {row['task']} does not fit its replies, {found}: record it again"
+                f"digest {row['digest']} of {row['task']} does not fit its replies, {expected}: record it again"
             )
-        return {"resolved": _resolve(row["gold"], row["obs"]), "digest": found, **row}
+        return {"resolved": _resolve(row["gold"], row["obs"]), "digest": expected, **row}
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """What an agent does to reach 100, answers as texts."""
+        """Actions of an agent up to score 100; answers to questions are texts."""
         return self.resolved[: self.firstdone]
 
     @property
     def setting(self) -> Setting:
-        """The episode it was made in: nothing limited."""
+        """Setting of the recorded episode, without limits."""
         return (
             SPLITS["gold"].setting(self.task, self.variation).model_copy(update={"simplification": self.simplification})
         )
 
     @property
     def id(self) -> str:
-        """The task's id, as one of the split `gold`."""
+        """Task id in the split `gold`."""
         return f"gold/{self.task}:{self.variation}"
 
     def as_task(self) -> Task:
-        """Its task, made without the simulator."""
+        """Create the task, without starting the simulator."""
         return Task(benchmark="scienceworld", id=self.id, goal=self.desc, constants=self.setting.model_dump())
 
 
 def read_recordings(path: Path) -> tuple[Recording, ...]:
-    """The recordings in a gzipped JSONL file, one a line.
+    """Read the recordings of a gzipped JSONL file, one per line.
 
     Raises:
-        Fault: ("data") the file or a line of it cannot be read; names the line.
+        Fault: ("data") the file or a line cannot be read; the message names the line.
     """
     return tuple(_read(row) for row in read_rows(path))
 
 
 def write_recordings(path: Path, recordings: Iterable[Recording]) -> None:
-    """Write them; equal recordings give equal bytes."""
+    """Write recordings to a gzipped JSONL file; equal recordings give equal bytes."""
     lines = "".join(json.dumps(r.model_dump(mode="json", by_alias=True)) + "\n" for r in recordings)
     with whole_file(path) as unfinished:
         unfinished.write_bytes(gzip.compress(lines.encode(), mtime=0))
 
 
 def digest(obs: Sequence[str], scores: Sequence[int]) -> str:
-    """Sixteen hex digits of replies and scores."""
+    """Hash replies and scores to sixteen hex digits."""
     return hashlib.sha256(json.dumps([list(obs), list(scores)]).encode()).hexdigest()[:16]
 
 
@@ -107,7 +114,7 @@ def _read(row: Row) -> Recording:
     try:
         return Recording.model_validate(row.value)
     except (ValueError, KeyError, TypeError) as error:
-        raise Fault("data", f"{row.where} is no recording: {error}") from error
+        raise Fault("data", f"{row.where} is not a valid recording: {error}") from error
 
 
 def _resolve(gold: Sequence[str], obs: Sequence[str]) -> tuple[str, ...]:
@@ -121,21 +128,18 @@ def _meant(action: str, options: Sequence[str]) -> str:
     return world.CANCEL if number is None else options[number]
 
 
-# Makes recordings of gold paths, and checks that they replay to the byte in other processes.
-#
-# python -m certigraph.adapters.scienceworld.recordings boil:0 freeze:0 --out FILE.jsonl.gz python -m
-# certigraph.adapters.scienceworld.recordings --check
+# Recording, and checking that replays in other processes give identical bytes.
 
 CHECKED = (
     "boil", "chemistry-mix", "find-animal", "freeze", "find-plant", "change-the-state-of-matter-of",
     "find-living-thing", "grow-plant", "identify-life-stages-1", "inclined-plane-determine-angle",
     "lifespan-longest-lived", "measure-melting-point-known-substance", "chemistry-mix-paint-secondary-color",
 )  # fmt: skip
-"""The tasks whose replay `--check` compares."""
+"""Tasks that `--check` replays by default."""
 
 
 def record_gold(simulator: JavaSimulator, task: str, variation: int = 0, simplification: str = "") -> Recording:
-    """Ask the simulator for its gold path, then walk it. Seconds; the mendelian tasks take one to two minutes."""
+    """Query the simulator for its gold path and replay it. Takes seconds; the mendelian tasks, one to two minutes."""
     simulator.load(task, variation, simplification, gold=True)
     gold, desc = simulator.gold_actions(), simulator.description()
     obs, start = [simulator.load(task, variation, simplification)], simulator.score()
@@ -146,12 +150,12 @@ def record_gold(simulator: JavaSimulator, task: str, variation: int = 0, simplif
     if 100 not in scores:
         raise Fault("environment", f"the gold path of {task}:{variation} ({simplification!r}) ends at {scores[-1:]}")
     row = {"task": task, "var": variation, "simp": simplification, "desc": desc, "gold": gold, "obs": obs}
-    done = {"scores": scores, "start": start, "firstdone": scores.index(100) + 1, "moves": simulator.moves()}
-    return Recording.model_validate({**row, **done, "progress": simulator.progress()})
+    result = {"scores": scores, "start": start, "firstdone": scores.index(100) + 1, "moves": simulator.moves()}
+    return Recording.model_validate({**row, **result, "progress": simulator.progress()})
 
 
 def gold_recording(task: str, variation: int = 0, simplification: str = "") -> Recording:
-    """The gold path with its replies; recorded on first use on this machine, then read from the cache."""
+    """Return the gold path with its replies; recorded on first use on a machine, then read from the cache."""
     name = f"gold-{task}-{variation}{simplification and '-'}{simplification.replace(',', '-')}.jsonl.gz"
     path = cache_folder() / f"scienceworld-{VERSION}" / name
     if path.is_file():
@@ -164,37 +168,37 @@ def gold_recording(task: str, variation: int = 0, simplification: str = "") -> R
 
 
 def replay(recordings: Sequence[Recording]) -> list[tuple[str, str]]:
-    """Walk each path in a world: the digests of replies with scores, and of all views on the way."""
+    """Replay each path in a world; returns the digests of replies and scores, and of all views."""
     return [_walk(recording) for recording in recordings]
 
 
 def differing(recordings: Sequence[Recording], processes: int = 3) -> list[str]:
-    """The ids whose replays in that many separate processes are not byte for byte the recorded ones, or not alike."""
+    """Return the ids whose replays in separate processes differ from the recording or from one another."""
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=1) as executor:
         runs = list(executor.map(replay, [recordings] * processes))
-    together = zip(recordings, zip(*runs, strict=True), strict=True)
-    return [r.id for r, found in together if len(set(found)) > 1 or found[0][0] != _path_digest(r)]
+    replays = zip(recordings, zip(*runs, strict=True), strict=True)
+    return [r.id for r, digests in replays if len(set(digests)) > 1 or digests[0][0] != _path_digest(r)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; 1 when a replay differs, 2 when something is missing."""
-    given = _parser().parse_args(arguments)
-    names = given.tasks or ([f"{task}:0" for task in CHECKED] if given.check else ids("variation-0"))
+    """Run the command; the exit status is 1 if a replay differs, 2 if something is missing."""
+    options = _parser().parse_args(arguments)
+    names = options.tasks or ([f"{task}:0" for task in CHECKED] if options.check else ids("variation-0"))
     try:
-        recordings = [_record(name, given.simplification) for name in names]
-        if given.out:
-            write_recordings(given.out, recordings)
-        wrong = differing(recordings, given.processes) if given.check else []
+        recordings = [_record(name, options.simplification) for name in names]
+        if options.out:
+            write_recordings(options.out, recordings)
+        wrong = differing(recordings, options.processes) if options.check else []
     except (Stopped, UnknownName) as problem:
         print(problem, file=sys.stderr)
         return 2
-    for recording in recordings if given.check else []:
-        print(f"{recording.id}: {'DIFFERS' if recording.id in wrong else 'identical'} in {given.processes} processes")
+    for recording in recordings if options.check else []:
+        print(f"{recording.id}: {'DIFFERS' if recording.id in wrong else 'identical'} in {options.processes} processes")
     return 1 if wrong else 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Record ScienceWorld's gold paths afresh, and check their replay.")
+    parser = argparse.ArgumentParser(description="Record ScienceWorld's gold paths, and check their replay.")
     parser.add_argument("tasks", nargs="*", metavar="TASK:VARIATION", help="by default all thirty, variation 0")
     parser.add_argument("--out", type=Path, help="the gzipped JSONL file to write")
     parser.add_argument("--simplification", default="", help="'' (the default) or easy")
@@ -214,13 +218,13 @@ def _record(name: str, simplification: str) -> Recording:
 
 def _walk(recording: Recording) -> tuple[str, str]:
     world = ScienceWorld(recording.setting)
-    seen, views = [world.reset()], [world.view()]
+    observations, views = [world.reset()], [world.view()]
     for action in recording.actions:
-        seen.append(world.step(Action(text=action)))
+        observations.append(world.step(Action(text=action)))
         views.append(world.view())
     world.close()
-    scores = [int(str(observation.data["score"])) for observation in seen[1:]]
-    return digest([o.text for o in seen], scores), hashlib.sha256("\n".join(views).encode()).hexdigest()[:16]
+    scores = [int(str(observation.data["score"])) for observation in observations[1:]]
+    return digest([o.text for o in observations], scores), hashlib.sha256("\n".join(views).encode()).hexdigest()[:16]
 
 
 def _path_digest(recording: Recording) -> str:
@@ -231,7 +235,7 @@ if __name__ == "__main__":
     sys.exit(main())
 
 
-# A twin of the simulator without Java: it knows one recorded path, and answers off it as the simulator would not.
+# Replaying without Java: a simulator that knows one recorded path only.
 
 _LOOKS = ("look around", "look")
 _FREE = (*_LOOKS, "inventory", "task")
@@ -239,15 +243,15 @@ _COSTS = {"wait": 11, "wait1": 2, **dict.fromkeys(_FREE, 0)}
 
 
 def twin(recording: Recording, setting: Setting | None = None) -> ScienceWorld:
-    """A world that replays a recording, for tests; limited as the recording is, unless a setting says otherwise."""
-    return ScienceWorld(setting or recording.setting, Pool(lambda: RecordedSimulator(recording), most=0, idle=None))
+    """Create a world that replays a recording, for tests; without a setting, it has the recording's limits."""
+    return ScienceWorld(setting or recording.setting, Pool(lambda: RecordedSimulator(recording), max_free=0, idle=None))
 
 
 class RecordedSimulator(Simulator):
-    """One path. The next recorded action, looks before it left out or not, gets the recorded reply; others do nothing.
+    """Simulator that replays one path. The next recorded action gets the recorded reply; others have no effect.
 
-    It shows the room as it was when last looked at, else as it will be when next looked at, lists the path's own
-    actions as valid, and counts moves by the simulator's rules.
+    Looks in the recording may be left out. The room is shown as it was last looked at, or else as it will be next
+    looked at. The path's actions are listed as valid, and moves are counted by the simulator's rules.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -267,15 +271,15 @@ class RecordedSimulator(Simulator):
 
     @override
     def step(self, text: str) -> str:
-        said = world.plain(text)
-        at = self._next(said)
-        if at is not None:
-            self._done, self._last = at + 1, self.recording.obs[at + 1]
-            self._count(said)
+        command = world.plain(text)
+        index = self._next(command)
+        if index is not None:
+            self._done, self._last = index + 1, self.recording.obs[index + 1]
+            self._count(command)
         elif world.options_in(self._last):
             self._cancel()
         else:
-            self._last = self.look() if said in _LOOKS else world.UNKNOWN
+            self._last = self.look() if command in _LOOKS else world.UNKNOWN
         return self._last
 
     @override
@@ -288,18 +292,18 @@ class RecordedSimulator(Simulator):
 
     @override
     def look(self) -> str:
-        told = [reply for reply in self.recording.obs[: self._done + 1] if world.room_in(reply)]
-        here = world.room_in(told[-1])
-        past, coming = reversed(told), self.recording.obs[self._done + 1 :]
-        return next((r for r in (*past, *coming) if r.startswith("This ") and world.room_in(r) == here), told[-1])
+        replies = [reply for reply in self.recording.obs[: self._done + 1] if world.room_in(reply)]
+        room = world.room_in(replies[-1])
+        past, ahead = reversed(replies), self.recording.obs[self._done + 1 :]
+        return next((r for r in (*past, *ahead) if r.startswith("This ") and world.room_in(r) == room), replies[-1])
 
     @override
     def inventory(self) -> str:
-        seen = self.recording.obs[: self._done + 1]
-        return next((reply for reply in reversed(seen) if reply.startswith("In your inventory")), "")
+        replies = self.recording.obs[: self._done + 1]
+        return next((reply for reply in reversed(replies) if reply.startswith("In your inventory")), "")
 
     @override
-    def valid(self) -> list[str]:
+    def valid_actions(self) -> list[str]:
         return [action for action in dict.fromkeys(self.recording.gold) if not action.isdecimal()]
 
     @override
@@ -314,22 +318,22 @@ class RecordedSimulator(Simulator):
         self._done = self._moves = 0
         self._last = self.recording.obs[0]
 
-    def _next(self, said: str) -> int | None:
-        """Where on the path an action is, if it is next."""
-        for at in range(self._done, len(self.recording.gold)):
-            planned = world.plain(self.recording.gold[at])
-            if said == planned:
-                return at
+    def _next(self, command: str) -> int | None:
+        # Index of an action on the path, if it is the next one.
+        for index in range(self._done, len(self.recording.gold)):
+            planned = world.plain(self.recording.gold[index])
+            if command == planned:
+                return index
             if planned not in _LOOKS:
                 return None
         return None
 
     def _cancel(self) -> None:
-        """Drop the question, as the path itself may do; else the path goes on with what raised it."""
+        # Drops the question. If the path does not drop it too, it continues with the action that raised it.
         dropped = self.recording.obs[self._done + 1] == world.CANCELLED
         self._done, self._last = self._done + (1 if dropped else -1), world.CANCELLED
         self._moves += 1
 
-    def _count(self, said: str) -> None:
+    def _count(self, command: str) -> None:
         if world.classify(self._last) not in {"rejected", "ambiguous"}:
-            self._moves += _COSTS.get(said, 1)
+            self._moves += _COSTS.get(command, 1)

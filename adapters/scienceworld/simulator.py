@@ -1,4 +1,9 @@
-"""ScienceWorld's simulator in a JVM."""
+"""ScienceWorld's simulator in a JVM: the protocol of a simulator, starting Java, and the simulator itself.
+
+The JVM is started by this module. The package's `ScienceWorldEnv` takes no JVM options and lets py4j repeat a step
+whose answer was lost; py4j's `launch_gateway` passes every environment variable on and leaves a JVM running if its
+start is interrupted.
+"""
 
 import os
 import shutil
@@ -21,78 +26,74 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
 
 
-# What an episode needs of ScienceWorld's simulator: the JVM (`java`) has it, and a recording of it (`twin`).
+# Protocol, implemented by `JavaSimulator` and by `recordings.RecordedSimulator`.
 
 VERSION = "1.2.3"
-"""The simulator's release. Texts and scores of others differ."""
+"""Release of the simulator. Texts and scores of other releases differ."""
 
 
 class Simulator(Protocol):
-    """One running simulator. Its methods block, want one thread at a time, and raise Fault("environment")."""
+    """Running simulator. Its methods block, must be called by one thread at a time, and raise Fault("environment")."""
 
     @property
     def alive(self) -> bool:
-        """Whether it can still be used."""
+        """Whether the simulator can still be used."""
         ...
 
     def load(self, task: str, variation: int, simplification: str) -> str:
-        """Start an episode; the first look around."""
+        """Start an episode; returns the first look around."""
         ...
 
     def step(self, text: str) -> str:
-        """The reply to one line of input."""
+        """Return the reply to one line of input."""
         ...
 
     def score(self) -> int:
-        """0 to 100; -100 after a fatal mistake."""
+        """Return the score, 0 to 100; -100 after a fatal mistake."""
         ...
 
     def moves(self) -> int:
-        """Simulated moves so far: looking costs none, `wait` eleven."""
+        """Return the simulated moves so far: looking costs none, `wait` eleven."""
         ...
 
     def look(self) -> str:
-        """The room, at no cost."""
+        """Describe the room; costs no move."""
         ...
 
     def inventory(self) -> str:
-        """What the agent carries, at no cost."""
+        """Describe what the agent carries; costs no move."""
         ...
 
-    def valid(self) -> list[str]:
-        """Every action that can be meant now, hundreds to thousands; 0.1 to 0.5 s."""
+    def valid_actions(self) -> list[str]:
+        """List every valid action, hundreds to thousands; takes 0.1 to 0.5 s."""
         ...
 
     def description(self) -> str:
-        """The task in words."""
+        """Return the text of the task."""
         ...
 
     def close(self) -> None:
-        """End it."""
+        """End the simulator."""
         ...
 
 
-# Starts the JVM in which ScienceWorld's simulator runs, deterministic and small, and opens py4j's way into it.
-#
-# It is not left to the package's `ScienceWorldEnv`, which takes no JVM options and lets py4j repeat a step whose
-# answer got lost; nor to py4j's `launch_gateway`, which hands on every environment variable and leaves a JVM behind
-# whose start is interrupted.
+# Starting the JVM, deterministic and small, and connecting to it by py4j.
 
 JVM_FLAGS = ("-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2", "-Xmx512m", "-XX:+UseSerialGC")
-"""hashCode=2 makes the simulator deterministic: its sets iterate in the order of identity hashes."""
+"""JVM options. hashCode=2 makes the simulator deterministic: its sets iterate in the order of identity hashes."""
 
 SERVER = ("py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0")
-"""py4j's server, on a free port of 127.0.0.1; it prints the port and a token, and ends when its input is closed."""
+"""py4j's server on a free port of 127.0.0.1; it prints the port and a token, and ends when its input is closed."""
 
 STARTS_WITHIN = 120.0
-"""Seconds after which a JVM that has not named its port is given up; about one is usual, twenty on a loaded machine."""
+"""Seconds to wait for the JVM to print its port; usually about 1, on a loaded machine 20."""
 
 
 def launch() -> tuple["subprocess.Popen[bytes]", "JavaGateway"]:
-    """The JVM's process and the way into it. Its output goes nowhere, and Ctrl-C in the terminal does not reach it.
+    """Start the JVM; returns its process and gateway. Its output is discarded, and Ctrl-C does not reach it.
 
     Raises:
-        Fault: ("environment") the package or Java is missing; says how to install it.
+        Fault: ("environment") the package or Java is missing; the message says how to install it.
         CancelledError: the caller was cancelled during the start; the process is ended.
     """
     try:
@@ -113,7 +114,11 @@ def launch() -> tuple["subprocess.Popen[bytes]", "JavaGateway"]:
 
 
 def find_java() -> None:
-    """Make sure, without starting it, that there is a Java. Raises Fault("environment"): says how to install it."""
+    """Check that Java is installed, without starting it.
+
+    Raises:
+        Fault: ("environment") Java is missing; the message says how to install it.
+    """
     if shutil.which(_java()) is None:
         raise _without_java(f"there is no {_java()}")
 
@@ -125,11 +130,11 @@ def _without_java(reason: str) -> Fault:
 
 
 def end_process(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a process, wait until it is gone, and close its pipes."""
+    """Kill a process, wait for its end, and close its pipes."""
     process.kill()
     process.wait()
     for pipe in filter(None, (process.stdin, process.stdout)):
-        with suppress(OSError):  # what was not written yet cannot be written now
+        with suppress(OSError):  # closing flushes, and the reader is gone
             pipe.close()
 
 
@@ -140,26 +145,26 @@ _INSTALL = {
 
 
 def _started(options: Sequence[str]) -> tuple["subprocess.Popen[bytes]", int, str]:
-    """A JVM that answers, the port that it listens on and the token that it wants."""
+    # Returns the process, the port that it listens on, and the authentication token.
     process = subprocess.Popen(
         [_java(), *options, *SERVER],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         env=child_environment(),
-        cwd=tempfile.gettempdir(),  # the simulator leaves a table of its object types where it starts
+        cwd=tempfile.gettempdir(),  # the simulator writes a table of its object types into its working directory
         process_group=0,
     )  # fmt: skip
     lines: list[bytes] = []
     ready = threading.Event()
     try:
         threading.Thread(target=_read, args=(process.stdout, lines, ready), daemon=True).start()
-        began = time.monotonic()
+        started = time.monotonic()
         while not ready.wait(0.05):
             raise_if_cancelled()
-            if time.monotonic() - began > STARTS_WITHIN:
+            if time.monotonic() - started > STARTS_WITHIN:
                 raise Fault(
                     "environment",
-                    f"a JVM of ScienceWorld did not start within {STARTS_WITHIN:g} s: is this machine overloaded? "
-                    "Run fewer at once: export CERTIGRAPH_SIMULATORS=1",
+                    f"a JVM of ScienceWorld did not start within {STARTS_WITHIN:g} s; this machine may be overloaded. "
+                    "Run fewer simulators at once: export CERTIGRAPH_SIMULATORS=1",
                 )
         if not all(lines):
             raise ValueError(f"it ended with exit status {process.wait()}")
@@ -170,7 +175,7 @@ def _started(options: Sequence[str]) -> tuple["subprocess.Popen[bytes]", int, st
 
 
 def _read(output: Any, lines: list[bytes], ready: threading.Event) -> None:
-    """Read the lines with port and token, then discard what follows, so that the JVM never waits for a reader."""
+    # Reads the lines with port and token and discards the rest, so that the JVM never blocks on a full pipe.
     try:
         lines += [output.readline(), output.readline()]
         ready.set()
@@ -181,14 +186,14 @@ def _read(output: Any, lines: list[bytes], ready: threading.Event) -> None:
 
 
 def _java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    return str(Path(home, "bin", "java")) if home else "java"
+    java_home = os.environ.get("JAVA_HOME")
+    return str(Path(java_home, "bin", "java")) if java_home else "java"
 
 
 def _once(parameters: Any) -> Any:
-    """A client that sends every command once.
+    """Create a client that sends every command once.
 
-    py4j's own repeats a command whose answer got lost, which would act twice, and prints failures on the terminal.
+    py4j's client repeats a command whose answer was lost, which would act twice, and prints failures on the terminal.
     """
     from py4j.java_gateway import GatewayClient
     from py4j.protocol import Py4JNetworkError
@@ -207,16 +212,15 @@ def _once(parameters: Any) -> Any:
     return Once(gateway_parameters=parameters)
 
 
-# ScienceWorld's simulator (PyPI scienceworld 1.2.3) in a JVM of its own.
-#
-# Its interface is called directly: the package's own `ScienceWorldEnv` lists all valid actions at every step.
+# The simulator (PyPI scienceworld 1.2.3) in a separate JVM. Its Java interface is called directly, because the
+# package's `ScienceWorldEnv` lists all valid actions at every step.
 
 
 class JavaSimulator(Simulator):
-    """One JVM; it starts in about a second.
+    """Simulator in a JVM, which starts in about a second.
 
     Raises:
-        Fault: ("environment") when the package or Java is missing; says how to install them.
+        Fault: ("environment") the package or Java is missing; the message says how to install it.
     """
 
     def __init__(self) -> None:
@@ -235,10 +239,10 @@ class JavaSimulator(Simulator):
 
     @override
     def load(self, task: str, variation: int, simplification: str, *, gold: bool = False) -> str:
-        """With `gold` the simulator also makes the gold path, which takes up to two minutes."""
+        """Start an episode; with `gold` the simulator also computes the gold path, which takes up to two minutes."""
         if problem := self._call(self._server.load, task, variation, simplification, gold):
             raise Fault("environment", f"ScienceWorld cannot load {task}:{variation} ({simplification!r}): {problem}")
-        # The score is the previous episode's until the first step, and looking costs no move.
+        # Until the first step, the score is that of the previous episode. Looking costs no move.
         return self.step("look around")
 
     @override
@@ -262,7 +266,7 @@ class JavaSimulator(Simulator):
         return str(self._call(self._server.freeActionInventory))
 
     @override
-    def valid(self) -> list[str]:
+    def valid_actions(self) -> list[str]:
         return self._texts(self._server.getValidActionObjectCombinations)
 
     @override
@@ -270,11 +274,11 @@ class JavaSimulator(Simulator):
         return str(self._call(self._server.getTaskDescription))
 
     def gold_actions(self) -> list[str]:
-        """The gold path, after `load(..., gold=True)`."""
+        """Return the gold path, after `load(..., gold=True)`."""
         return self._texts(self._server.getGoldActionSequence)
 
     def progress(self) -> str:
-        """The table of the task's subgoals, done and not: for recordings, no agent may see it."""
+        """Return the table of the task's subgoals with their status; for recordings only, agents must not see it."""
         return str(self._call(self._server.getGoalProgressStr))
 
     @override
@@ -284,10 +288,10 @@ class JavaSimulator(Simulator):
         end_process(self.process)
 
     def _texts(self, method: Callable[[], Any]) -> list[str]:
-        """A Java list, joined there: py4j would fetch it one item at a time."""
-        found = self._call(method)
-        joined = str(self._call(self._gateway.jvm.java.lang.String.join, "\n", found))
-        self._call(self._gateway.detach, found)
+        # The list is joined in Java, because py4j would fetch its items one by one.
+        items = self._call(method)
+        joined = str(self._call(self._gateway.jvm.java.lang.String.join, "\n", items))
+        self._call(self._gateway.detach, items)
         return joined.split("\n") if joined else []
 
     def _call(self, method: Callable[..., Any], *args: Any) -> Any:
@@ -301,6 +305,6 @@ class JavaSimulator(Simulator):
             self._broken = True
             raise Fault(
                 "environment",
-                f"ScienceWorld's Java process {self.process.pid} failed ({str(error)[:200]}); nothing that was logged "
-                "is lost, a fresh one replays it: resume the run: certigraph resume RUN",
+                f"ScienceWorld's Java process {self.process.pid} failed ({str(error)[:200]}). All logged steps "
+                "are saved and will be replayed in a new process: resume the run: certigraph resume RUN",
             ) from error

@@ -1,4 +1,7 @@
-"""ScienceWorld's tasks, published protocols and scores."""
+"""ScienceWorld's thirty tasks, the published protocols as splits, and scores.
+
+No function of this module starts Java.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,16 +15,16 @@ from pydantic import Field
 from certigraph.state.records import Arguments, Record, Scores, UnknownName
 from certigraph.state.trajectory import Footer
 
-# The thirty tasks of ScienceWorld 1.2.3 and how many variations each has, so that naming one starts no Java.
+# The thirty tasks of ScienceWorld 1.2.3 with their numbers of variations.
 
 Group = Literal["short", "medium", "long"]
 
 
 class Family(NamedTuple):
-    """One of the thirty tasks. Its variations are numbered train, then dev, then test.
+    """Task with its numbers of variations, which are numbered train first, then dev, then test.
 
-    `number` is the paper's; `group` is SwiftSage's, by the mean length of its oracle's paths (< 20, < 50, longer),
-    fixed here because this release's shorter gold paths would group otherwise.
+    `number` is the paper's; `group` is SwiftSage's, by the mean length of its oracle's paths (< 20, < 50, longer). It
+    is fixed here because this release has shorter gold paths, which would give other groups.
     """
 
     number: str
@@ -32,12 +35,12 @@ class Family(NamedTuple):
 
     @property
     def variations(self) -> range:
-        """All of them."""
+        """All variations."""
         return range(self.train + self.dev + self.test)
 
     @property
     def test_variations(self) -> range:
-        """Those of the test split."""
+        """Variations of the test split."""
         return self.variations[self.train + self.dev :]
 
 
@@ -78,10 +81,10 @@ _NAMES = {family.number: name for name, family in FAMILIES.items()}
 
 
 def task_name(name: str) -> str:
-    """The name of a task given by name or by its number in the paper (4-2).
+    """Return the name of a task given by name or by its number in the paper (4-2).
 
     Raises:
-        UnknownName: lists the names.
+        UnknownName: there is no such task; the message lists the names.
     """
     if name not in FAMILIES and name not in _NAMES:
         pattern = "TASK:VARIATION or SPLIT/TASK:VARIATION, as in boil:0 or step-18/boil:1"
@@ -91,29 +94,33 @@ def task_name(name: str) -> str:
 
 
 def variation_number(task: str, text: str) -> int:
-    """A variation of a task. Raises UnknownName when it is no number in range; names the range."""
+    """Parse the variation of a task.
+
+    Raises:
+        UnknownName: it is not a number in range; the message names the range.
+    """
     variations = FAMILIES[task].variations
     if not text.isdecimal() or int(text) not in variations:
         last = variations[-1]
-        told = f"{task} has no variation {text!r}" if text else f"{task!r} names no variation"
-        raise UnknownName(f"{told}; it has 0 to {last}: say {task}:0 ... {task}:{last}")
+        problem = f"{task} has no variation {text!r}" if text else f"{task!r} names no variation"
+        raise UnknownName(f"{problem}; it has 0 to {last}: use {task}:0 ... {task}:{last}")
     return int(text)
 
 
-# What determines an episode, and the form of a protocol, which makes one of each variation.
+# Settings of episodes, and protocols that create one for each variation.
 
 Unit = Literal["moves", "calls"]
-"""moves: as the simulator counts them; looking is free, `wait` costs eleven. calls: one for every action."""
+"""Unit of a limit. moves: as the simulator counts them (looking is free, `wait` costs eleven); calls: all actions."""
 
 Rule = Literal["last_non_negative", "last_positive"]
-"""Which score counts: the last one seen that is >= 0 (SwiftSage, `no_stop`), or > 0 (STEP). A fatal -100 is neither."""
+"""Score that counts: the last one that is >= 0 (SwiftSage, `no_stop`) or > 0 (STEP). A fatal -100 is neither."""
 
 
 class Setting(Record):
-    """Everything that determines an episode; the constants of its task.
+    """Setting that determines an episode; it is the constants of its task.
 
     An episode ends after `limit` units: when moves exceed it, as in the simulator, or when calls reach it. `calls`
-    bounds the calls in any case, for free actions could go on for ever. None: no bound.
+    limits the calls in any case, because free actions could continue for ever. None: no limit.
     """
 
     task: str
@@ -126,7 +133,7 @@ class Setting(Record):
 
 
 class Split(Record):
-    """A protocol. `limits` are those of tasks that have their own."""
+    """Published protocol. `limits` overrides `limit` for single tasks."""
 
     source: str
     variations: dict[str, tuple[int, ...]]
@@ -139,14 +146,14 @@ class Split(Record):
     episodes: int = Field(1, description="episodes on each variation, of which the best counts")
 
     def setting(self, task: str, variation: int) -> Setting:
-        """The episode that this protocol makes of a variation."""
+        """Create the setting of a variation under this protocol."""
         limit = self.limits.get(task, self.limit)
         calls = limit if self.unit == "calls" else self.calls
         shared = {"simplification": self.simplification, "unit": self.unit, "rule": self.rule}
         return Setting.model_validate({"task": task, "variation": variation, "limit": limit, "calls": calls, **shared})
 
 
-# The published protocols as named splits: which variations, how simplified, how limited, which score counts.
+# The published protocols: variations, simplification, limits, and the score that counts.
 
 STEP_SHORT = {
     "Temp1": "use-thermometer",
@@ -170,7 +177,7 @@ STEP_LONG = {
     "Genetics1": "mendelian-genetics-known-plant",
     "Genetics2": "mendelian-genetics-unknown-plant",
 }
-"""STEP's names of its tasks, in the order of its table."""
+"""Names of the tasks in the STEP paper, in the order of its table."""
 
 USUAL, TDP_HUNDRED = "variation-0", "tdp-100"
 
@@ -179,16 +186,16 @@ def _each(names: Iterable[str], *variations: int) -> dict[str, tuple[int, ...]]:
     return dict.fromkeys(names, variations)
 
 
-def _first_tests(most: int) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(family.test_variations[:most]) for name, family in FAMILIES.items()}
+def _first_tests(count: int) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(family.test_variations[:count]) for name, family in FAMILIES.items()}
 
 
 def _sampled_tests(total: int) -> dict[str, tuple[int, ...]]:
-    """As many of each task as of any other, give or take one; the same in every process and Python."""
-    each, more = divmod(total, len(FAMILIES))
-    favoured = set(Random("tdp-100").sample(list(FAMILIES), more))
+    # Equally many of each task, within one; the same in every process and Python version.
+    each, remainder = divmod(total, len(FAMILIES))
+    extra = set(Random("tdp-100").sample(list(FAMILIES), remainder))
     return {
-        name: tuple(sorted(Random(f"tdp-100/{name}").sample(family.test_variations, each + (name in favoured))))
+        name: tuple(sorted(Random(f"tdp-100/{name}").sample(family.test_variations, each + (name in extra))))
         for name, family in FAMILIES.items()
     }
 
@@ -250,25 +257,29 @@ SPLITS = {
 
 
 def split_named(name: str) -> Split:
-    """A protocol. Raises UnknownName that lists those known."""
+    """Return the protocol of a name.
+
+    Raises:
+        UnknownName: there is no such split; the message lists the known ones.
+    """
     if name not in SPLITS:
         raise UnknownName(f"scienceworld has no split {name!r}; known: {', '.join(SPLITS)}")
     return SPLITS[name]
 
 
 def ids(split: str) -> list[str]:
-    """The ids of a split's tasks."""
+    """Return the task ids of a split."""
     return [_id(split, task, number) for task, numbers in split_named(split).variations.items() for number in numbers]
 
 
 def setting_of(task_id: str) -> tuple[str, Setting]:
-    """The task's id as it is stored, and its episode. No Java is started.
+    """Return the normalised task id and the setting of its episode.
 
-    `TASK:VARIATION` is any variation in the usual way; `SPLIT/TASK:VARIATION` one of a split's own. TASK is a name
+    `TASK:VARIATION` is any variation in the default protocol; `SPLIT/TASK:VARIATION` is one of a split. TASK is a name
     or the paper's number (4-2).
 
     Raises:
-        UnknownName: no such split, task or variation; lists what there is.
+        UnknownName: there is no such split, task or variation; the message lists them.
     """
     name, _, rest = task_id.rpartition("/")
     split = split_named(name or USUAL)
@@ -276,9 +287,9 @@ def setting_of(task_id: str) -> tuple[str, Setting]:
     task = task_name(family)
     variation = variation_number(task, number if colon else "")
     if name and variation not in split.variations.get(task, ()):
-        some = ", ".join(ids(name)[:3])
-        own = ", ".join(map(str, split.variations.get(task, ()))) or "none"
-        raise UnknownName(f"{name} has of {task} these variations: {own}; not {variation}. It has {some}, ...")
+        examples = ", ".join(ids(name)[:3])
+        known = ", ".join(map(str, split.variations.get(task, ()))) or "none"
+        raise UnknownName(f"{name} has no variation {variation} of {task}, only: {known}. Its ids are {examples}, ...")
     return _id(name or USUAL, task, variation), split.setting(task, variation)
 
 
@@ -286,21 +297,21 @@ def _id(split: str, task: str, variation: int) -> str:
     return f"{task}:{variation}" if split == USUAL else f"{split}/{task}:{variation}"
 
 
-# An episode's score by each protocol's rule, its limits, and the figures over several episodes.
+# Scores of an episode, and means over several episodes.
 
 Ended = Literal["", "goal", "failed", "moves", "calls"]
 
 
 class Tally:
-    """What an episode has scored and used up so far. Scores are 0 to 100; -100 is a fatal mistake."""
+    """Score and usage of an episode so far. Scores range from 0 to 100; -100 is a fatal mistake."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.score = self.moves = self.calls = 0
         self.last_non_negative = self.last_positive = 0
 
-    def count(self, score: int, moves: int) -> float:
-        """Take in the simulator's score and moves after an action; its reward, the change in score / 100."""
+    def record(self, score: int, moves: int) -> float:
+        """Record the simulator's score and moves after an action; returns its reward, the change in score / 100."""
         reward = (score - self.score) / 100
         self.score, self.moves = score, moves
         self.last_non_negative = score if score >= 0 else self.last_non_negative
@@ -309,7 +320,7 @@ class Tally:
 
     @property
     def ended(self) -> Ended:
-        """Why the episode is over; empty while it is not."""
+        """Reason why the episode ended; empty while it has not."""
         if self.score >= 100:
             return "goal"
         if self.score < 0:
@@ -320,12 +331,12 @@ class Tally:
         return "calls" if self.setting.calls is not None and self.calls >= self.setting.calls else ""
 
     def data(self) -> Arguments:
-        """What an observation reports of it."""
+        """Return the data that an observation reports."""
         counted: Arguments = {"score": self.score, "moves": self.moves, "calls": self.calls}
         return {**counted, "ended": self.ended} if self.ended else counted
 
     def scores(self) -> Scores:
-        """The score that counts as a fraction, and what it was chosen from."""
+        """Return the score that counts, as a fraction, and the values that it was chosen from."""
         counting = self.last_positive if self.setting.rule == "last_positive" else self.last_non_negative
         parts: dict[str, float | None] = {
             "raw": self.score,
@@ -338,7 +349,9 @@ class Tally:
 
 
 def figures(runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-    """Figures of several runs, each with its task's id, as fractions of the full score; an unscored run counts 0.
+    """Compute statistics of several runs, given with their task ids, as fractions of the full score.
+
+    A run without a score counts as 0.
 
     `score` is the mean over runs with its standard error, `solved` the share that reached 100 points. `overall` and the
     groups `short`, `medium`, `long` are unweighted means over tasks of the means over each task's variations

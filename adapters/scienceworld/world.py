@@ -1,4 +1,4 @@
-"""The live ScienceWorld."""
+"""The ScienceWorld environment: classification of the simulator's replies, and one episode in a simulator."""
 
 import re
 import threading
@@ -13,10 +13,10 @@ from certigraph.adapters.scienceworld.simulator import Simulator
 from certigraph.adapters.scienceworld.splits import Setting, Tally
 from certigraph.state.records import Action, Arguments, Fault, Observation, Scores
 
-# What the simulator's replies mean. It says everything in words; the sorts differ by text alone.
+# Replies. The simulator has no status codes: results are recognised by their text.
 
 Result = Literal["accepted", "rejected", "ambiguous", "cancelled", "failed"]
-"""failed: understood, but the world said no, at the cost of a move. cancelled: a pending question was dropped."""
+"""Result of an action. failed: understood, but refused at the cost of a move; cancelled: a question was dropped."""
 
 UNKNOWN = "No known action matches that input."
 CANCELLED = (
@@ -24,7 +24,7 @@ CANCELLED = (
 )
 QUESTION = "Ambiguous request"
 CANCEL = "cancel"
-"""What drops a pending question; the simulator knows it as the empty line."""
+"""Action that drops a pending question; the simulator's input for it is an empty line."""
 
 _STARTS = (
     "It's not clear", "Its not clear", "I'm not sure", "You can't", "That can't", "That is already", "That object ",
@@ -49,9 +49,9 @@ _EXCEPTION = re.compile(r"ERROR: |(?:[a-z]+\.)+[A-Z]\w*(?:Exception|Error)\b")
 
 
 def classify(reply: str) -> Result:
-    """The sort of a reply.
+    """Classify a reply.
 
-    A request with too many meanings to list is a rejected one: there is nothing to choose from.
+    An ambiguous request without listed options counts as rejected, because there is nothing to choose from.
     """
     if reply.startswith(QUESTION):
         return "ambiguous" if options_in(reply) else "rejected"
@@ -63,41 +63,41 @@ def classify(reply: str) -> Result:
 
 
 def options_in(reply: str) -> tuple[str, ...]:
-    """The meanings that an ambiguous request may have, by number; several may read the same."""
+    """Parse the numbered options of an ambiguous request; several may have the same text."""
     return tuple(text.strip() for _, text in _OPTION.findall(reply))
 
 
 def choose(answer: str, options: Sequence[str]) -> int | None:
-    """The number of the option that an answer names: by its number, its text, or a text that contains it.
+    """Return the index of the option that an answer names: by its number, its text, or a text that contains it.
 
-    The first of options that read the same, the longest of those contained; None when it names none.
+    Of equal options the first is chosen, of several contained ones the longest; None if the answer names none.
     """
-    said = plain(answer)
-    if said.isdecimal():
-        return int(said) if len(said) < 10 and int(said) < len(options) else None
-    contained = [option for option in options if plain(option) in said]
+    text = plain(answer)
+    if text.isdecimal():
+        return int(text) if len(text) < 10 and int(text) < len(options) else None
+    contained = [option for option in options if plain(option) in text]
     return options.index(max(contained, key=len)) if contained else None
 
 
 def room_in(reply: str) -> str:
-    """The room that a reply says the agent is in; empty when it names none."""
-    found = _ROOM.match(reply)
-    return found[1] if found else ""
+    """Parse the room that a reply says the agent is in; empty if it names none."""
+    match = _ROOM.match(reply)
+    return match[1] if match else ""
 
 
 def tidied(text: str) -> str:
-    """A look or an inventory without what every room has and no task is about, for a prompt counts its words."""
+    """Shorten a look or an inventory for a prompt: drop what every room contains and no task needs."""
     lines = (" ".join(line.split()) for line in text.splitlines())
     return _EMPTY.sub("", "\n".join(line for line in lines if line and line not in _EVERYWHERE))
 
 
 def is_exception(reply: str) -> bool:
-    """Whether the simulator broke: it then answers everything with the exception's text."""
+    """Tell whether the simulator failed; it then answers every input with the exception's text."""
     return bool(_EXCEPTION.match(reply))
 
 
 def plain(text: str) -> str:
-    """Case and spacing aside, as the simulator reads."""
+    """Normalise case and spacing, as the simulator does."""
     return " ".join(text.lower().split())
 
 
@@ -105,14 +105,14 @@ def _says_no(reply: str) -> bool:
     return "\n" not in reply and (reply.startswith(_STARTS) or bool(_ENDS.search(reply)))
 
 
-# The live ScienceWorld: one simulator, its moves and calls counted apart, its questions answered by their text.
+# The environment.
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def _in_use(method: "Callable[Concatenate[ScienceWorld, P], T]") -> "Callable[Concatenate[ScienceWorld, P], T]":
-    """A method during which the simulator is nobody else's."""
+    # Decorator of methods that use the simulator: holds the lock, so that the simulator cannot be taken away.
 
     @wraps(method)
     def locked(self: "ScienceWorld", /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -120,26 +120,26 @@ def _in_use(method: "Callable[Concatenate[ScienceWorld, P], T]") -> "Callable[Co
             try:
                 return method(self, *args, **kwargs)
             finally:
-                self.used = time.monotonic()
+                self.last_used = time.monotonic()
 
     return cast("Callable[Concatenate[ScienceWorld, P], T]", locked)
 
 
 class ScienceWorld:
-    """One episode. It is done at score 100, at a fatal mistake (-100), and at its limit of moves or calls.
+    """ScienceWorld episode. It ends at score 100, at a fatal mistake (-100), and at its limit of moves or calls.
 
-    An observation's data: score (0 to 100, or -100), moves, calls, room, result (`replies.Result`). Where they apply:
-    `new_room` and `look` (a room entered for the first time, and what it looks like), `options` (what an ambiguous
-    action may mean), `chosen` (the one taken), `sent` (the simulator's input where it is not the action's text: an
-    option's number, an empty line to cancel, None where nothing was sent), `ended` (goal, failed, moves, calls).
-    While a question is pending, only an answer to it or "cancel" reaches the simulator.
+    An observation's data has: score (0 to 100, or -100), moves, calls, room, result (`Result`). Where they apply:
+    `new_room` and `look` (a room was entered for the first time, and its description), `options` (the meanings of an
+    ambiguous action), `chosen` (the one taken), `sent` (the simulator's input where it is not the action's text: an
+    option's number, an empty line to cancel, None if nothing was sent), `ended` (goal, failed, moves, calls).
+    While a question is pending, only an answer to it or "cancel" is sent to the simulator.
 
-    A world that is not used may lose its simulator to the next in the queue (`suspend`). When it is used again, it
-    repeats in another one what was done.
+    A world that is not used may lose its simulator to a waiting run (`suspend`). When it is used again, it replays its
+    actions in another simulator.
 
     Args:
-        setting: the episode.
-        pool: where its simulator comes from and goes back to.
+        setting: Setting of the episode.
+        pool: Pool that lends the simulator.
     """
 
     concurrent = False
@@ -151,79 +151,79 @@ class ScienceWorld:
         self._open = False
         self._simulator: Simulator | None = None
         self.run: object = None
-        self.used = time.monotonic()
+        self.last_used = time.monotonic()
         self._view: str | None = None
         self._admissible: list[str] | None = None
         self._start()
 
     @_in_use
     def reset(self) -> Observation:
-        """The episode from its start, in a simulator that is alive; the first look around.
+        """Start the episode; returns the first look around.
 
         Raises:
-            Fault: ("environment") no simulator starts; says what to install.
+            Fault: ("environment") no simulator starts; the message says what to install.
         """
         if self._simulator is not None and not self._simulator.alive:
             self.close()
-        simulator = self._simulator or self._borrowed()
+        simulator = self._simulator or self._borrow()
         self._open = True
         self._start()
-        return self._observe(self._loaded(simulator))
+        return self._observe(self._load(simulator))
 
     @_in_use
     def step(self, action: Action) -> Observation:
-        """Do one thing. `accepted` is False when the simulator did not understand, or asks which of several is meant.
+        """Execute an action. `accepted` is False if the simulator did not understand it, or if it is ambiguous.
 
         Raises:
-            Fault: ("environment") the simulator died or broke, which is no doing of the agent's.
+            Fault: ("environment") the simulator ended or failed; the agent did not cause it.
         """
         if self.tally.ended:
             return self._refuse("The episode is over.")
         self.tally.calls += 1
         if not self.options:
-            return self._observe(self._sent(action.text))
+            return self._observe(self._send(action.text))
         if plain(action.text) == CANCEL:
-            return self._observe(self._sent(""), {"sent": ""})
+            return self._observe(self._send(""), {"sent": ""})
         chosen = choose(action.text, self.options)
         if chosen is None:
             return self._refuse(f"Nothing was done. {self._question()}")
-        return self._observe(self._sent(str(chosen)), {"sent": str(chosen), "chosen": self.options[chosen]})
+        return self._observe(self._send(str(chosen)), {"sent": str(chosen), "chosen": self.options[chosen]})
 
     @_in_use
     def view(self) -> str:
-        """The room, what is carried, the rooms seen, and the pending question; looked up once between two steps."""
+        """Describe the room, the inventory, the rooms visited, and the pending question; cached until the next step."""
         if self._view is None:
-            seen = f"Rooms seen: {', '.join(self.rooms)}"
+            rooms = f"Rooms seen: {', '.join(self.rooms)}"
             shown = (tidied(text) for text in (self._live.look(), self._live.inventory()))
-            parts = (*shown, seen, self._question())
+            parts = (*shown, rooms, self._question())
             self._view = "\n".join(filter(None, parts))
         return self._view
 
     @_in_use
     def admissible(self) -> list[str]:
-        """What the simulator lists, without resetting and asking for the task; to a pending question its answers."""
+        """List the valid actions except reset and task; while a question is pending, its options."""
         if self.options:
             return list(dict.fromkeys(self.options))
         if self._admissible is None:
-            self._admissible = [text for text in self._live.valid() if "reset" not in text and text != "task"]
+            self._admissible = [text for text in self._live.valid_actions() if "reset" not in text and text != "task"]
         return list(self._admissible)
 
     def score(self) -> Scores:
-        """The score that counts by the setting's rule, as a fraction; its parts are on 0 to 100."""
+        """Return the score by the setting's rule, as a fraction; its parts range from 0 to 100."""
         return self.tally.scores()
 
     @_in_use
     def close(self) -> None:
-        """Let another episode have the simulator."""
+        """Return the simulator to the pool."""
         self._open = False
         if self._simulator is not None:
             simulator, self._simulator = self._simulator, None
             self._pool.give_back(simulator)
 
     def suspend(self) -> Simulator | None:
-        """Hand over the simulator, unless it is in use; the next call continues in another one.
+        """Hand over the simulator unless it is in use; the next call continues in another one.
 
-        Only the pool calls it, which then lends or closes the simulator.
+        Only the pool calls this method; it then lends or closes the simulator.
         """
         if not self._lock.acquire(blocking=False):
             return None
@@ -237,29 +237,29 @@ class ScienceWorld:
     def _live(self) -> Simulator:
         if not self._open:
             raise Fault("environment", "this ScienceWorld is closed or was never reset: call reset() first")
-        return self._simulator or self._resumed()
+        return self._simulator or self._resume()
 
-    def _borrowed(self) -> Simulator:
+    def _borrow(self) -> Simulator:
         self.run = current_run()
         self._simulator = self._pool.borrow(self)
         return self._simulator
 
-    def _loaded(self, simulator: Simulator) -> str:
+    def _load(self, simulator: Simulator) -> str:
         return simulator.load(self.setting.task, self.setting.variation, self.setting.simplification)
 
-    def _sent(self, text: str) -> str:
+    def _send(self, text: str) -> str:
         reply = self._live.step(text)
         self._inputs.append((text, reply))
         return reply
 
-    def _resumed(self) -> Simulator:
-        """Another simulator, brought to where the last one was."""
-        simulator = self._borrowed()
+    def _resume(self) -> Simulator:
+        # Brings another simulator to the state of the previous one by replaying all inputs.
+        simulator = self._borrow()
         try:
-            self._loaded(simulator)
+            self._load(simulator)
             for number, (text, reply) in enumerate(self._inputs, 1):
                 if simulator.step(text) != reply:
-                    differs = f"ScienceWorld answered {text!r} otherwise when step {number} was replayed"
+                    differs = f"ScienceWorld gave another reply to {text!r} when step {number} was replayed"
                     raise Fault("environment", f"{differs}: start a new run")
         except BaseException:
             self._simulator = None
@@ -279,24 +279,24 @@ class ScienceWorld:
         if is_exception(reply):
             raise Fault(
                 "environment",
-                f"ScienceWorld's simulator broke in {self.setting.task}:{self.setting.variation}: {reply[:300]}; "
-                "the agent is not to blame: start a new run, or leave this variation out",
+                f"ScienceWorld's simulator failed in {self.setting.task}:{self.setting.variation}: {reply[:300]}; "
+                "the agent did not cause it: start a new run, or leave this variation out",
             )
         self._view = self._admissible = None
         self.room = room_in(reply) or self.room
         entered = self.room not in self.rooms
         self.rooms += [self.room] if entered else []
         self.options = options_in(reply)
-        reward = self.tally.count(self._live.score(), self._live.moves())
-        more: Arguments = {**(about or {})}
-        more |= {"new_room": True, "look": self._live.look().strip()} if entered else {}
-        return self._observation(reply, classify(reply), reward, more)
+        reward = self.tally.record(self._live.score(), self._live.moves())
+        data: Arguments = {**(about or {})}
+        data |= {"new_room": True, "look": self._live.look().strip()} if entered else {}
+        return self._observation(reply, classify(reply), reward, data)
 
     def _refuse(self, text: str) -> Observation:
         return self._observation(text, "rejected", 0.0, {"sent": None})
 
-    def _observation(self, text: str, result: Result, reward: float, more: Arguments) -> Observation:
-        data: Arguments = {**self.tally.data(), "result": result, "room": self.room, **more}
+    def _observation(self, text: str, result: Result, reward: float, extra: Arguments) -> Observation:
+        data: Arguments = {**self.tally.data(), "result": result, "room": self.room, **extra}
         if self.options:
             data["options"] = list(self.options)
         accepted = result not in {"rejected", "ambiguous"}
@@ -304,6 +304,6 @@ class ScienceWorld:
         return Observation(text=text, accepted=accepted, reward=reward, done=done, solved=solved, data=data)
 
     def _question(self) -> str:
-        """What is pending, in words; empty when nothing is."""
+        # The pending question as text; empty if there is none.
         texts = "\n".join(dict.fromkeys(self.options))
         return f'Which of these is meant? Answer with one of these lines, or "{CANCEL}":\n{texts}' if texts else ""

@@ -1,4 +1,4 @@
-"""TextWorld as a benchmark: generated games, four kinds of quests."""
+"""The TextWorld benchmark: generated games with four kinds of quests."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -23,18 +23,19 @@ roasts, a barbecue grills ("cook apple with stove"). "examine X" tells more of a
 
 REWARDS = "rewards"
 LISTED = 20
-"""Games of a kind in the split of its name."""
+"""Number of games in the split of a kind."""
 
 USUAL = 2
-"""Games of each kind in the default split."""
+"""Number of games of each kind in the default split."""
 
 REWARDED = {"cooking-1": 28, "cooking-2": 28, "quest-5": 56, "treasure_hunter-5": 28, "treasure_hunter-6": 28}
-"""Games by kind and level whose demonstrations are as long as those of RewardPrediction: 4 to 8 actions (StateFactory,
-appendices A.4 and D). It has 150 pairs; a few more are there for those that no random trajectory fits."""
+"""Number of games by kind and level in the split `rewards`. Their demonstrations are as long as those of
+RewardPrediction, 4 to 8 actions (StateFactory, appendices A.4 and D). It has 150 pairs; a few more games are added
+because some fit no random trajectory."""
 
 
 class TextWorldBenchmark:
-    """Tasks `cooking-1-3`: kind, level, seed (see kinds.py). A game is made when it is first asked for.
+    """Benchmark of tasks such as `cooking-1-3`: kind, level, seed (see `world`). Games are generated on first use.
 
     Args:
         folder: Not used: the games are generated.
@@ -44,25 +45,29 @@ class TextWorldBenchmark:
     signals_goal = True
     briefing = BRIEFING
     simulated = True
-    """The world comes with its package, not with a data folder."""
+    """Whether the world comes with its package and needs no data folder."""
     configurations: tuple[str, ...] = ()
     limits = PAPER_LIMITS["textworld"]
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
         if config:
-            raise UnknownName(f"textworld has no configuration {config!r}; name it plainly: textworld")
+            raise UnknownName(f"textworld has no configuration {config!r}; use textworld")
         self.library = Library()
 
     def ready(self) -> None:
-        """Make sure, before any run begins, that the package is there. Raises Fault("data") where it is not."""
+        """Check before the first run that the package is installed.
+
+        Raises:
+            Fault: ("data") it is not installed.
+        """
         needed_textworld()
 
     def tasks(self, split: str = "") -> list[Task]:
-        """The games of a kind, those of `rewards` for RewardPrediction, by default a few of each kind.
+        """Return the games of a kind, or of `rewards` for RewardPrediction, by default a few of each kind.
 
         Raises:
-            UnknownName: for an unknown split, naming the known ones.
-            Fault: as `task` does.
+            UnknownName: the split is unknown; the message lists the known ones.
+            Fault: as in `task`.
         """
         splits = _splits()
         if split not in splits:
@@ -70,45 +75,47 @@ class TextWorldBenchmark:
         return [self.task(name) for name in splits[split]]
 
     def task(self, task_id: str) -> Task:
-        """One task; the first time ever, its game is made, which takes about a second.
+        """Return one task; on first use its game is generated, which takes about a second.
 
         Raises:
-            UnknownName: no such game; the message says how they are named.
-            Fault: ("data") TextWorld is not installed, or the quest fits no world.
+            UnknownName: there is no such game; the message lists the valid names.
+            Fault: ("data") TextWorld is not installed, or no drawn world can hold the quest.
         """
         return Task(benchmark=self.name, id=task_id, goal=self.library.game(task_id).objective)
 
     def open(self, task: Task) -> TextWorld:
-        """The world of a task. Raises as `task` does."""
+        """Create the world of a task; raises as `task`."""
         return TextWorld(self.library.game(task.id))
 
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
-        """Commands that win from the start, or from where the commands `before` lead.
+        """Return commands that win from the start, or after the commands `before`.
 
         Raises:
-            Fault: ("data") they lead to where nothing wins.
+            Fault: ("data") the game cannot be won after them.
         """
         return demonstration(self.library.game(task.id), before)
 
     def operators(self) -> Mapping[str, Operator]:
-        """None: the generic, prompted operators serve."""
+        """Return no operators: the generic, prompted ones are used."""
         return {}
 
     def expert(self) -> Responder:
-        """The mind that follows the demonstrations."""
+        """Return the scripted model that follows the demonstrations."""
         return demonstrated(self.demonstration)
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """Mean fraction of the points with its standard error, and the rate of games won."""
+        """Return the mean fraction of the points with its standard error, and the rate of games won."""
         scores = [footer.scores.value if footer.scores else 0.0 for _, footer in runs]
-        told: list[Any] = [footer.scores.parts.get("won", 0.0) if footer.scores else 0.0 for _, footer in runs]
+        won: list[Any] = [footer.scores.parts.get("won", 0.0) if footer.scores else 0.0 for _, footer in runs]
         mean = fmean(scores)
-        spread = sqrt(sum((score - mean) ** 2 for score in scores) / (len(runs) - 1) / len(runs)) if runs[1:] else 0.0
-        return {"n": len(runs), "score": mean, "score_stderr": spread, "won": fmean(told)}
+        standard_error = (
+            sqrt(sum((score - mean) ** 2 for score in scores) / (len(runs) - 1) / len(runs)) if runs[1:] else 0.0
+        )
+        return {"n": len(runs), "score": mean, "score_stderr": standard_error, "won": fmean(won)}
 
 
 @lru_cache(maxsize=1)
 def _splits() -> Mapping[str, Sequence[str]]:
-    usual = [example(kind, seed) for kind in KINDS for seed in range(USUAL)]
-    rewarded = [f"{level}-{seed}" for level, count in REWARDED.items() for seed in range(count)]
-    return {"": usual, REWARDS: rewarded} | {kind: [example(kind, n) for n in range(LISTED)] for kind in KINDS}
+    default = [example(kind, seed) for kind in KINDS for seed in range(USUAL)]
+    rewards = [f"{level}-{seed}" for level, count in REWARDED.items() for seed in range(count)]
+    return {"": default, REWARDS: rewards} | {kind: [example(kind, n) for n in range(LISTED)] for kind in KINDS}

@@ -1,4 +1,8 @@
-"""TextWorld's text as factored states."""
+"""TextWorld's factored states, extracted from its texts by rules, with the steps of its quests as milestones.
+
+`TextWorldFactors` is written by hand for TextWorld's grammar of sentences; in the StateFactory paper a language model
+extracts the states.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -7,10 +11,10 @@ from typing import NamedTuple
 
 from certigraph.state.rewards import FactoredState, as_mapping, factored
 
-# What TextWorld's objectives ask for: each instruction of their prose as a wish; cooking's come from the cookbook.
+# Steps of a quest: the instructions in its objective, or for cooking those in the cookbook.
 
 PLACED = r"(?: (?:in|within|inside) the [\w -]+)?"
-"""In which room; no part of a name."""
+"""Pattern of the room, which is no part of a name."""
 
 ENSURED = r"(?:ensure|assure|sure|so|doublecheck|see|check) (?:that )?the"
 
@@ -43,18 +47,19 @@ WISHES = [(kind, re.compile(rf"(?:.*\b)?{pattern}")) for kind, pattern in PATTER
 
 PIECES = re.compile(r"[.!?,]\s+|[.!?,]$|\s+and (?=(?:place|put|insert|drop|eat|take|open|unlock|close|lock|use)\b)")
 
+# Beginnings of clauses that repeat another instruction.
 SUBORDINATE = ("after ", "having ", "once ", "if ", "with ", "that ")
 
 IT = re.compile(r"(?<!to )\b(put|place|insert|drop|eat|take|open|unlock|close|lock) it\b")
 
 LONGEST = 300
-"""Characters of an instruction; TextWorld's have a hundred, and looking through one takes time with their cube."""
+"""Maximum number of characters of an instruction. TextWorld's have about a hundred; matching takes cubic time."""
 
 INSTRUCTION = re.compile(r"(?P<how>slice|dice|chop|fry|roast|grill) the (?P<thing>.+)")
 
 
 class Wish(NamedTuple):
-    """One thing that the objective asks for: what to do, with what, and with which other thing."""
+    """Step of a quest: what to do, with which thing, and with which other thing."""
 
     kind: str
     thing: str
@@ -63,37 +68,37 @@ class Wish(NamedTuple):
 
 @lru_cache(maxsize=1_024)
 def wishes_in(objective: str) -> tuple[Wish, ...]:
-    """The wishes of a quest in their order; `it` stands for the thing before. Empty for what says none."""
-    found: list[Wish] = []
+    """Parse the steps of an objective in order; `it` refers to the previous thing. Empty if there are none."""
+    steps: list[Wish] = []
     for piece in PIECES.split(" ".join(objective.split())):
-        wish = _wish(piece.strip().lower().rstrip("."), found[-1].thing if found else "")
-        if wish and (wish.kind == "go" or wish not in found):
-            found.append(wish)
-    return tuple(found)
+        step = _wish(piece.strip().lower().rstrip("."), steps[-1].thing if steps else "")
+        if step and (step.kind == "go" or step not in steps):
+            steps.append(step)
+    return tuple(steps)
 
 
 def asks_to_cook(objective: str) -> bool:
-    """Whether the wishes are in a cookbook."""
+    """Tell whether the steps of a quest are in a cookbook."""
     return "cookbook" in objective.lower()
 
 
 def recipe_wishes(recipe: str) -> tuple[Wish, ...]:
-    """What a recipe asks for: every ingredient, each thing done to it, the meal.
+    """Parse the steps of a recipe: every ingredient, the work on it, and the meal.
 
     Args:
-        recipe: as the cookbook has it: "Ingredients:", then a line each, "Directions:", then a line each.
+        recipe: Text of the cookbook: "Ingredients:" and "Directions:", each followed by its lines.
     """
     listed, _, directions = recipe.partition("Directions:")
     ingredients = [line.strip().lower() for line in listed.partition("Ingredients:")[2].splitlines() if line.strip()]
-    done = [Wish(m["how"], m["thing"].strip().lower()) for m in INSTRUCTION.finditer(directions)]
-    return tuple(_dish(ingredients, done))
+    work = [Wish(m["how"], m["thing"].strip().lower()) for m in INSTRUCTION.finditer(directions)]
+    return tuple(_dish(ingredients, work))
 
 
-def _dish(ingredients: list[str], done: list[Wish]) -> Iterator[Wish]:
+def _dish(ingredients: list[str], work: list[Wish]) -> Iterator[Wish]:
     yield Wish("read", "cookbook")
     for thing in ingredients:
         yield Wish("take", thing)
-        yield from (wish for wish in done if wish.thing == thing)
+        yield from (wish for wish in work if wish.thing == thing)
     yield from (Wish("prepare", "meal"), Wish("eat", "meal"))
 
 
@@ -108,7 +113,7 @@ def _wish(piece: str, before: str) -> Wish | None:
     return None
 
 
-# What TextWorld's texts tell of things: where each is, open or shut, and what was done to it.
+# Facts from texts: where each thing is, whether it is open, and what was done to it.
 
 Belief = dict[str, dict[str, str]]
 """Thing -> attribute -> value."""
@@ -127,7 +132,7 @@ DONE_TO = {
     "roast": "roasted",
     "grill": "grilled",
 }
-"""Verbs of recipes and what a thing is after them."""
+"""Verbs of recipes, and the state of a thing after them."""
 
 ROOM = re.compile(r"-= (.+?) =-")
 CARRYING = re.compile(r"you are carrying:? (.+?)\.?(?:\n\n|$)", re.S)
@@ -137,28 +142,28 @@ ARTICLE = re.compile(r"^(?:an?|the|some) ")
 
 
 def observed(belief: Belief, action: str, text: str) -> Belief:
-    """The belief after an action and what the world answered; the belief given is left as it is."""
-    known = {thing: dict(has) for thing, has in belief.items()}
-    said = text.lower()
-    _walked(known, action.lower(), said)
+    """Return the belief after an action and its observation; the given belief is not changed."""
+    known = {thing: dict(attributes) for thing, attributes in belief.items()}
+    lower_text = text.lower()
+    _walked(known, action.lower(), lower_text)
     for pattern, note in SENTENCES:
-        for match in pattern.finditer(said):
+        for match in pattern.finditer(lower_text):
             note(known, *match.groups())
-    if "ingredients:" in said and "directions:" in said:
-        known[RECIPE] = {"text": text[said.index("ingredients:") :].partition("\n\n-=")[0].strip()}
-    if found := CARRYING.search(said):
-        _listed(known, found[1], HANDS)
+    if "ingredients:" in lower_text and "directions:" in lower_text:
+        known[RECIPE] = {"text": text[lower_text.index("ingredients:") :].partition("\n\n-=")[0].strip()}
+    if carried := CARRYING.search(lower_text):
+        _listed(known, carried[1], HANDS)
     return known
 
 
 def route(belief: Belief) -> tuple[int, int]:
-    """Where you are, in rooms east and north of where you began."""
+    """Return the position of the agent, in rooms east and north of the start."""
     east, north = belief.get(YOU, {}).get("route", "0 east, 0 north").split(", ")
     return int(east.split()[0]), int(north.split()[0])
 
 
-def _walked(known: Belief, action: str, said: str) -> None:
-    header = ROOM.match(said.strip())
+def _walked(known: Belief, action: str, text: str) -> None:
+    header = ROOM.match(text.strip())
     if not header:
         return
     way = action.removeprefix("go ").strip()
@@ -168,7 +173,7 @@ def _walked(known: Belief, action: str, said: str) -> None:
 
 
 def _put(place: str) -> Callable[..., None]:
-    """A note that a thing is somewhere; the place may name another thing."""
+    # Rule that sets the location of a thing; the place may name another thing.
 
     def note(known: Belief, thing: str, *other: str) -> None:
         _of(known, thing)["location"] = place.format(*map(_name, other))
@@ -181,8 +186,8 @@ def _set(attribute: str, value: str) -> Callable[..., None]:
         _of(known, thing)[attribute] = value
         if value == OPEN:
             _of(known, thing)["lock"] = UNLOCKED
-        for found in filter(None, inside):
-            _listed(known, found, f"in the {_name(thing)}")
+        for things in filter(None, inside):
+            _listed(known, things, f"in the {_name(thing)}")
 
     return note
 
@@ -203,14 +208,14 @@ def _prepared(known: Belief) -> None:
 
 
 def _listed(known: Belief, things: str, place: str) -> None:
-    """Note a list of things: `a raw chicken leg, a knife and some milk`."""
+    # Adds the things of a list such as `a raw chicken leg, a knife and some milk`.
     if things.startswith("nothing"):
         return
     for text in PARTS.split(things):
-        has = _of(known, PREPARED.sub("", f"{text} "))
-        has["location"] = place
-        has |= {_work(how): how for how in PREPARED.findall(f"{text} ")}
-        has.setdefault("cut", "whole")
+        attributes = _of(known, PREPARED.sub("", f"{text} "))
+        attributes["location"] = place
+        attributes |= {_work(how): how for how in PREPARED.findall(f"{text} ")}
+        attributes.setdefault("cut", "whole")
 
 
 def _work(how: str) -> str:
@@ -250,7 +255,7 @@ _SENTENCES: Iterable[tuple[str, Callable[..., None]]] = (
 SENTENCES = [(re.compile(text), note) for text, note in _SENTENCES]
 
 
-# TextWorld's text as factored states: things, and what the objective asks for as states of them.
+# The extractor: things, and the steps of the quest with their status.
 
 UNKNOWN_DISH = (
     Wish("read", "cookbook"),
@@ -259,33 +264,32 @@ UNKNOWN_DISH = (
     Wish("prepare", MEAL),
     Wish("eat", MEAL),
 )
-"""What any recipe will ask for, before it is read."""
+"""Steps of a recipe that is not read yet."""
 
 STATUS = "status"
-"""Attribute of what is asked for: whether it has come about."""
+"""Attribute of a step: whether it is done."""
 
 
 class TextWorldFactors:
-    """Keeps what was read of each thing, for a text tells of few; and how far what is asked for has come about.
+    """Extractor of factored states. A text mentions few things, so the facts of all texts so far are kept.
 
-    Written by hand for TextWorld's grammar of sentences; the paper has a language model extract. The objective's own
-    instructions, or the recipe's, are its milestones: each is a thing of the goal state with a status, and counts as
-    come about also where something that is asked for after it has. A goal that asks for nothing it knows is empty.
+    The instructions of the objective, or of the recipe, are milestones: each is an entity of the goal state with a
+    status, and counts as done also if a later one is. A goal without known instructions gives an empty state.
     """
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
-        """The things known, and what is asked for with its status."""
-        before = {name: has for name, has in as_mapping(state).items() if STATUS not in has}
+        """Return the known things, and the steps of the quest with their status."""
+        before = {name: attributes for name, attributes in as_mapping(state).items() if STATUS not in attributes}
         known = observed(before, action, observation)
-        wishes = _wishes(goal, known)
-        reached = _reached(wishes, known)
-        asked = {_factor_name(wishes, n): {STATUS: _told(wish, n < reached)} for n, wish in enumerate(wishes)}
-        return factored({**known, **asked})
+        steps = _wishes(goal, known)
+        reached = _reached(steps, known)
+        statuses = {_factor_name(steps, n): {STATUS: _told(step, n < reached)} for n, step in enumerate(steps)}
+        return factored({**known, **statuses})
 
     def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
-        """What is asked for, come about; of a dish, what is known of its recipe."""
-        wishes = _wishes(goal, as_mapping(state))
-        return factored({_factor_name(wishes, n): {STATUS: _told(wish, True)} for n, wish in enumerate(wishes)})
+        """Return all steps of the quest as done; for a dish, those known from its recipe."""
+        steps = _wishes(goal, as_mapping(state))
+        return factored({_factor_name(steps, n): {STATUS: _told(step, True)} for n, step in enumerate(steps)})
 
 
 def _wishes(goal: str, known: Belief) -> tuple[Wish, ...]:
@@ -295,37 +299,38 @@ def _wishes(goal: str, known: Belief) -> tuple[Wish, ...]:
     return tuple(w for w in recipe_wishes(recipe) if _open(w, known)) if recipe else UNKNOWN_DISH
 
 
-def _open(wish: Wish, known: Belief) -> bool:
-    """Whether a recipe's direction asks for anything: what came cut needs no knife."""
-    return wish.kind not in ("slice", "dice", "chop") or "cut" in known.get(wish.thing, {})
+def _open(step: Wish, known: Belief) -> bool:
+    # Whether a direction of a recipe is necessary: an ingredient that was found cut needs no knife.
+    return step.kind not in ("slice", "dice", "chop") or "cut" in known.get(step.thing, {})
 
 
-def _reached(wishes: Sequence[Wish], known: Belief) -> int:
-    """How many wishes have come about: up to the last one that holds now."""
-    return max((n for n, _ in enumerate(wishes, 1) if _holds(wishes[:n], known)), default=0)
+def _reached(steps: Sequence[Wish], known: Belief) -> int:
+    # Number of steps done: all up to the last one that holds now.
+    return max((n for n, _ in enumerate(steps, 1) if _holds(steps[:n], known)), default=0)
 
 
-def _holds(wishes: Sequence[Wish], known: Belief) -> bool:
-    """Whether the last of these wishes holds."""
-    wish = wishes[-1]
-    has = known.get(wish.thing, {})
-    match wish.kind:
+def _holds(steps: Sequence[Wish], known: Belief) -> bool:
+    # Whether the last of these steps holds.
+    step = steps[-1]
+    attributes = known.get(step.thing, {})
+    match step.kind:
         case "go":
-            return route(known) == _destination(wishes) and _arrived(wishes, known)
+            return route(known) == _destination(steps) and _arrived(steps, known)
         case "read":
             return RECIPE in known
         case "open" | "close":
-            return has.get("openness") == {"open": OPEN, "close": CLOSED}[wish.kind]
+            return attributes.get("openness") == {"open": OPEN, "close": CLOSED}[step.kind]
         case "unlock" | "lock":
-            return has.get("lock") == {"unlock": UNLOCKED, "lock": LOCKED}[wish.kind]
+            return attributes.get("lock") == {"unlock": UNLOCKED, "lock": LOCKED}[step.kind]
         case kind if kind in DONE_TO:
-            return DONE_TO[kind] in has.values()
+            return DONE_TO[kind] in attributes.values()
         case _:
-            return has.get("location") == _place(wish)
+            return attributes.get("location") == _place(step)
 
 
 def _arrived(wishes: Sequence[Wish], known: Belief) -> bool:
-    """Whether being there says that one came this way: not where the way leads back, and its errands are not done."""
+    # Whether being at the destination shows that the agent arrived by this route. If the route passes the place more
+    # than once, the steps on the way must be done too.
     passed = {_destination(wishes[:n]) for n in range(len(wishes))}
     errands = (wishes[:n] for n, wish in enumerate(wishes, 1) if wish.kind != "go")
     return _destination(wishes) not in passed or all(_holds(errand, known) for errand in errands)
@@ -336,17 +341,17 @@ def _destination(wishes: Sequence[Wish]) -> tuple[int, int]:
     return sum(east for east, _ in steps), sum(north for _, north in steps)
 
 
-def _place(wish: Wish) -> str:
-    """Where a wish wants its thing."""
+def _place(step: Wish) -> str:
+    # The place where a step requires its thing.
     places = {"take": HANDS, "prepare": HANDS, "drop": FLOOR, "eat": EATEN}
-    return places.get(wish.kind) or f"{'on' if wish.kind == 'put' else 'in'} the {wish.other}"
+    return places.get(step.kind) or f"{'on' if step.kind == 'put' else 'in'} the {step.other}"
 
 
-def _factor_name(wishes: Sequence[Wish], place: int) -> str:
-    wish = wishes[place]
-    nth = sum(other == wish for other in wishes[:place])
-    return f"{wish.kind} {wish.thing}" + (f" ({nth + 1})" if nth else "")
+def _factor_name(steps: Sequence[Wish], place: int) -> str:
+    step = steps[place]
+    nth = sum(other == step for other in steps[:place])
+    return f"{step.kind} {step.thing}" + (f" ({nth + 1})" if nth else "")
 
 
-def _told(wish: Wish, reached: bool) -> str:
-    return f"{wish.thing}: {wish.kind} done" if reached else f"{wish.thing}: not yet"
+def _told(step: Wish, reached: bool) -> str:
+    return f"{step.thing}: {step.kind} done" if reached else f"{step.thing}: not yet"

@@ -1,1 +1,1 @@
-"""TravelPlanner: its data, official scorer, generated world, and SDP operators (SDP appendix A.2)."""
+"""TravelPlanner: data, official scorer, generated worlds, worlds of bookings and of tools, and operators."""

@@ -1,4 +1,8 @@
-"""TravelPlanner as a benchmark."""
+"""The TravelPlanner benchmark: its configurations, tasks, worlds, operators and rates.
+
+`TravelPlanner` plays the sole-planning mode (the reference information of a query is given), as in the SDP paper, or,
+with the configuration `tools`, the setting of the TDP paper, in which an agent looks everything up with tools.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -22,20 +26,20 @@ from certigraph.adapters.travelplanner.written_plans import Outcome, oneshot_ope
 from certigraph.state.records import Observation, Predicate, Record, Scores, Task, UnknownName
 from certigraph.state.trajectory import Footer
 
-# TravelPlanner's named configurations: what goes beyond the SDP paper, and the tool world of TDP.
+# Named configurations: extensions of the SDP paper, and the tool world of the TDP paper.
 
 
 class Config(Record):
-    """What goes beyond the paper, each switchable, and whether the world is one of tools."""
+    """Switches for the extensions of the SDP paper, and for the world of tools."""
 
     lookahead: bool = True
-    """Show only options that leave an affordable way to the end, cuisines still owed included."""
+    """Offer only options after which the rest of the trip, missing cuisines included, is still affordable."""
     rollback: bool = True
-    """Replan may return to an earlier certified state."""
+    """Allow Replan to return to an earlier certified state."""
     reorder: bool = True
-    """Replan may visit the cities in another order."""
+    """Allow Replan to visit the cities in another order."""
     tools: bool = False
-    """No reference information is at hand: the agent looks up, keeps notes, and has the plan made from them."""
+    """Hide the reference information: the agent looks things up, keeps notes, and has the plan made from the notes."""
 
 
 CONFIGS = {
@@ -46,28 +50,32 @@ CONFIGS = {
     "reorder": Config(lookahead=False, rollback=False),
     "tools": Config(tools=True),
 }
-"""`travelplanner:paper` is SDP's own behaviour, `travelplanner:tools` TDP's setting."""
+"""Configurations by name: `travelplanner:paper` behaves as in the SDP paper, `travelplanner:tools` as in TDP's."""
 
 
 def config_of(name: str) -> Config:
-    """The configuration of that name. Raises UnknownName, which lists the known ones."""
+    """Return the configuration of a name.
+
+    Raises:
+        UnknownName: there is no such configuration; the message lists the known ones.
+    """
     if name not in CONFIGS:
         raise UnknownName(f"travelplanner has no configuration {name!r}; known: {', '.join(filter(None, CONFIGS))}")
     return CONFIGS[name]
 
 
-# The figures of several runs: the official rates, their mean, and how plans that were written as text failed.
+# Rates over several runs: the official ones, their mean, and those of plans that were written as text.
 
 
 class Figures:
-    """Figures over one database. Plans are scored once, however often runs are resampled."""
+    """Rates of runs over one database. Every plan is scored once, even if runs are resampled many times."""
 
     def __init__(self, sandbox: Sandbox, feasible: Callable[[Query], bool]) -> None:
         self._sandbox, self._feasible = sandbox, feasible
         self._scored = remembered(self._score)
 
     def of(self, outcomes: Sequence[Outcome]) -> dict[str, float]:
-        """The six rates, `average` and, of plans written as text, `text_rates`; all as fractions."""
+        """Return the six official rates, their "average" and, for plans written as text, `text_rates`, as fractions."""
         official = aggregate([self._scored(query, scores) for query, scores in outcomes])
         return official | {"average": average(official)} | text_rates(outcomes, self._feasible)
 
@@ -77,18 +85,18 @@ class Figures:
 
 
 def average(official: Mapping[str, float]) -> float:
-    """The arithmetic mean of the six official rates: TravelPlanner's Avg in TDP's table 1."""
+    """Return the arithmetic mean of the six official rates: the column Avg of table 1 in the TDP paper."""
     rates = [rate for name, rate in official.items() if name != "n"]
     return sum(rates) / len(rates)
 
 
-# TravelPlanner as a benchmark: tasks, worlds, operators, and what they share about a query.
+# The benchmark itself.
 
 
 class TravelPlanner:
-    """TravelPlanner in sole-planning mode: the query's reference information names the cities and their order.
+    """TravelPlanner in sole-planning mode: a query's reference information names the cities and their order.
 
-    The configuration `tools` hides it: see `ToolWorld`.
+    The configuration `tools` hides this information; see `ToolWorld`.
     """
 
     configurations = tuple(filter(None, CONFIGS))
@@ -101,29 +109,29 @@ class TravelPlanner:
         self.briefing = BRIEFING if self.config.tools else ""
         if self.config.tools:
             self.tools = TOOLS
-        self._given = folder
+        self._folder = folder
 
     @cached_property
     def folder(self) -> Path:
-        """The data folder; the generated world is written on first use."""
-        return self._given or generated_folder()
+        """Data folder; without a given one, a generated world is written on first use."""
+        return self._folder or generated_folder()
 
     @cached_property
     def sandbox(self) -> Store:
-        """The database."""
+        """Database of flights, roads, restaurants, accommodations and attractions."""
         return open_store(self.folder / "database")
 
     def tasks(self, split: str = "") -> Sequence[Task]:
-        """The tasks of a split: validation (the default) or train."""
+        """Return the tasks of a split: `validation` (the default) or `train`."""
         return [self.task(task_id) for task_id in self._splits.ids(split)]
 
     def task(self, task_id: str) -> Task:
-        """A task by the idx of its query; `train/IDX` for the train split."""
+        """Return a task by the idx of its query; `train/IDX` for the train split."""
         query = self._splits.query(task_id)
         return Task(benchmark=self.name, id=task_id, goal=query.query, constants=asked(query))
 
     def open(self, task: Task) -> TravelWorld:
-        """A world with an empty draft, or an empty notebook."""
+        """Create a world with an empty draft or, with tools, an empty notebook."""
         query = self.query(task)
 
         def catalog_of(route: tuple[str, ...] | None) -> Catalog:
@@ -132,49 +140,57 @@ class TravelPlanner:
         return ToolWorld(query, catalog_of, self._lookups) if self.config.tools else TravelWorld(query, catalog_of)
 
     def operators(self) -> Mapping[str, Operator]:
-        """SDP's four of appendix A.2 with the plan-as-text baselines' two, or Decide and Execute with tools."""
+        """Return the operators of this benchmark by slot.
+
+        Without tools these are the four of SDP's appendix A.2 and the two of the plan-as-text baselines; with tools,
+        Decide and Execute.
+        """
         return self._operators
 
     def expert(self) -> Responder | None:
-        """With tools a gold itinerary's; else the first option, where a plan is written as text the cheapest."""
+        """Return the scripted model of `scripted:expert`.
+
+        With tools it follows a gold itinerary. Otherwise it takes the first option offered, and where a plan is
+        written as text, the cheapest entries.
+        """
         return self._expert
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """`Figures` of the runs, all as fractions; a run whose world gave no plan counts as not delivered."""
+        """Return the rates of runs as fractions; a run without a plan counts as not delivered."""
         return self._figures.of([(self._splits.query(task_id), footer.scores) for task_id, footer in runs])
 
     def score_file(self, path: Path, split: str = "") -> list[PlanScore]:
-        """The official scores of plans made elsewhere, JSONL with `idx` and `plan`; `rates` adds them up."""
+        """Score a JSONL file of plans (`idx` and `plan`) officially; `rates` aggregates the scores."""
         return score_file(path, self._splits.queries(split), self.sandbox)
 
     def rates(self, scores: Sequence[PlanScore]) -> dict[str, float]:
-        """The six official rates of scored plans, and the share of those that lack a key and so pass nothing."""
+        """Return the six official rates of scored plans, and the share of malformed plans, which pass no constraint."""
         return aggregate(scores) | {"malformed": sum(bool(score.malformed) for score in scores) / len(scores)}
 
     def query(self, task: Task) -> Query:
-        """The query behind a task."""
+        """Return the query of a task."""
         return self._splits.query(task.id)
 
     def trip(self, query: Query) -> Trip:
-        """The trip along the cities of the reference information, in their order."""
+        """Return the trip through the cities of the reference information, in their order."""
         return trip_of(query)
 
-    def feasible(self, query: Query) -> bool:
-        """Whether some plan along the trip keeps every constraint within the budget."""
-        return self._catalogs.feasible(query)
+    def is_feasible(self, query: Query) -> bool:
+        """Tell whether some plan along the trip satisfies every constraint within the budget."""
+        return self._catalogs.is_feasible(query)
 
     def chooser(self, task: Task, target: Predicate) -> Chooser:
-        """What offers the options of a predicate, on the predicate's own route."""
+        """Return the object that offers the options of a predicate, on the route that the predicate names."""
         query = self.query(task)
         return Chooser(self.catalog(query, route_of(target)), query.budget, lookahead=self.config.lookahead)
 
-    def violations(self, task: Task, target: Predicate, seen: Observation) -> list[str]:
-        """Why an observation does not satisfy a predicate; empty when it does."""
+    def violations(self, task: Task, target: Predicate, observation: Observation) -> list[str]:
+        """Return the reasons why an observation does not satisfy a predicate; empty if it does."""
         query = self.query(task)
-        return planning.violations(self.catalog(query, route_of(target)), query.budget, target, seen)
+        return planning.violations(self.catalog(query, route_of(target)), query.budget, target, observation)
 
     def catalog(self, query: Query, route: tuple[str, ...]) -> Catalog:
-        """What a query's trip on a route can choose from; made once."""
+        """Return the options of a query's trip on a route; built once per query and route."""
         return self._catalogs.of(query, route)
 
     @cached_property
@@ -187,7 +203,7 @@ class TravelPlanner:
 
     @cached_property
     def _figures(self) -> Figures:
-        return Figures(self.sandbox, self.feasible)
+        return Figures(self.sandbox, self.is_feasible)
 
     @cached_property
     def _lookups(self) -> Lookups:

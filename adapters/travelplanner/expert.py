@@ -1,4 +1,7 @@
-"""TravelPlanner's scripted expert and simulated planner."""
+"""Scripted models for TravelPlanner: an expert with a gold itinerary, and a simulated planner with known errors.
+
+The expert answers in the tool world; the simulated planner writes complete plans as text.
+"""
 
 import json
 import re
@@ -37,28 +40,28 @@ if TYPE_CHECKING:
     from certigraph.adapters.travelplanner.benchmark import TravelPlanner
 
 
-# The itinerary that the expert has in mind: of everything the cheapest that leaves an affordable way to the end.
+# Gold itinerary: always the cheapest option after which the rest of the trip is affordable.
 
 
 class Gold(NamedTuple):
-    """A query, the trip along its reference, and what to book on each day."""
+    """Gold itinerary: a query, the trip along its reference information, and the bookings of each day."""
 
     query: Query
     trip: Trip
     draft: Draft
 
     def entry(self, day: int, name: str) -> str:
-        """What a day has under one of the plan's keys; "-" where nothing."""
+        """Return a day's entry under one of the plan's keys; "-" if it has none."""
         return self.draft.booked.get(f"{day}:{name}", NOTHING)
 
 
 def gold_of(benchmark: "TravelPlanner", query: Query) -> Gold:
-    """The itinerary of a query: it passes officially where any along the reference's route does.
+    """Build the gold itinerary of a query; it passes officially if any itinerary along the reference's route does.
 
-    Where none is affordable it takes the cheapest while the money lasts, so that there is something to deliver.
+    If none is affordable, it books the cheapest options while the budget lasts, so that a plan can be delivered.
     """
     trip = benchmark.trip(query)
-    chooser = Chooser(benchmark.catalog(query, trip.cities), query.budget, lookahead=benchmark.feasible(query))
+    chooser = Chooser(benchmark.catalog(query, trip.cities), query.budget, lookahead=benchmark.is_feasible(query))
     draft = Draft()
     for target in plan_of(query, trip):
         for choice in choices(chooser.catalog, target):
@@ -67,20 +70,20 @@ def gold_of(benchmark: "TravelPlanner", query: Query) -> Gold:
     return Gold(query, trip, draft)
 
 
-# A gold itinerary as errands: the sub-tasks that TDP's expert makes of a query, and the calls that each takes.
+# Sub-tasks of a gold itinerary: how the TDP expert decomposes a query, and the tool calls of each sub-task.
 
 MOST_RESULT = 300
 
 
 class ToolUse(NamedTuple):
-    """A tool and its text."""
+    """Tool name and its text argument."""
 
     tool: str
     text: str
 
 
 class Errand(NamedTuple):
-    """A sub-task: `title` opens its specification, by which it is known again."""
+    """Sub-task of a gold itinerary. Its specification begins with `title`, by which it is recognised later."""
 
     id: str
     needs: tuple[str, ...]
@@ -90,36 +93,39 @@ class Errand(NamedTuple):
 
     @property
     def spec(self) -> str:
-        """The specification."""
+        """Specification: the title and the details."""
         return f"{self.title}: {self.details}"
 
     @property
     def result(self) -> str:
-        """What those who need it have to know."""
+        """Result that dependent sub-tasks receive: what was written to the notebook."""
         return "; ".join(call.text for call in self.calls if call.tool == tools.WRITE)[:MOST_RESULT]
 
 
 def errands(gold: Gold) -> list[Errand]:
-    """The errands of a query, in an order in which all can be done: cities where they are open, four, and the plan."""
-    cities = [_choice_of_cities(gold)] if len(gold.trip.cities) > 1 else []
-    needs = tuple(errand.id for errand in cities)
-    four = [
+    """Return the sub-tasks of a query in an executable order.
+
+    They are: the choice of cities (if there are several), transport, stay, meals and sights, and the plan.
+    """
+    choice = [_choice_of_cities(gold)] if len(gold.trip.cities) > 1 else []
+    needs = tuple(errand.id for errand in choice)
+    searches = [
         Errand("transport", needs, "Find the transport of every leg", _legs(gold), tuple(_transport(gold))),
         _per_city(gold, "stay", needs, "Find places to stay", tools.STAYS, ("accommodation",)),
         _per_city(gold, "meals", needs, "Find restaurants for all meals", tools.RESTAURANTS, MEALS),
         _per_city(gold, "sights", needs, "Find attractions", tools.ATTRACTIONS, ("attraction",)),
     ]
-    asked = gold.query.query
-    all_of_them = tuple(errand.id for errand in (*cities, *four))
-    return [*cities, *four, Errand("plan", all_of_them, "Make the plan", asked, (ToolUse(tools.MAKE_PLAN, asked),))]
+    request = gold.query.query
+    all_ids = tuple(errand.id for errand in (*choice, *searches))
+    return [*choice, *searches, Errand("plan", all_ids, "Make the plan", request, (ToolUse(tools.MAKE_PLAN, request),))]
 
 
 def left(calls: Sequence[ToolUse], history: Sequence[Step]) -> Sequence[ToolUse]:
-    """The calls that are still to be made: those not found in the history in their order, whatever else is in it."""
-    done = 0
+    """Return the calls that the history does not contain yet, matched in order; it may contain other calls too."""
+    count = 0
     for step in history:
-        done += done < len(calls) and calls[done] == (step.action.kind, step.action.args.get("query"))
-    return calls[done:]
+        count += count < len(calls) and calls[count] == (step.action.kind, step.action.args.get("query"))
+    return calls[count:]
 
 
 def _choice_of_cities(gold: Gold) -> Errand:
@@ -133,11 +139,11 @@ def _legs(gold: Gold) -> str:
     trip, where = gold.trip, _where(gold)
     days = ", ".join(trip.dates[day - 1] for day in trip.travel_days)
     wish = gold.query.local_constraint.transportation
-    return f"from {trip.home} to {where} and back, on {days}, for {_party(gold)}" + (f", {wish}" if wish else "")
+    return f"from {trip.origin} to {where} and back, on {days}, for {_party(gold)}" + (f", {wish}" if wish else "")
 
 
 def _transport(gold: Gold) -> Iterator[ToolUse]:
-    """Every leg is looked up before one note on all of them: side by side with others it gets few of a task's steps."""
+    # One note for all legs instead of one for each saves steps: parallel sub-tasks share a task's limit of steps.
     entries = {leg: gold.entry(leg.day, "transportation") for leg in gold.trip.legs}
     for leg, entry in entries.items():
         yield from _searches(gold, leg, entry)
@@ -153,7 +159,7 @@ def _searches(gold: Gold, leg: Leg, entry: str) -> Iterator[ToolUse]:
 
 
 def _per_city(gold: Gold, id_: str, needs: tuple[str, ...], title: str, tool: str, entries: tuple[str, ...]) -> Errand:
-    """Look a city up, note what is taken there, and on to the next."""
+    """Create the sub-task that, for each city, looks it up and notes what is booked there."""
     calls = (
         call
         for city in gold.trip.cities
@@ -178,47 +184,46 @@ def _party(gold: Gold) -> str:
     return "one person" if people == 1 else f"{people} people"
 
 
-# The mind behind `scripted:expert` in the tool world: it runs the errands of a query's gold itinerary.
+# The scripted model `scripted:expert` in the tool world: it makes the calls of a query's gold itinerary.
 #
-# Where a run stands it reads off the calls that its world has on record, so that it goes on from wherever a graph has
-# brought it. The errand is known by the specification it is given; an agent that is given the whole query runs them
-# all. Its plan has what its prompt's notebook has, and "-" for the rest. Everything else it knows from the gold
-# itinerary whatever its prompts show, so its score says that worlds, notes and schedules work, not that prompts tell
-# enough.
+# It determines the progress of a run from the calls that the world recorded, so it can continue from any state of any
+# graph. A sub-task is recognised by its specification; an agent with the complete query gets all sub-tasks. Its plan
+# contains what the notebook in its prompt contains, and "-" for the rest. Everything else comes from the gold
+# itinerary, whatever the prompts show: its score checks worlds, notes and schedules, not whether prompts are complete.
 
 MOST_SPEC = 300
-"""Characters of a specification or a step."""
+"""Maximum number of characters of a specification or a step."""
 
 GIVEN = ("days", "current_city")
-"""What of a day stands in no note of its own."""
+"""Keys of a day that no note contains."""
 
 
 class Standing:
-    """Where a run stands: its errands, all of them or the one it was given, and what is left of them."""
+    """Progress of a run on the gold itinerary: its sub-tasks, those assigned to the agent, and the remaining calls."""
 
     def __init__(self, gold: Gold, state: Mapping[str, Any]) -> None:
         self.gold, self._state = gold, state
-        self._all = errands(gold)
+        self._subtasks = errands(gold)
 
     @property
-    def all(self) -> Sequence[Errand]:
-        """The errands of the whole query."""
-        return self._all
+    def subtasks(self) -> Sequence[Errand]:
+        """Sub-tasks of the complete query."""
+        return self._subtasks
 
     @cached_property
-    def own(self) -> Sequence[Errand]:
-        """The errands at hand."""
-        named = [errand for errand in self._all if self._state["task"].goal.startswith(errand.title)]
-        return named or self._all
+    def assigned(self) -> Sequence[Errand]:
+        """Sub-tasks assigned to the agent: the one that its task names, or all."""
+        named = [errand for errand in self._subtasks if self._state["task"].goal.startswith(errand.title)]
+        return named or self._subtasks
 
     @property
     def calls(self) -> list[ToolUse]:
-        """Everything that the errands at hand take."""
-        return [call for errand in self.own for call in errand.calls]
+        """Tool calls of the assigned sub-tasks."""
+        return [call for errand in self.assigned for call in errand.calls]
 
     @property
-    def left(self) -> Sequence[ToolUse]:
-        """What is still to be done of it."""
+    def remaining(self) -> Sequence[ToolUse]:
+        """Calls that are not made yet; none after a delivery."""
         history = self._state.get("history", ())
         delivered = any(step.action.kind == DELIVER for step in history)
         return () if delivered else left(self.calls, history)
@@ -228,7 +233,7 @@ Answer = Callable[[Standing], Any]
 
 
 def expert_for(benchmark: "TravelPlanner") -> Responder:
-    """The mind; outside a node, and to questions of other kinds, its answers are the least."""
+    """Create the scripted model; outside a node, and for other forms, it gives the minimal instance of the schema."""
     golds = remembered(lambda query: gold_of(benchmark, query))
 
     def respond(prompt: str, form: Schema) -> Any:
@@ -246,45 +251,52 @@ def _answer_to(form: Schema) -> Answer | None:
     return next((make for name, make in _ANSWERS.items() if name in form.get("properties", ())), None)
 
 
-def _nodes(at: Standing) -> Any:
-    return {"nodes": [{"id": e.id, "task": e.spec[:MOST_SPEC], "needs": [*e.needs]} for e in at.all]}
+def _nodes(progress: Standing) -> Any:
+    return {"nodes": [{"id": e.id, "task": e.spec[:MOST_SPEC], "needs": [*e.needs]} for e in progress.subtasks]}
 
 
-def _steps(at: Standing) -> Any:
-    """An agent of the whole query plans by errands, that of one errand by its calls."""
-    whole = len(at.own) > 1
-    steps = [e.spec for e in at.own] if whole else [f"{use.tool}: {use.text}" for use in at.left or at.calls]
+def _steps(progress: Standing) -> Any:
+    """Plan by sub-tasks for the complete query, and by calls for a single sub-task."""
+    is_complete_query = len(progress.assigned) > 1
+    steps = (
+        [e.spec for e in progress.assigned]
+        if is_complete_query
+        else [f"{use.tool}: {use.text}" for use in progress.remaining or progress.calls]
+    )
     return {"steps": [step[:MOST_SPEC] for step in steps]}
 
 
-def _progress(at: Standing) -> Any:
-    ahead = len(at.left)
+def _progress(progress: Standing) -> Any:
+    ahead = len(progress.remaining)
     return {
         "reason": f"{ahead} calls are left",
         "status": "needs_more_steps" if ahead else "completed",
         "off_plan": False,
-        "guidance": at.left[0].tool if ahead else "",
-        "result": "" if ahead else at.own[-1].result,
+        "guidance": progress.remaining[0].tool if ahead else "",
+        "result": "" if ahead else progress.assigned[-1].result,
     }
 
 
-def _changes(at: Standing) -> Any:
+def _changes(progress: Standing) -> Any:
     return {"reason": "the outcomes are as they were expected", "change": [], "add": [], "remove": []}
 
 
-def _move(at: Standing) -> Any:
-    call = (at.left or at.calls)[0]
-    return {"thought": f"{len(at.left)} calls are left", "tool": call.tool, "text": call.text}
+def _move(progress: Standing) -> Any:
+    call = (progress.remaining or progress.calls)[0]
+    return {"thought": f"{len(progress.remaining)} calls are left", "tool": call.tool, "text": call.text}
 
 
 def _plan_from(prompt: str) -> Answer:
-    """The gold plan as far as the notes in the prompt have it: a note that was lost is missed in the plan."""
+    """Answer with the gold plan, restricted to what the notes in the prompt contain: a lost note leaves a gap."""
 
     def noted(key: str, entry: Any) -> Any:
         return entry if key in GIVEN or one_line(entry) in prompt else NOTHING
 
-    def plan(at: Standing) -> Any:
-        days = [{key: noted(key, entry) for key, entry in day.items()} for day in at.gold.draft.plan(at.gold.trip)]
+    def plan(progress: Standing) -> Any:
+        days = [
+            {key: noted(key, entry) for key, entry in day.items()}
+            for day in progress.gold.draft.plan(progress.gold.trip)
+        ]
         return json.dumps(days, ensure_ascii=False)
 
     return plan
@@ -299,11 +311,11 @@ _ANSWERS: Mapping[str, Answer] = {
 }
 
 
-# A simulated planner that writes plans as text and spoils a known share of them: it checks figures, and is no model.
+# Simulated planner: writes plans as text and makes a known share of them wrong, to check rates without a model.
 #
-# It sees the prompt alone, reads the reference information in it, and takes the cheapest of everything, three meals a
-# day. What the request asks for besides is left aside: its plans are well formed and nearly all affordable, seldom
-# right.
+# It sees only the prompt, parses the reference information in it, and takes the cheapest entries, with three meals a
+# day. Requested constraints other than the budget are ignored: its plans are well-formed and nearly all affordable,
+# but seldom correct.
 
 HEAD = re.compile(r"Day (?P<day>\d+) \(\S+\) (?:from (?P<origin>.+) to (?P<to>.+)|in (?P<city>.+))")
 ENTRY = re.compile(r"(?P<text>.+) \| \$(?P<price>[\d.]+) a \w+(?: of (?P<seats>\d+)| for (?P<beds>\d+))?")
@@ -314,72 +326,72 @@ FIRST_TURN = "(nothing)"
 
 
 class SimulatedPlanner(Record):
-    """A responder for `ScriptedChat`. Draws are by prompt and seed: the same question gets the same answer."""
+    """Responder for `ScriptedChat`. Random draws depend on prompt and seed only: equal prompts get equal answers."""
 
     malformed: float = Field(0.0, ge=0, le=1)
-    """Share of delivered plans that break off in the middle."""
+    """Share of delivered plans that are cut off in the middle."""
     expensive: float = Field(0.0, ge=0, le=1)
-    """Share of delivered plans that take the dearest of everything; with `malformed` at most 1."""
+    """Share of delivered plans that take the most expensive entries; at most 1 together with `malformed`."""
     seed: int = 0
 
     def __call__(self, prompt: str, schema: Schema) -> Any:
-        """The answer to one question; questions that ask for no text get the least instance of their schema."""
+        """Answer one prompt; a prompt with a schema gets the minimal instance of it."""
         if schema != TEXT:
             return least(schema)
         if ASK_TURN in prompt and FIRST_TURN in prompt:
             return f"Thought: First see what the cheapest costs.\nAction: cost\n{_text(prompt, dearest=False)}"
         if ASK_TURN in prompt:
-            return f"Thought: That will do.\nAction: deliver\n{self._delivered(prompt)}"
+            return f"Thought: That will do.\nAction: deliver\n{self._write_delivered_plan(prompt)}"
         if ASK_PLAN in prompt:
-            return self._delivered(prompt)
+            return self._write_delivered_plan(prompt)
         return "Take the cheapest of everything." if ASK_OUTLINE in prompt else ADVICE
 
-    def _delivered(self, prompt: str) -> str:
+    def _write_delivered_plan(self, prompt: str) -> str:
         drawn = Random(f"{self.seed}:{prompt}").random()
         if drawn < self.malformed:
-            whole = _text(prompt, dearest=False)
-            return whole[: len(whole) // 2]
+            plan = _text(prompt, dearest=False)
+            return plan[: len(plan) // 2]
         return _text(prompt, dearest=drawn < self.malformed + self.expensive)
 
 
 class Priced(NamedTuple):
-    """An entry of the reference information and what it costs everybody, a night's or a meal's worth."""
+    """Entry of the reference information and its cost for all people, for one night, meal or journey."""
 
     text: str
     cost: float
 
 
 class Offers:
-    """The reference information of a prompt: its days, and priced entries by list, the first to be taken first."""
+    """Reference information of a prompt: its days, and its lists of priced entries, sorted by preference."""
 
     def __init__(self, prompt: str, *, dearest: bool) -> None:
-        found = PEOPLE.search(prompt)
-        self._people = int(found[1]) if found else 1
+        match = PEOPLE.search(prompt)
+        self._people = int(match[1]) if match else 1
         self._lists = {
-            head: sorted(map(self._priced, lines), key=_cost, reverse=dearest) for head, lines in _lists(prompt)
+            head: sorted(map(self._parse_entry, lines), key=_cost, reverse=dearest) for head, lines in _lists(prompt)
         }
         self._used = set[str]()
 
     def days(self) -> Iterator[re.Match[str]]:
-        """The headings of the days."""
+        """Yield the headings of the days."""
         return (head for text in self._lists if (head := HEAD.fullmatch(text)))
 
     def first(self, head: str, city: str) -> str:
-        """What comes first in a list, as a plan writes it."""
-        return self._named(self._lists.get(head, []), city)
+        """Return the first entry of a list, as a plan writes it."""
+        return self._format_first(self._lists.get(head, []), city)
 
     def next(self, head: str, city: str) -> str:
-        """The first of a list that no day has used yet."""
-        taken = self._named(
+        """Return the first entry of a list that no day has used yet."""
+        chosen = self._format_first(
             [offer for offer in self._lists.get(head, []) if f"{offer.text}, {city}" not in self._used], city
         )
-        self._used.add(taken)
-        return taken
+        self._used.add(chosen)
+        return chosen
 
-    def _named(self, offers: list[Priced], city: str) -> str:
+    def _format_first(self, offers: list[Priced], city: str) -> str:
         return (f"{offers[0].text}, {city}" if city else offers[0].text) if offers else NOTHING
 
-    def _priced(self, line: str) -> Priced:
+    def _parse_entry(self, line: str) -> Priced:
         entry = ENTRY.match(line)
         if entry is None:
             return Priced(line, 0.0)

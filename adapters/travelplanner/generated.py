@@ -1,4 +1,7 @@
-"""Generated TravelPlanner worlds in the official layout."""
+"""Generated TravelPlanner worlds in the official layout: names, tables, reference information and feasible queries.
+
+`generate_world` writes a folder that the benchmark reads like the official data. The same seed gives the same bytes.
+"""
 
 import csv
 import json
@@ -32,9 +35,9 @@ from certigraph.adapters.travelplanner.sandbox import (
     write_store,
 )
 
-# Invented names. Within a city no name contains another, because plans are matched to rows by containment.
+# Names. Plans are matched to rows by containment, so within a city no name may contain another.
 #
-# Every name is one word from each list of a family, in order. No entry of a list begins with another entry of that
+# Every name is one word from each list of a family, in order. No entry of a list is a prefix of another entry of that
 # list, so two names of a family that differ in any word cannot contain one another.
 
 # fmt: off
@@ -80,10 +83,10 @@ ATTRACTIONS = (_STEMS, _SIGHTS)
 
 
 def draw_names(random: Random, family: Sequence[Sequence[str]], count: int, joiner: str = " ") -> list[str]:
-    """Different names of a family.
+    """Draw different names of a family.
 
     Raises:
-        ValueError: the family has fewer names.
+        ValueError: the family has fewer names than requested.
     """
     available = prod(map(len, family))
     if count > available:
@@ -99,7 +102,7 @@ def _name(number: int, family: Sequence[Sequence[str]], joiner: str) -> str:
     return joiner.join(words)
 
 
-# Drawing the tables of a TravelPlanner world: states as clusters of cities on a plane, roads and flights between.
+# Tables of a world: states are clusters of cities on a plane, connected by roads and flights.
 
 CUISINES = ("American", "Chinese", "French", "Indian", "Italian", "Mediterranean", "Mexican")
 HOUSE_RULES = ("smoking", "parties", "children under 10", "visitors", "pets")
@@ -113,7 +116,7 @@ _CLOCK = [f"{minute // 60:02}:{minute % 60:02}" for minute in range(_MINUTES_PER
 
 
 class Sight(NamedTuple):
-    """A full row of the table of attractions."""
+    """Complete row of the table of attractions."""
 
     name: str
     latitude: float
@@ -125,7 +128,7 @@ class Sight(NamedTuple):
 
 
 class World(NamedTuple):
-    """All rows of a generated world. The flights may be an iterator."""
+    """Rows of all tables of a generated world. The flights may be an iterator."""
 
     towns: Sequence[Town]
     restaurants: Sequence[Restaurant]
@@ -135,13 +138,17 @@ class World(NamedTuple):
     flights: Iterator[Flight] | Sequence[Flight]
 
     def tables(self) -> Tables:
-        """The rows as a store takes them."""
+        """Convert to the tables that a store is written from."""
         attractions = (Attraction(sight.name, sight.city) for sight in self.sights)
         return Tables(self.restaurants, self.accommodations, attractions, self.flights, self.roads, self.towns)
 
 
 def draw_world(seed: int, cities: int, flights: int) -> World:
-    """A world of at least 8 cities; its flights are drawn while they are iterated over."""
+    """Draw a world of at least 8 cities; its flights are drawn while they are iterated over.
+
+    Raises:
+        ValueError: there are fewer than 8 cities, or too many for the available names.
+    """
     if cities < 2 * _CITIES_PER_STATE:
         raise ValueError(f"{cities} cities make no two states of {_CITIES_PER_STATE}; ask for 8 or more: cities=8")
     random = Random(f"{seed} world")
@@ -164,7 +171,7 @@ def _draw_towns(random: Random, count: int) -> list[Town]:
 
 
 def _draw_plane(random: Random, towns: Sequence[Town]) -> dict[str, complex]:
-    """Where each city lies, in kilometres: within 200 of its state's centre along each axis."""
+    """Draw the position of each city in kilometres: within 200 of its state's centre along each axis."""
     centres = {town.state: complex(random.uniform(0, 3200), random.uniform(0, 1600)) for town in towns}
     return {
         town.city: centres[town.state] + complex(random.uniform(-200, 200), random.uniform(-200, 200)) for town in towns
@@ -172,7 +179,7 @@ def _draw_plane(random: Random, towns: Sequence[Town]) -> dict[str, complex]:
 
 
 def _draw_restaurants(random: Random, city: str) -> Iterator[Restaurant]:
-    """At least 14, the first of which serve one requested cuisine each, so that every cuisine can be had."""
+    """Draw at least 14 restaurants; the first ones serve one cuisine of `CUISINES` each, so that all are available."""
     for number, name in enumerate(draw_names(random, RESTAURANTS, random.randint(14, 40))):
         first = CUISINES[number] if number < len(CUISINES) else random.choice(CUISINES)
         others = [dish for dish in random.sample(CUISINES + _OTHER_DISHES, random.randint(1, 4)) if dish != first]
@@ -181,17 +188,17 @@ def _draw_restaurants(random: Random, city: str) -> Iterator[Restaurant]:
 
 
 def _draw_accommodations(random: Random, city: str) -> Iterator[Accommodation]:
-    """The first four, two of each requested room type with one rule each, suit any wish between them."""
+    """Draw accommodations; the first four together satisfy any wish: two of each room type, with one rule each."""
     rules = random.sample(HOUSE_RULES, 4)
     for number, name in enumerate(draw_names(random, ACCOMMODATIONS, random.randint(8, 20))):
-        certain = number < len(rules)
-        refused = [rules[number]] if certain else random.sample(HOUSE_RULES, random.randint(1, 3))
+        guaranteed = number < len(rules)
+        refused = [rules[number]] if guaranteed else random.sample(HOUSE_RULES, random.randint(1, 3))
         yield Accommodation(
             name=name,
             city=city,
-            room_type=_ROOM_TYPES[number] if certain else random.choice(_ROOM_TYPES),
+            room_type=_ROOM_TYPES[number] if guaranteed else random.choice(_ROOM_TYPES),
             price=float(random.randint(50, 1200)),
-            minimum_nights=1.0 if certain else float(random.choice((1, 1, 2, 2, 3, 5, 30))),
+            minimum_nights=1.0 if guaranteed else float(random.choice((1, 1, 2, 2, 3, 5, 30))),
             rating=float(random.randint(1, 5)),
             house_rules=" & ".join(f"No {rule}" for rule in refused),
             maximum_occupancy=random.randint(1, 8),
@@ -228,7 +235,7 @@ def _duration(minutes: int) -> str:
 
 
 def _draw_flights(random: Random, plane: dict[str, complex], count: int) -> Iterator[Flight]:
-    """Flights on every second leg, in the order of legs and dates; each of their days has some or none."""
+    """Draw flights on half of all legs, in the order of legs and dates."""
     pairs = list(permutations(plane, 2))
     legs = random.sample(pairs, len(pairs) // 2)
     slots = sorted(random.choices(range(len(legs) * len(DATES)), k=count))
@@ -250,13 +257,13 @@ def _draw_flights(random: Random, plane: dict[str, complex], count: int) -> Iter
         )
 
 
-# The reference information of a query: tables and sentences in the benchmark's schema.
+# Reference information of a query: tables and sentences in the benchmark's schema.
 
 Item = dict[str, str]
 
 
 def reference_information(trip: Trip, sandbox: Sandbox, sights: Mapping[str, Sequence[Sight]]) -> list[Item]:
-    """Three tables for each visited city, then flights, self-driving and taxi for each leg."""
+    """Build three tables for each visited city, then flights, self-driving and taxi for each leg."""
     cities = [item for city in trip.cities for item in _city(city, sandbox, sights[city])]
     return cities + [item for leg in trip.legs for item in _leg(leg, sandbox)]
 
@@ -287,12 +294,12 @@ def _accommodation(row: Accommodation) -> tuple[object, ...]:
 
 
 def _leg(leg: Leg, sandbox: Sandbox) -> list[Item]:
-    way = f"from {leg.origin} to {leg.destination}"
+    route = f"from {leg.origin} to {leg.destination}"
     flights = sandbox.flights(leg.origin, leg.destination, leg.date)
     return [
-        _item(f"Flight {way} on {leg.date}", _flights(flights) or f"There is no flight {way} on {leg.date}."),
-        _item(f"Self-driving {way}", _road("self-driving", leg, sandbox)),
-        _item(f"Taxi {way}", _road("taxi", leg, sandbox)),
+        _item(f"Flight {route} on {leg.date}", _flights(flights) or f"There is no flight {route} on {leg.date}."),
+        _item(f"Self-driving {route}", _road("self-driving", leg, sandbox)),
+        _item(f"Taxi {route}", _road("taxi", leg, sandbox)),
     ]
 
 
@@ -306,8 +313,8 @@ def _road(kind: Kind, leg: Leg, sandbox: Sandbox) -> str:
     cost = distance_cost(kind, road)
     if road is None or cost is None:
         return "No valid information."
-    way = f"from {leg.origin} to {leg.destination}"
-    return f"{kind}, {way}, duration: {road.duration}, distance: {road.distance}, cost: {cost}"
+    route = f"from {leg.origin} to {leg.destination}"
+    return f"{kind}, {route}, duration: {road.duration}, distance: {road.distance}, cost: {cost}"
 
 
 def _table(header: str, rows: Iterable[Iterable[object]]) -> str:
@@ -318,21 +325,21 @@ def _item(description: str, content: str) -> Item:
     return {"Description": description, "Content": content}
 
 
-# Drawing feasible TravelPlanner queries, each with its exact cheapest cost, in the benchmark's own schema.
+# Feasible queries in the benchmark's schema, each with its exact lowest cost.
 
 _WISH_COUNT = {"easy": 0, "medium": 1, "hard": 3}
 _SLACKS = (1.0, 1.1, 1.3, 1.6)
-"""Budget over cheapest cost, in turn; 1.0 leaves not a dollar."""
+"""Ratios of budget to lowest cost, used in rotation; 1.0 leaves no slack."""
 
 
 class GeneratedTask(NamedTuple):
-    """A line of validation.jsonl, and the cheapest costs of its reference route."""
+    """Line of validation.jsonl, and the lowest costs of its reference route."""
 
     query: dict[str, Any]
     every_day: int
-    """With three meals on every day; no route in the destination's state is cheaper."""
+    """Lowest cost with three meals on every day; no route in the destination's state is cheaper."""
     stay_days: int
-    """With meals left out on travel days wherever that is cheaper."""
+    """Lowest cost if meals of travel days are omitted wherever that is cheaper."""
 
 
 class _Journey(NamedTuple):
@@ -344,7 +351,7 @@ class _Journey(NamedTuple):
 def draw_tasks(
     seed: int, sandbox: Sandbox, sights: Mapping[str, Sequence[Sight]], count: int
 ) -> Iterator[GeneratedTask]:
-    """Queries that go round 3, 5 and 7 days, within these round the levels, and independently round the slacks."""
+    """Draw queries whose days (3, 5, 7), levels and budget slacks rotate, so that all combinations occur."""
     random = Random(f"{seed} tasks")
     for number in range(count):
         days = (3, 5, 7)[number % 3]
@@ -353,9 +360,9 @@ def draw_tasks(
         journey = _draw_journey(random, sandbox, days, wishes)
         query = _query(number + 1, level, journey, _budget(journey.cost, _SLACKS[number % 4]))
         query["reference_information"] = reference_information(journey.catalog.trip, sandbox, sights)
-        without = cheapest_cost(journey.catalog, every_meal=False)
-        assert without is not None, "a trip that is feasible with more meals is feasible with fewer"
-        yield GeneratedTask(query, every_day=journey.cost, stay_days=without)
+        stay_days = cheapest_cost(journey.catalog, every_meal=False)
+        assert stay_days is not None, "a trip that is feasible with more meals is feasible with fewer"
+        yield GeneratedTask(query, every_day=journey.cost, stay_days=stay_days)
 
 
 def _draw_wishes(random: Random, count: int) -> LocalConstraint:
@@ -369,7 +376,7 @@ def _draw_wishes(random: Random, count: int) -> LocalConstraint:
 
 
 def _draw_journey(random: Random, sandbox: Sandbox, days: int, wishes: LocalConstraint) -> _Journey:
-    """The first feasible journey in a random order of origins and destinations, on its cheapest route."""
+    """Draw the first feasible journey in a random order of origins and destinations, on its cheapest route."""
     people = random.randint(1, 8)
     first = random.randrange(len(DATES) - days + 1)
     dates, travel_days = DATES[first : first + days], tuple(range(1, days + 1, 2))
@@ -384,18 +391,18 @@ def _draw_journey(random: Random, sandbox: Sandbox, days: int, wishes: LocalCons
 
 
 def _choices(random: Random, sandbox: Sandbox, visits: int) -> Iterator[tuple[str, str, list[tuple[str, ...]]]]:
-    """Origin, destination and all routes through it: one city, or several of a state the origin is not in."""
+    """Yield origin, destination and all routes: one city, or several of a state that the origin is not in."""
     cities = sandbox.cities()
     states = sorted({str(sandbox.state_of(city)) for city in cities})
     for origin in random.sample(cities, len(cities)):
-        home = sandbox.state_of(origin)
+        home_state = sandbox.state_of(origin)
         if visits == 1:
             for city in random.sample(cities, len(cities)):
                 if city != origin:
                     yield origin, city, [(city,)]
         else:
             for state in random.sample(states, len(states)):
-                if state != home:
+                if state != home_state:
                     within = [city for city in cities if sandbox.state_of(city) == state]
                     yield origin, state, list(permutations(within, visits))
 
@@ -406,10 +413,10 @@ def _budget(cost: int, slack: float) -> int:
 
 def _query(idx: int, level: str, journey: _Journey, budget: int) -> dict[str, Any]:
     catalog, trip = journey.catalog, journey.catalog.trip
-    wishes = catalog.wanted.model_dump(mode="json", by_alias=True)
+    wishes = catalog.constraint.model_dump(mode="json", by_alias=True)
     return {
         "idx": idx,
-        "org": trip.home,
+        "org": trip.origin,
         "dest": journey.dest,
         "days": trip.days,
         "visiting_city_number": len(trip.cities),
@@ -428,7 +435,7 @@ def _wording(journey: _Journey, wishes: dict[str, Any], budget: int) -> str:
     where = dest if len(trip.cities) == 1 else f"{len(trip.cities)} cities of {dest}"
     first, last = (f"March {int(date[-2:])}" for date in (trip.dates[0], trip.dates[-1]))
     sentences = [
-        f"Plan a {trip.days}-day trip for {who} that leaves {trip.home} on {first}, 2022, visits {where} and is back "
+        f"Plan a {trip.days}-day trip for {who} that leaves {trip.origin} on {first}, 2022, visits {where} and is back "
         f"on {last}.",
         f"The whole trip may cost ${budget:,}.",
         *(_SENTENCES[wish].format(_spoken(value)) for wish, value in wishes.items() if value),
@@ -448,7 +455,7 @@ _SENTENCES = {
 }
 
 
-# A seeded TravelPlanner world of any size in the official layout, with feasible queries of known cheapest cost.
+# Writing a world to disk.
 
 _FLIGHTS_PER_PAIR = 30
 
@@ -456,12 +463,12 @@ _FLIGHTS_PER_PAIR = 30
 def generate_world(folder: Path, seed: int = 0, cities: int = 24, tasks: int = 36) -> None:
     """Write a world: `database/` (official tables), `validation.jsonl` (queries) and `cheapest.json`.
 
-    cheapest.json maps a query's idx to the exact cheapest costs of its reference route, in dollars: `every_day` with
+    cheapest.json maps a query's idx to the exact lowest costs of its reference route, in dollars: `every_day` with
     three meals on every day (the budget is this times a slack, which is 1 for every fourth query), `stay_days` with
-    meals left out on travel days. Equal arguments give equal bytes.
+    meals of travel days omitted. Equal arguments give equal bytes.
 
     Raises:
-        ValueError: fewer than 8 cities, or too many for the stock of names.
+        ValueError: there are fewer than 8 cities, or too many for the available names.
     """
     world = draw_world(seed, cities, flights=_FLIGHTS_PER_PAIR * cities * (cities - 1))
     world = world._replace(flights=list(world.flights))
@@ -470,7 +477,7 @@ def generate_world(folder: Path, seed: int = 0, cities: int = 24, tasks: int = 3
 
 
 def generate_store(path: Path, seed: int = 0, cities: int = 300, flights: int = 3_800_000) -> None:
-    """Write a world without queries straight into an SQLite file for `load_store`."""
+    """Write a world without queries directly into an SQLite file for `load_store`."""
     write_store(path, draw_world(seed, cities, flights).tables())
 
 
@@ -527,11 +534,8 @@ def _write_csv(path: Path, columns: str, rows: Iterable[Iterable[object]]) -> No
         writer.writerows(rows)
 
 
-# Where the generated world is that stands in for absent data.
-
-
 def generated_folder() -> Path:
-    """The folder of a small world: same seed, same bytes, written once."""
+    """Return the cached folder of a small generated world, written on first use."""
     folder = cache_folder() / "travelplanner-generated-0"
     if not (folder / f"{SPLIT}.jsonl").is_file():
         generate_world(folder, seed=0)

@@ -1,4 +1,8 @@
-"""SDP's operators for TravelPlanner (SDP appendix A.2)."""
+"""SDP's operators for TravelPlanner (SDP appendix A.2).
+
+Propose, Realize and Validate are deterministic except for one model call that chooses among options. Replan retries
+the same tail as in the paper, or, as an extension, returns to an earlier state or tries another route.
+"""
 
 from collections.abc import Iterator, Mapping
 from itertools import permutations
@@ -41,15 +45,15 @@ if TYPE_CHECKING:
     from certigraph.adapters.travelplanner.benchmark import TravelPlanner
 
 
-# TravelPlanner's Replan. The paper's retries the same tail; beyond it, a run can truly go back, or go another way.
+# Replan. The paper's version retries the same tail; the extensions return to an earlier state or change the route.
 #
-# Going back is itself a predicate ("the draft is again as it was after n decisions"): the world clears the entries,
-# the validator checks it, and the certificate names the certified state that was returned to. The decision to take
-# anew then carries what is asked of it; no decision is asked for the same thing twice, so the going back ends.
+# Returning is itself a predicate ("the draft is again as it was after n decisions"): the world clears the entries,
+# the validator checks it, and the certificate names the certified state returned to. The decision that is taken again
+# carries an argument that restricts it. No decision gets the same argument twice, so replanning terminates.
 
 
 class Decision(NamedTuple):
-    """A certified decision: how many came before it, what it decided, what offers its options, and both drafts."""
+    """Certified decision: number of earlier ones, target, chooser of its options, and the drafts before and after."""
 
     number: int
     target: Predicate
@@ -59,28 +63,28 @@ class Decision(NamedTuple):
 
 
 class Redo(NamedTuple):
-    """How many decisions stay, and the predicate to decide anew."""
+    """Number of decisions to keep, and the restricted predicate that is decided again after them."""
 
-    kept: int
-    again: Predicate
+    keep: int
+    predicate: Predicate
 
 
 def replanned(benchmark: "TravelPlanner", state: ReplanView) -> list[Predicate]:
-    """The new plan tail; empty when there is nothing left to try."""
+    """Return the new plan tail; empty if nothing is left to try."""
     tail, config = list(state["plan"][state["head"] :]), benchmark.config
     if not (config.rollback or config.reorder):
         return tail
     redo = next(_redos(benchmark, state), None) if config.rollback else None
     if redo:
         chain = [*state["certified"].predicates, *tail]
-        return [*_restore(benchmark, state, redo.kept), redo.again, *chain[redo.kept + 1 :]]
+        return [*_restore(benchmark, state, redo.keep), redo.predicate, *chain[redo.keep + 1 :]]
     if config.reorder and (trip := _untried(benchmark, state)):
         return [*_restore(benchmark, state, 0), *plan_of(benchmark.query(state["task"]), trip)]
     return []
 
 
 def _redos(benchmark: "TravelPlanner", state: ReplanView) -> Iterator[Redo]:
-    """What may free the target, by what it is stuck on."""
+    """Yield decisions whose change may unblock the target, depending on what blocks it."""
     target, decisions = state["plan"][state["head"]], _decisions(benchmark, state)
     if target.kind == TRANSPORT:
         yield from _by_another_mode(decisions)
@@ -92,7 +96,7 @@ def _redos(benchmark: "TravelPlanner", state: ReplanView) -> Iterator[Redo]:
 
 
 def _decisions(benchmark: "TravelPlanner", state: ReplanView) -> list[Decision]:
-    """All certified decisions, the latest first."""
+    """Return all certified decisions, the latest first."""
     certified: CertifiedState = state["certified"]
     drafts = [draft_of(certified.actions[:number]) for number in range(len(certified.actions) + 1)]
     choosers = [benchmark.chooser(state["task"], target) for target in certified.predicates]
@@ -103,32 +107,32 @@ def _decisions(benchmark: "TravelPlanner", state: ReplanView) -> list[Decision]:
 def _by_another_mode(decisions: list[Decision]) -> Iterator[Redo]:
     for number, target, chooser, before, after in decisions:
         if target.kind == TRANSPORT and AVOID not in target.args:
-            driven = "self-driving" in after.kinds()
-            again = _asking(target, AVOID, ["self-driving"] if driven else ["flight", "taxi"])
-            if chooser.offer(choices(chooser.catalog, again)[0], before, again).options:
-                yield Redo(number, again)
+            self_driving = "self-driving" in after.kinds()
+            restricted = _asking(target, AVOID, ["self-driving"] if self_driving else ["flight", "taxi"])
+            if chooser.offer(choices(chooser.catalog, restricted)[0], before, restricted).options:
+                yield Redo(number, restricted)
 
 
 def _serving_what_is_owed(decisions: list[Decision]) -> Iterator[Redo]:
-    owed = decisions[0].chooser.owed(decisions[0].after)
+    missing = decisions[0].chooser.missing_cuisines(decisions[0].after)
     for number, target, chooser, before, _ in decisions:
         if target.kind == MEAL_DAY and OWED not in target.args:
-            again = _asking(target, OWED)
-            offered = chooser.offer(choices(chooser.catalog, again)[0], before, again).options
-            if any(cuisine in option.cuisines for option in offered for cuisine in owed):
-                yield Redo(number, again)
+            restricted = _asking(target, OWED)
+            offered = chooser.offer(choices(chooser.catalog, restricted)[0], before, restricted).options
+            if any(cuisine in option.cuisines for option in offered for cuisine in missing):
+                yield Redo(number, restricted)
 
 
 def _cheaper(decisions: list[Decision]) -> Iterator[Redo]:
-    """The decision that can save most, if any can save."""
+    """Yield the decision whose cheapest options save the most, if any saves something."""
     savings = [(_saving(decision), decision) for decision in decisions]
-    most, decision = max(savings, key=lambda saving: saving[0], default=(0.0, None))
-    if decision and most > 0:
+    largest, decision = max(savings, key=lambda saving: saving[0], default=(0.0, None))
+    if decision and largest > 0:
         yield Redo(decision.number, _asking(decision.target, CHEAPEST))
 
 
 def _saving(decision: Decision) -> float:
-    """Dollars that the cheapest options would have saved."""
+    """Return the dollars that the cheapest options would have saved."""
     chooser, draft = decision.chooser, decision.before
     for choice in choices(chooser.catalog, decision.target):
         offered = chooser.offer(choice, draft, decision.target).options
@@ -139,7 +143,7 @@ def _saving(decision: Decision) -> float:
 
 
 def _without_meals(benchmark: "TravelPlanner", state: ReplanView) -> Iterator[Redo]:
-    """The meals of travel days, the latest first; the official rules let a plan leave them out."""
+    """Yield the meals of travel days, the latest first; the official rules let a plan omit them."""
     chain = [*state["certified"].predicates, state["plan"][state["head"]]]
     travel_days = benchmark.trip(benchmark.query(state["task"])).travel_days
     for number, target in reversed([*enumerate(chain)]):
@@ -147,39 +151,39 @@ def _without_meals(benchmark: "TravelPlanner", state: ReplanView) -> Iterator[Re
             yield Redo(number, _asking(target, WITHOUT))
 
 
-def _asking(target: Predicate, what: str, value: JsonValue = True) -> Predicate:
-    return target.model_copy(update={"args": {**target.args, what: value}})
+def _asking(target: Predicate, name: str, value: JsonValue = True) -> Predicate:
+    return target.model_copy(update={"args": {**target.args, name: value}})
 
 
-def _restore(benchmark: "TravelPlanner", state: ReplanView, kept: int) -> list[Predicate]:
-    """The predicate that the draft is as it was after the first `kept` decisions; none where all are kept."""
+def _restore(benchmark: "TravelPlanner", state: ReplanView, keep: int) -> list[Predicate]:
+    """Return the predicate that the draft is as it was after the first `keep` decisions; empty if all are kept."""
     certified, stuck = state["certified"], state["plan"][state["head"]]
-    actions = certified.actions[:kept]
+    actions = certified.actions[:keep]
     if len(actions) == len(certified.actions):
         return []
     to = next(n for n, earlier in enumerate(certified_states(state["certificates"])) if earlier.actions == actions)
     catalog = benchmark.chooser(state["task"], stuck).catalog
     slots = {str(slot) for choice in choices(catalog, stuck) for slot in choice.slots}
-    cleared: list[JsonValue] = [*sorted({*draft_of(certified.actions[kept:]).booked, *slots})]
-    text = f"the draft is again as it was after {kept} decisions"
+    cleared: list[JsonValue] = [*sorted({*draft_of(certified.actions[keep:]).booked, *slots})]
+    text = f"the draft is again as it was after {keep} decisions"
     args: dict[str, JsonValue] = {"to": to, "clear": cleared, "route": stuck.args["route"]}
     return [Predicate(text=text, kind=RESTORE, args=args)]
 
 
 def _untried(benchmark: "TravelPlanner", state: ReplanView) -> Trip | None:
-    """The trip along the next order of the cities that no predicate of the run has used."""
+    """Return the trip along the next order of the cities that the run has not tried."""
     query = benchmark.query(state["task"])
-    seen = [*state["plan"], *(attempt.target for attempt in state["attempts"])]
-    tried = {tuple(route) for p in seen if isinstance(route := p.args.get("route"), list)}
+    predicates = [*state["plan"], *(attempt.target for attempt in state["attempts"])]
+    tried = {tuple(route) for p in predicates if isinstance(route := p.args.get("route"), list)}
     cities = benchmark.trip(query).cities
     return next((trip_of(query, order) for order in permutations(cities) if order not in tried), None)
 
 
-# TravelPlanner's Propose, Realize and Validate (SDP appendix A.2): deterministic but for one choice among options.
+# Propose, Realize and Validate: deterministic except for one model call that chooses among options.
 
 
 class Asking(NamedTuple):
-    """What a question about options says besides the options."""
+    """Fields of the prompt that asks for an option, besides the options."""
 
     query: str
     what: str
@@ -188,7 +192,7 @@ class Asking(NamedTuple):
 
 
 def operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
-    """The four operators over one benchmark's data and configuration."""
+    """Create the four operators over one benchmark's data and configuration."""
 
     async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
         query = benchmark.query(state["task"])
@@ -200,10 +204,10 @@ def operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
         return {"action": fixed or await _chosen(benchmark, state, draft, runtime)}
 
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        target, seen = state["tail"][0], state["observation"]
-        if not seen.accepted:
-            return {"verdict": Verdict(depth=0, reason=seen.text)}
-        reasons = await off_loop(benchmark.violations, state["task"], target, seen)
+        target, observation = state["tail"][0], state["observation"]
+        if not observation.accepted:
+            return {"verdict": Verdict(depth=0, reason=observation.text)}
+        reasons = await off_loop(benchmark.violations, state["task"], target, observation)
         return {"verdict": Verdict(depth=0 if reasons else 1, reason="; ".join(reasons))}
 
     async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -213,7 +217,7 @@ def operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
 
 
 def _fixed_action(target: Predicate) -> Action | None:
-    """The action of a predicate that leaves nothing to choose."""
+    """Return the action of a predicate that leaves nothing to choose."""
     route = target.args["route"]
     if target.kind == BUDGET:
         return Action(text="add up the costs and the cuisines", kind=BUDGET, args={"route": route})
@@ -225,28 +229,30 @@ def _fixed_action(target: Predicate) -> Action | None:
 
 
 async def _chosen(benchmark: "TravelPlanner", state: RealizeView, draft: Draft, runtime: Runtime[Context]) -> Action:
-    """Decide every choice of the target in turn, each seeing what the one before took."""
+    """Decide the choices of the target in order, each on the draft that the previous one left."""
     target, chooser = state["target"], benchmark.chooser(state["task"], state["target"])
-    most, book = limits_of(state["task"], runtime).options, dict[str, Any]()
+    max_options, book = limits_of(state["task"], runtime).options, dict[str, Any]()
     for choice in choices(chooser.catalog, target):
         offered = await off_loop(chooser.offer, choice, draft, target)
         if not offered.options:
-            return Action(text=f"nothing to book: {offered.diagnosis}", kind="none", args={"blocked": offered.blocked})
-        left = await off_loop(chooser.money_left, draft)
-        asking = Asking(state["task"].goal, choice.what, chooser.budget, chooser.budget - left)
-        option = await _pick(offered.options[:most], asking, runtime)
+            return Action(
+                text=f"nothing to book: {offered.diagnosis}", kind="none", args={"blocked": offered.blocked_by}
+            )
+        money_left = await off_loop(chooser.money_left, draft)
+        context = Asking(state["task"].goal, choice.label, chooser.budget, chooser.budget - money_left)
+        option = await _pick(offered.options[:max_options], context, runtime)
         draft = taken(draft, choice, option)
         book |= {str(slot): option.text for slot in choice.slots}
     text = "; ".join(dict.fromkeys(book.values()))
     return Action(text=text, kind="book", args={"book": book, "route": target.args["route"]})
 
 
-async def _pick(offered: list[Option], asking: Asking, runtime: Runtime[Context]) -> Option:
+async def _pick(offered: list[Option], context: Asking, runtime: Runtime[Context]) -> Option:
     if len(offered) == 1:
         return offered[0]
     labels = _distinct([option.label for option in offered])
     prompt = Prompt(
-        system=RULES.format(query=asking.query), user=QUESTION.format(options="\n".join(labels), **asking._asdict())
+        system=RULES.format(query=context.query), user=QUESTION.format(options="\n".join(labels), **context._asdict())
     )
     return offered[labels.index(await choose(prompt, labels, role="executor", runtime=runtime))]
 

@@ -1,4 +1,4 @@
-"""Trips, drafts and the options of each predicate (SDP appendix A.2)."""
+"""Trips, their plans of predicates, the options of each predicate, and drafts of itineraries (SDP appendix A.2)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -23,14 +23,14 @@ from certigraph.adapters.travelplanner.sandbox import Accommodation, Flight, San
 from certigraph.adapters.travelplanner.scoring import ALLOWED_ROOMS
 from certigraph.state.records import Action, Arguments, Predicate
 
-# A trip on one route: its legs by date, and the plan of predicates it takes (SDP appendix A.2).
+# Trips on one route, and the predicates that a trip takes.
 
 TRANSPORT, STAY, MEAL_DAY, SIGHT_DAY, BUDGET, RENDER = "transport", "stay", "meals", "attraction", "budget", "render"
 OUTBOUND, BETWEEN, RETURN = "outbound", "inter_city", "return"
 
 
 class Leg(NamedTuple):
-    """One journey of the trip on a day counted from 1."""
+    """Journey of a trip on one day; days count from 1."""
 
     day: int
     origin: str
@@ -39,13 +39,13 @@ class Leg(NamedTuple):
 
 
 class Trip(NamedTuple):
-    """A closed route from home through the visited cities, with the days on which one travels."""
+    """Round trip from the origin through the visited cities, with the days of travel."""
 
-    home: str
+    origin: str
     cities: tuple[str, ...]
     dates: tuple[str, ...]
     travel_days: tuple[int, ...]
-    """Counted from 1; one more than there are cities."""
+    """Days of travel, from 1; one more than there are cities."""
 
     @property
     def days(self) -> int:
@@ -54,36 +54,36 @@ class Trip(NamedTuple):
 
     @property
     def legs(self) -> tuple[Leg, ...]:
-        """All journeys, in order."""
-        stops = pairwise([self.home, *self.cities, self.home])
+        """Journeys, in order."""
+        stops = pairwise([self.origin, *self.cities, self.origin])
         return tuple(Leg(d, a, b, self.dates[d - 1]) for d, (a, b) in zip(self.travel_days, stops, strict=True))
 
     def leg_on(self, day: int) -> Leg | None:
-        """The journey of a day, if it is a travel day."""
+        """Return the journey of a day; None if it is not a travel day."""
         return next((leg for leg in self.legs if leg.day == day), None)
 
     def city_on(self, day: int) -> str:
-        """Where the day's meals and attractions are: the city of arrival, on the last day the last city."""
+        """Return the city of a day's meals and attractions: the city of arrival, on the last day the last city."""
         arrived = sum(travel_day <= day for travel_day in self.travel_days)
         return self.cities[min(arrived, len(self.cities)) - 1]
 
     def nights_in(self, city: str) -> list[int]:
-        """The days on which one sleeps in a city."""
+        """Return the days whose night is spent in a city."""
         return [day for day in range(1, self.days) if self.city_on(day) == city]
 
     def meal_slots(self) -> Iterator[tuple[int, str]]:
-        """Every meal of the trip as (day, meal), in order."""
+        """Yield every meal of the trip as (day, meal), in order."""
         return ((day, meal) for day in range(1, self.days + 1) for meal in MEALS)
 
 
 def trip_of(query: Query, route: Sequence[str] | None = None) -> Trip:
-    """The trip of a query through its cities, on the days and, unless another is given, in the order of its legs."""
+    """Build the trip of a query on the days of its legs, and in their order unless a route is given."""
     days = tuple(query.date.index(leg.date) + 1 for leg in legs(query))
     return Trip(query.org, tuple(route or visited_cities(query)), query.date, days)
 
 
 def plan_of(query: Query, trip: Trip) -> list[Predicate]:
-    """The chain of predicates: 2d + 2c + 3 for d days and c cities, what costs most decided first."""
+    """Build the plan of a trip: 2d + 2c + 3 predicates for d days and c cities, the most expensive decisions first."""
     return [
         *_transports(trip),
         *(_predicate(trip, STAY, _text(STAY, city=city), city=city) for city in trip.cities),
@@ -96,8 +96,8 @@ def plan_of(query: Query, trip: Trip) -> list[Predicate]:
 
 def _transports(trip: Trip) -> Iterator[Predicate]:
     for leg in trip.legs:
-        which = OUTBOUND if leg.day == 1 else RETURN if leg.destination == trip.home else BETWEEN
-        yield _predicate(trip, TRANSPORT, _text(TRANSPORT, **leg._asdict()), day=leg.day, which=which)
+        direction = OUTBOUND if leg.day == 1 else RETURN if leg.destination == trip.origin else BETWEEN
+        yield _predicate(trip, TRANSPORT, _text(TRANSPORT, **leg._asdict()), day=leg.day, which=direction)
 
 
 def _daily(trip: Trip, kind: str, day: int) -> Predicate:
@@ -123,13 +123,14 @@ TEXTS = {
 }
 
 
-# What may be chosen for a predicate: candidates through five filters, cheapest first, with a diagnosis (A.2).
+# Options of a predicate: candidates pass five filters and come cheapest first, or with a diagnosis (A.2).
 
+# Value of the constraint "transportation" -> the kind of transport that it excludes.
 FORBIDS: dict[str, Kind] = {"no flight": "flight", "no self-driving": "self-driving"}
 
 
 class Option(NamedTuple):
-    """One choice: the plan entry it becomes, what a reader sees, and its cost in dollars for everybody."""
+    """Option: the plan entry it becomes, its label, and its cost in dollars for all people."""
 
     text: str
     label: str
@@ -140,121 +141,121 @@ class Option(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """A named condition on options; the name is what a diagnosis reports."""
+    """Condition on options; a diagnosis reports its name."""
 
     name: str
     keeps: Callable[[Option], bool]
 
 
 class Offer(NamedTuple):
-    """The options left, cheapest first, and why there are none if there are none."""
+    """Options that passed all filters, cheapest first, and a diagnosis if there are none."""
 
     options: list[Option]
     diagnosis: str = ""
-    blocked: str = ""
-    """The name of the filter that let nothing through."""
+    blocked_by: str = ""
+    """Name of the filter that no option passed."""
 
 
-def offer(candidates: Sequence[Option], filters: Sequence[Filter], what: str) -> Offer:
-    """Apply filters in order; name the one that let nothing through."""
-    left = sorted(candidates, key=lambda option: option.cost)
-    if not left:
-        return Offer([], f"{what}: the data holds none (sandbox)", "sandbox")
+def offer(candidates: Sequence[Option], filters: Sequence[Filter], label: str) -> Offer:
+    """Apply filters in order; the diagnosis names the first filter that no option passes."""
+    remaining = sorted(candidates, key=lambda option: option.cost)
+    if not remaining:
+        return Offer([], f"{label}: the data holds none (sandbox)", "sandbox")
     for name, keeps in filters:
-        kept = [option for option in left if keeps(option)]
-        if not kept:
-            cheapest = f", the cheapest at ${left[0].cost:g}"
-            return Offer([], f"{what}: none of {len(left)} options passes the filter {name!r}{cheapest}", name)
-        left = kept
-    return Offer(left)
+        passing = [option for option in remaining if keeps(option)]
+        if not passing:
+            cheapest = f", the cheapest at ${remaining[0].cost:g}"
+            return Offer([], f"{label}: none of {len(remaining)} options passes the filter {name!r}{cheapest}", name)
+        remaining = passing
+    return Offer(remaining)
 
 
 def transports(leg: Leg, people: int, sandbox: Sandbox) -> list[Option]:
-    """Flights of the day, and a car where the road takes less than a day."""
+    """List the flights of the day, and cars if the road takes less than a day."""
     flights = [_flight(row, people) for row in sandbox.flights(leg.origin, leg.destination, leg.date)]
     return [*flights, *_cars(leg, people, sandbox)]
 
 
 def stays(city: str, people: int, nights: int, sandbox: Sandbox) -> list[Option]:
-    """Places to sleep, priced for the whole stay as the scorer prices the row it will match."""
+    """List places to stay, each priced for all nights by the row that the scorer will match to its name."""
     options = {}
     for row in sandbox.accommodations(city):
         text = f"{row.name}, {city}"
-        if scored := match_accommodation(*item(text), sandbox):
-            place = scored[0]
+        if matches := match_accommodation(*item(text), sandbox):
+            place = matches[0]
             cost = place.price * ceil(people / place.maximum_occupancy) * nights
             options[text] = Option(text, f"{_short(row.name)} (${cost:g}, {place.room_type})", cost, place=place)
     return list(options.values())
 
 
 def restaurants(city: str, people: int, sandbox: Sandbox) -> list[Option]:
-    """Restaurants, with the cuisines that the scorer will read."""
+    """List restaurants, each with the cost and cuisines of the row that the scorer will match to its name."""
     options = {}
     for row in sandbox.restaurants(city):
         text = f"{row.name}, {city}"
-        if scored := match_restaurant(*item(text), sandbox):
-            cost = scored[0].cost * people
-            options[text] = Option(text, f"{_short(row.name)} (${cost:g})", cost, cuisines=scored[0].cuisines)
+        if matches := match_restaurant(*item(text), sandbox):
+            cost = matches[0].cost * people
+            options[text] = Option(text, f"{_short(row.name)} (${cost:g})", cost, cuisines=matches[0].cuisines)
     return list(options.values())
 
 
 def sights(city: str, sandbox: Sandbox) -> list[Option]:
-    """Attractions; they are free. The closing semicolon makes the official scorer look at them."""
+    """List attractions, which are free. The official scorer reads only those that end with a semicolon."""
     texts = {f"{row.name}, {city}": row.name for row in sandbox.attractions(city)}
-    found = {text: name for text, name in texts.items() if ";" not in text and match_attraction(*item(text), sandbox)}
-    return [Option(f"{text};", _short(name), 0.0) for text, name in found.items()]
+    matched = {text: name for text, name in texts.items() if ";" not in text and match_attraction(*item(text), sandbox)}
+    return [Option(f"{text};", _short(name), 0.0) for text, name in matched.items()]
 
 
-def allowed_transport(wanted: LocalConstraint) -> Filter:
-    """Not the kind of transport that the traveller refuses."""
-    refused = FORBIDS.get(wanted.transportation or "")
+def allowed_transport(constraint: LocalConstraint) -> Filter:
+    """Exclude the kind of transport that the traveller refuses."""
+    refused = FORBIDS.get(constraint.transportation or "")
     return Filter("local constraints", lambda option: option.kind != refused)
 
 
-def allowed_stay(wanted: LocalConstraint, nights: int) -> Filter:
-    """The requested room type and house rule, and a minimum stay that the trip meets."""
+def allowed_stay(constraint: LocalConstraint, nights: int) -> Filter:
+    """Require the requested room type and house rule, and a minimum stay that the trip meets."""
 
     def keeps(option: Option) -> bool:
         place = option.place
-        return place is not None and not stay_violation(place, wanted, nights)
+        return place is not None and not stay_violation(place, constraint, nights)
 
     return Filter("local constraints", keeps)
 
 
-def stay_violation(place: Accommodation, wanted: LocalConstraint, nights: int) -> str:
-    """What a place to stay violates; empty when nothing."""
-    if wanted.house_rule and f"No {wanted.house_rule}" in place.house_rules:
-        return f"{place.name} has the rule No {wanted.house_rule}"
-    if wanted.room_type and place.room_type not in ALLOWED_ROOMS[wanted.room_type]:
-        return f"{place.name} is a {place.room_type}, requested is {wanted.room_type}"
+def stay_violation(place: Accommodation, constraint: LocalConstraint, nights: int) -> str:
+    """Describe the constraint that a place to stay violates; empty if there is none."""
+    if constraint.house_rule and f"No {constraint.house_rule}" in place.house_rules:
+        return f"{place.name} has the rule No {constraint.house_rule}"
+    if constraint.room_type and place.room_type not in ALLOWED_ROOMS[constraint.room_type]:
+        return f"{place.name} is a {place.room_type}, requested is {constraint.room_type}"
     if place.minimum_nights > nights:
         return f"{place.name} asks for {place.minimum_nights:g} nights, the trip has {nights}"
     return ""
 
 
 def consistent_with(kinds: set[Kind]) -> Filter:
-    """Self-driving goes with neither a flight nor a taxi on the same trip."""
+    """Exclude mixed transport: officially self-driving conflicts with flights and taxis on the same trip."""
     return Filter("transport mode", lambda option: option.kind is not None and compatible(option.kind, kinds))
 
 
 def compatible(kind: Kind, kinds: set[Kind]) -> bool:
-    """Whether a kind of transport may join those already booked."""
+    """Tell whether a kind of transport may be combined with those already booked."""
     return all((kind == "self-driving") == (other == "self-driving") for other in kinds)
 
 
 def unused(texts: Sequence[str]) -> Filter:
-    """Nothing twice on one trip."""
+    """Exclude what the trip already contains."""
     used = set(texts)
     return Filter("uniqueness", lambda option: option.text not in used)
 
 
 def none_of(kinds: Sequence[object]) -> Filter:
-    """Not the kinds of transport that a replanned predicate asks to avoid."""
+    """Exclude the kinds of transport that a replanned predicate avoids."""
     return Filter("replanning", lambda option: option.kind not in kinds)
 
 
 def serving_first(options: list[Option], cuisines: Sequence[str]) -> list[Option]:
-    """Only what serves one of the cuisines, or everything where nothing does."""
+    """Return the options that serve one of the cuisines, or all options if none does."""
     serving = [option for option in options if any(cuisine in option.cuisines for cuisine in cuisines)]
     return serving or options
 
@@ -272,9 +273,9 @@ def _cars(leg: Leg, people: int, sandbox: Sandbox) -> Iterator[Option]:
     road = sandbox.distance(leg.origin, leg.destination)
     kinds: dict[Kind, str] = {"self-driving": "Self-driving", "taxi": "Taxi"}
     for kind, word in kinds.items():
-        if road and (each := distance_cost(kind, road)) is not None:
-            cost = each * ceil(people / SEATS[kind])
-            details = f"duration: {road.duration}, distance: {road.distance}, cost: {each}"
+        if road and (price := distance_cost(kind, road)) is not None:
+            cost = price * ceil(people / SEATS[kind])
+            details = f"duration: {road.duration}, distance: {road.distance}, cost: {price}"
             text = f"{word}, from {leg.origin} to {leg.destination}, {details}"
             yield Option(text, f"{word} {road.duration} (${cost:g})", cost, kind)
 
@@ -283,18 +284,18 @@ def _short(name: str) -> str:
     return name if len(name) <= 60 else f"{name[:57]}..."
 
 
-# What a trip can choose from, looked up once: options that meet the traveller's local constraints, cheapest first.
+# Candidates of a trip, looked up once.
 
 
 class Catalog:
-    """The candidates for a party on one trip; every method is memoised."""
+    """Candidates for a party on one trip; all methods are memoised."""
 
-    def __init__(self, people: int, wanted: LocalConstraint, trip: Trip, sandbox: Sandbox) -> None:
-        self.people, self.wanted, self.trip, self.sandbox = people, wanted, trip, sandbox
+    def __init__(self, people: int, constraint: LocalConstraint, trip: Trip, sandbox: Sandbox) -> None:
+        self.people, self.constraint, self.trip, self.sandbox = people, constraint, trip, sandbox
         self.transports = cache(self._transports)
         self.stays = cache(self._stays)
         self.restaurants = cache(self._restaurants)
-        self.least_stay = cache(self._least_stay)
+        self.lowest_stay = cache(self._lowest_stay)
 
     def _transports(self, leg: Leg) -> list[Option]:
         return transports(leg, self.people, self.sandbox)
@@ -303,55 +304,56 @@ class Catalog:
         return stays(city, self.people, len(self.trip.nights_in(city)), self.sandbox)
 
     def _restaurants(self, city: str) -> list[Option]:
-        found = restaurants(city, self.people, self.sandbox)
-        return sorted(found, key=lambda option: option.cost)
+        candidates = restaurants(city, self.people, self.sandbox)
+        return sorted(candidates, key=lambda option: option.cost)
 
-    def _least_stay(self, city: str) -> float:
-        allowed = allowed_stay(self.wanted, len(self.trip.nights_in(city)))
+    def _lowest_stay(self, city: str) -> float:
+        allowed = allowed_stay(self.constraint, len(self.trip.nights_in(city)))
         return min((option.cost for option in self.stays(city) if allowed.keeps(option)), default=inf)
 
 
-# The itinerary as decided so far: plan entries by slot, folded from certified actions.
+# Drafts: the itinerary as decided so far, folded from certified actions.
 
 NOTHING = "-"
+# Keys of a day in the official plan format, in its order.
 ENTRIES = ("transportation", "breakfast", "attraction", "lunch", "dinner", "accommodation")
 
 
 class Slot(NamedTuple):
-    """One entry of one day of the official plan format."""
+    """Entry of a day in the official plan format."""
 
     day: int
     entry: str
 
     def __str__(self) -> str:
-        """The form in which actions name a slot: `3:lunch`."""
+        """Return the form in which actions name a slot: `3:lunch`."""
         return f"{self.day}:{self.entry}"
 
 
 class Draft(NamedTuple):
-    """Plan entries by slot (`3:lunch`), as the official format writes them; "-" where deliberately nothing."""
+    """Plan entries by slot (`3:lunch`) in the official format; "-" where nothing is booked on purpose."""
 
     booked: Mapping[str, str] = {}
 
     def texts(self, *entries: str) -> list[str]:
-        """The texts of all slots of the given entries, nothing left out but "-"."""
+        """Return the texts of all slots of the given entries, except "-"."""
         return [t for slot, t in self.booked.items() if slot.partition(":")[2] in entries and t != NOTHING]
 
     def kinds(self) -> set[Kind]:
-        """Kinds of transport booked."""
+        """Return the kinds of transport booked."""
         return {kind for text in self.texts("transportation") if (kind := booked_kind(text))}
 
-    def cuisines_owed(self, wanted: Sequence[str], sandbox: Sandbox) -> list[str]:
-        """Requested cuisines that no chosen restaurant serves yet."""
+    def missing_cuisines(self, requested: Sequence[str], sandbox: Sandbox) -> list[str]:
+        """Return the requested cuisines that no chosen restaurant serves yet."""
         served = [rows[0].cuisines for t in self.texts(*MEALS) if (rows := match_restaurant(*item(t), sandbox))]
-        return [cuisine for cuisine in wanted if not any(cuisine in cuisines for cuisines in served)]
+        return [cuisine for cuisine in requested if not any(cuisine in cuisines for cuisines in served)]
 
     def plan(self, trip: Trip) -> list[dict[str, object]]:
-        """The official plan format, one dict a day."""
+        """Convert to the official plan format, a dict for each day."""
         return [self._day(trip, day) for day in range(1, trip.days + 1)]
 
     def cost(self, trip: Trip, people: int, sandbox: Sandbox) -> float:
-        """Dollars so far, by the official scorer's own arithmetic."""
+        """Return the cost so far in dollars, computed as by the official scorer."""
         return total_cost(people, self.plan(trip), sandbox)
 
     def _day(self, trip: Trip, day: int) -> dict[str, object]:
@@ -362,7 +364,7 @@ class Draft(NamedTuple):
 
 
 def draft_of(actions: Sequence[Action]) -> Draft:
-    """What a sequence of accepted actions booked; later bookings of a slot replace earlier ones."""
+    """Fold accepted actions into a draft; later bookings of a slot replace earlier ones."""
     booked: dict[str, str] = {}
     for action in actions:
         booked.update(_bookings(action))

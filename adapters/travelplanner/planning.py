@@ -1,4 +1,8 @@
-"""Choice of options with look-ahead, and checks of bookings."""
+"""Choosing options with look-ahead, and checking bookings.
+
+`Chooser` offers the options of a predicate; `Lookahead` computes the lowest cost of completing a draft, so that options
+which leave no affordable way to the end are not offered; `violations` is what the validator checks.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, inf
@@ -36,32 +40,32 @@ from certigraph.adapters.travelplanner.queries import Query
 from certigraph.adapters.travelplanner.sandbox import Sandbox
 from certigraph.state.records import RESTORE, Observation, Predicate
 
-# The cheapest ways to eat a number of different meals so that given cuisines are served.
+# Menus: the cheapest selections of different restaurants that serve given cuisines.
 
 Menu = dict[int, float]
-"""Least cost by the set of cuisines served, one bit for each requested one."""
+"""Lowest cost by set of cuisines served; a set is a bit mask with a bit for each requested cuisine."""
 
 
 class Dish(NamedTuple):
-    """A restaurant as far as the choice goes: what it costs and which requested cuisines it serves, as bits."""
+    """Restaurant reduced to its cost and the requested cuisines that it serves, as a bit mask."""
 
     cost: float
     serves: int
 
 
-def menu_of(dishes: Sequence[Dish], least: int, most: int) -> Menu:
-    """Between `least` and `most` different dishes: an exact knapsack over counts and cuisines."""
-    menus: list[Menu] = [{0: 0.0}] + [{} for _ in range(most)]
+def menu_of(dishes: Sequence[Dish], minimum: int, maximum: int) -> Menu:
+    """Find the cheapest selections of `minimum` to `maximum` different dishes: an exact knapsack over cuisines."""
+    menus: list[Menu] = [{0: 0.0}] + [{} for _ in range(maximum)]
     for dish in dishes:
-        for count in range(most, 0, -1):
+        for count in range(maximum, 0, -1):
             for served, cost in menus[count - 1].items():
                 _keep(menus[count], served | dish.serves, cost + dish.cost)
-    return _cheapest(menus[least:])
+    return _cheapest(menus[minimum:])
 
 
-def both(one: Menu, other: Menu) -> Menu:
-    """Two menus eaten one after the other."""
-    return _cheapest({a | b: x + y} for a, x in one.items() for b, y in other.items())
+def both(first: Menu, second: Menu) -> Menu:
+    """Combine two menus: one selection from each."""
+    return _cheapest({a | b: x + y} for a, x in first.items() for b, y in second.items())
 
 
 def _cheapest(menus: Iterable[Menu]) -> Menu:
@@ -77,23 +81,23 @@ def _keep(menu: Menu, served: int, cost: float) -> None:
         menu[served] = cost
 
 
-# Look-ahead, beyond the paper: the least that everything still undecided must cost, cuisines still owed included.
+# Look-ahead (not in the paper): the lowest cost of everything undecided, with all missing cuisines served.
 #
-# The bound is exact: transport, stays and meals do not depend on one another, and each is minimised on its own. An
-# option that leaves no affordable way to the end is therefore never shown, and one that leaves a way is never hidden.
+# The bound is exact because transport, stays and meals do not depend on one another, so each is minimised separately.
+# So an option is offered exactly if the rest of the trip is affordable after it.
 
 
 class Slots(NamedTuple):
-    """Meals still open in one city: those the plan must have, and all of them."""
+    """Number of open meals in one city: how many the plan must have, and how many it may have."""
 
-    least: int
-    most: int
+    minimum: int
+    maximum: int
 
 
 class Lookahead:
-    """The least cost of completing a draft of one trip.
+    """Lowest cost of completing a draft of one trip.
 
-    `every_meal` also demands the meals of travel days, which the official rules let a plan leave out.
+    With `every_meal`, the meals of travel days are required too, although the official rules let a plan omit them.
     """
 
     def __init__(self, catalog: Catalog, *, every_meal: bool) -> None:
@@ -101,130 +105,130 @@ class Lookahead:
         self._every_meal = every_meal
         self._menus: dict[tuple[object, ...], Menu] = {}
 
-    def least(self, draft: Draft) -> float:
-        """Dollars that completing the draft costs at least; infinite when it cannot be completed."""
-        return self.transport(draft) + self.stays(draft) + self.meals(draft)
+    def lowest_cost(self, draft: Draft) -> float:
+        """Return the lowest cost in dollars of completing the draft; infinite if it cannot be completed."""
+        return self.transport_cost(draft) + self.stay_cost(draft) + self.meal_cost(draft)
 
-    def transport(self, draft: Draft) -> float:
-        """For the legs not booked yet, in the one or the other mode that fits those booked."""
+    def transport_cost(self, draft: Draft) -> float:
+        """Return the lowest cost of the open legs, in one of the two modes that fit the booked legs."""
         trip, kinds = self._catalog.trip, draft.kinds()
         legs = [leg for leg in trip.legs if str(Slot(leg.day, "transportation")) not in draft.booked]
         modes: tuple[set[Kind], ...] = ({"self-driving"}, {"flight", "taxi"})
         fitting = [mode for mode in modes if all(kind in mode for kind in kinds)]
-        return min((sum(self._least_leg(leg, mode) for leg in legs) for mode in fitting), default=inf)
+        return min((sum(self._lowest_leg(leg, mode) for leg in legs) for mode in fitting), default=inf)
 
-    def stays(self, draft: Draft) -> float:
-        """For the cities without a place to stay yet."""
+    def stay_cost(self, draft: Draft) -> float:
+        """Return the lowest cost of the cities without a place to stay."""
         trip = self._catalog.trip
         nights = {city: str(Slot(trip.nights_in(city)[0], "accommodation")) for city in trip.cities}
-        return sum(self._catalog.least_stay(city) for city in trip.cities if nights[city] not in draft.booked)
+        return sum(self._catalog.lowest_stay(city) for city in trip.cities if nights[city] not in draft.booked)
 
-    def meals(self, draft: Draft) -> float:
-        """For the meals not chosen yet, all restaurants different and every requested cuisine served."""
+    def meal_cost(self, draft: Draft) -> float:
+        """Return the lowest cost of the open meals, in different restaurants, with every requested cuisine served."""
         catalog = self._catalog
-        owed = tuple(draft.cuisines_owed(catalog.wanted.cuisine or (), catalog.sandbox))
+        missing = tuple(draft.missing_cuisines(catalog.constraint.cuisine or (), catalog.sandbox))
         used = frozenset(draft.texts(*MEALS))
         menu: Menu = {0: 0.0}
         for city, slots in self._open_meals(draft).items():
-            menu = both(menu, self._menu(city, slots, used, owed))
-        return menu.get(2 ** len(owed) - 1, inf)
+            menu = both(menu, self._menu(city, slots, used, missing))
+        return menu.get(2 ** len(missing) - 1, inf)
 
-    def _least_leg(self, leg: Leg, mode: set[Kind]) -> float:
-        allowed = allowed_transport(self._catalog.wanted)
+    def _lowest_leg(self, leg: Leg, mode: set[Kind]) -> float:
+        allowed = allowed_transport(self._catalog.constraint)
         options = (o for o in self._catalog.transports(leg) if o.kind in mode and allowed.keeps(o))
         return min((option.cost for option in options), default=inf)
 
     def _open_meals(self, draft: Draft) -> Mapping[str, Slots]:
-        trip, found = self._catalog.trip, dict[str, Slots]()
+        trip, meals = self._catalog.trip, dict[str, Slots]()
         for day, meal in trip.meal_slots():
             if str(Slot(day, meal)) not in draft.booked:
                 needed = self._every_meal or trip.leg_on(day) is None
-                least, most = found.get(trip.city_on(day), Slots(0, 0))
-                found[trip.city_on(day)] = Slots(least + needed, most + 1)
-        return found
+                minimum, maximum = meals.get(trip.city_on(day), Slots(0, 0))
+                meals[trip.city_on(day)] = Slots(minimum + needed, maximum + 1)
+        return meals
 
-    def _menu(self, city: str, slots: Slots, used: frozenset[str], owed: tuple[str, ...]) -> Menu:
-        dishes = pool([o for o in self._catalog.restaurants(city) if o.text not in used], owed, slots.most)
-        key = (tuple(dishes), owed, slots)
+    def _menu(self, city: str, slots: Slots, used: frozenset[str], missing: tuple[str, ...]) -> Menu:
+        dishes = pool([o for o in self._catalog.restaurants(city) if o.text not in used], missing, slots.maximum)
+        key = (tuple(dishes), missing, slots)
         if key not in self._menus:
-            self._menus[key] = menu_of(dishes, slots.least, slots.most)
+            self._menus[key] = menu_of(dishes, slots.minimum, slots.maximum)
         return self._menus[key]
 
 
 def cheapest_cost(catalog: Catalog, *, every_meal: bool) -> int | None:
-    """The smallest budget in whole dollars that pays for a trip; None when there is no such trip."""
-    cost = Lookahead(catalog, every_meal=every_meal).least(Draft())
+    """Return the smallest budget in full dollars that pays for a trip; None if no trip is possible."""
+    cost = Lookahead(catalog, every_meal=every_meal).lowest_cost(Draft())
     return ceil(cost) if cost < inf else None
 
 
-def pool(restaurants: Sequence[Option], cuisines: Sequence[str], most: int) -> list[Dish]:
-    """The cheapest `most` restaurants for each set of served cuisines; the others can always be replaced by them."""
-    taken: dict[int, int] = {}
+def pool(restaurants: Sequence[Option], cuisines: Sequence[str], count: int) -> list[Dish]:
+    """Keep the `count` cheapest restaurants for each set of served cuisines: no optimum needs any other."""
+    counts: dict[int, int] = {}
     dishes = []
     for option in restaurants:
         serves = sum(1 << bit for bit, cuisine in enumerate(cuisines) if cuisine in option.cuisines)
-        taken[serves] = taken.get(serves, 0) + 1
-        if taken[serves] <= most:
+        counts[serves] = counts.get(serves, 0) + 1
+        if counts[serves] <= count:
             dishes.append(Dish(option.cost, serves))
     return dishes
 
 
-# The catalogs of a benchmark's queries, each made once.
+# Catalogs of a benchmark's queries, each built once.
 
 
 class Catalogs:
-    """What trips can choose from, over one database."""
+    """Cache of catalogs over one database."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
-        # By identity, for a query holds dicts; it is kept beside its catalog, so that no other takes its identity.
-        self._made: dict[tuple[int, tuple[str, ...]], tuple[Query, Catalog]] = {}
+        # Keyed by id() because a query is not hashable; the query is stored too, so that its id is not reused.
+        self._catalogs: dict[tuple[int, tuple[str, ...]], tuple[Query, Catalog]] = {}
 
     def of(self, query: Query, route: tuple[str, ...]) -> Catalog:
-        """The catalog of a query's trip on a route."""
+        """Return the catalog of a query's trip on a route."""
         key = (id(query), route)
-        if key not in self._made:
+        if key not in self._catalogs:
             catalog = Catalog(query.people_number, query.local_constraint, trip_of(query, route), self._sandbox)
-            self._made[key] = (query, catalog)
-        return self._made[key][1]
+            self._catalogs[key] = (query, catalog)
+        return self._catalogs[key][1]
 
-    def feasible(self, query: Query) -> bool:
-        """Whether some plan along the reference's route keeps every constraint within the budget."""
-        least = cheapest_cost(self.of(query, trip_of(query).cities), every_meal=False)
-        return least is not None and least <= query.budget
+    def is_feasible(self, query: Query) -> bool:
+        """Tell whether some plan along the reference's route satisfies every constraint within the budget."""
+        cost = cheapest_cost(self.of(query, trip_of(query).cities), every_meal=False)
+        return cost is not None and cost <= query.budget
 
 
 def route_of(target: Predicate) -> tuple[str, ...]:
-    """The route that a predicate is for."""
+    """Return the route that a predicate names."""
     route = target.args["route"]
     return tuple(map(str, route)) if isinstance(route, list) else ()
 
 
-# Which options a predicate offers, given the draft: A.2's five filters, and the look-ahead where it is on.
+# Options of a predicate, given the draft: the five filters of appendix A.2, and the look-ahead if it is enabled.
 
 SKIP = Option(NOTHING, "no meal", 0.0)
 AFFORDABILITY = "affordability"
 
-# What a replanned predicate may ask for in its arguments.
+# Arguments by which a replanned predicate restricts its options.
 CHEAPEST = "cheapest"
-"""Nothing but the cheapest option."""
+"""Offer only the cheapest option."""
 OWED = "owed"
-"""Cuisines that are still owed, where any option serves one."""
+"""Offer only restaurants that serve a missing cuisine, if there are any."""
 WITHOUT = "without"
-"""No meal at all."""
+"""Skip the meals."""
 AVOID = "avoid"
-"""Not these kinds of transport."""
+"""Exclude these kinds of transport."""
 
 
 class Choice(NamedTuple):
-    """One decision within a predicate: the slots that its answer fills."""
+    """Decision within a predicate: its label, and the slots that the chosen option fills."""
 
-    what: str
+    label: str
     slots: tuple[Slot, ...]
 
 
 def choices(catalog: Catalog, target: Predicate) -> list[Choice]:
-    """The decisions that a predicate asks for, in order; meals are three, decided one after the other."""
+    """Return the decisions that a predicate takes, in order; the three meals of a day are separate decisions."""
     trip, day, city = catalog.trip, target.args.get("day"), target.args.get("city")
     match target.kind, day, city:
         case "transport", int(), _:
@@ -240,7 +244,7 @@ def choices(catalog: Catalog, target: Predicate) -> list[Choice]:
 
 
 class Chooser:
-    """Offers options for a choice so that whatever is taken keeps every official constraint."""
+    """Offers options for a choice such that every option keeps all official constraints satisfied."""
 
     def __init__(self, catalog: Catalog, budget: int, *, lookahead: bool) -> None:
         self.catalog, self.budget = catalog, budget
@@ -248,29 +252,29 @@ class Chooser:
         self._lookahead = lookahead
 
     def offer(self, choice: Choice, draft: Draft, target: Predicate) -> Offer:
-        """The options for a choice, cheapest first. Meals of travel days may be skipped when money is short."""
+        """Return the options for a choice, cheapest first. Meals of travel days may be skipped if money is short."""
         if target.args.get(WITHOUT):
             return Offer([SKIP])
         offered = self._offer(choice, draft, target)
         if target.args.get(OWED):
-            offered = offered._replace(options=options.serving_first(offered.options, self.owed(draft)))
+            offered = offered._replace(options=options.serving_first(offered.options, self.missing_cuisines(draft)))
         return offered._replace(options=offered.options[:1]) if target.args.get(CHEAPEST) else offered
 
     def money_left(self, draft: Draft) -> float:
-        """Dollars of the budget that a draft leaves."""
+        """Return the dollars of the budget that a draft leaves."""
         catalog = self.catalog
         return self.budget - draft.cost(catalog.trip, catalog.people, catalog.sandbox)
 
-    def owed(self, draft: Draft) -> list[str]:
-        """Requested cuisines that a draft does not serve yet."""
-        return draft.cuisines_owed(self.catalog.wanted.cuisine or (), self.catalog.sandbox)
+    def missing_cuisines(self, draft: Draft) -> list[str]:
+        """Return the requested cuisines that a draft does not serve yet."""
+        return draft.missing_cuisines(self.catalog.constraint.cuisine or (), self.catalog.sandbox)
 
     def _offer(self, choice: Choice, draft: Draft, target: Predicate) -> Offer:
         filters = [*self._filters(choice, draft, target)]
         candidates = self._candidates(choice)
         offered = Offer([])
         for affordable in self._affordable(choice, draft):
-            offered = offer(candidates, [*filters, affordable], choice.what)
+            offered = offer(candidates, [*filters, affordable], choice.label)
             if offered.options:
                 return offered
         return Offer([SKIP]) if self._may_skip(choice, draft) else offered
@@ -286,62 +290,62 @@ class Chooser:
         return options.sights(city, catalog.sandbox) if slot.entry == "attraction" else catalog.restaurants(city)
 
     def _filters(self, choice: Choice, draft: Draft, target: Predicate) -> Iterator[Filter]:
-        wanted, entry = self.catalog.wanted, choice.slots[0].entry
+        constraint, entry = self.catalog.constraint, choice.slots[0].entry
         if entry == "transportation":
-            yield options.allowed_transport(wanted)
+            yield options.allowed_transport(constraint)
             yield options.consistent_with(draft.kinds())
             avoided = target.args.get(AVOID)
             if isinstance(avoided, list):
                 yield options.none_of(avoided)
         elif entry == "accommodation":
-            yield options.allowed_stay(wanted, len(choice.slots))
+            yield options.allowed_stay(constraint, len(choice.slots))
         else:
             yield options.unused(draft.texts("attraction") if entry == "attraction" else draft.texts(*MEALS))
 
     def _affordable(self, choice: Choice, draft: Draft) -> Iterator[Filter]:
-        left = self.money_left(draft)
+        money_left = self.money_left(draft)
         if not self._lookahead or choice.slots[0].entry == "attraction":
-            yield Filter(AFFORDABILITY, lambda option: option.cost <= left)
+            yield Filter(AFFORDABILITY, lambda option: option.cost <= money_left)
             return
         for outlook in self._outlooks:
 
             def keeps(option: Option, outlook: Lookahead = outlook) -> bool:
-                return option.cost + outlook.least(taken(draft, choice, option)) <= left
+                return option.cost + outlook.lowest_cost(taken(draft, choice, option)) <= money_left
 
             yield Filter(f"{AFFORDABILITY} with what is still to come", keeps)
 
     def _may_skip(self, choice: Choice, draft: Draft) -> bool:
         slot = choice.slots[0]
         optional = self._lookahead and slot.entry in MEALS and self.catalog.trip.leg_on(slot.day) is not None
-        return optional and self._outlooks[1].least(taken(draft, choice, SKIP)) <= self.money_left(draft)
+        return optional and self._outlooks[1].lowest_cost(taken(draft, choice, SKIP)) <= self.money_left(draft)
 
 
 def taken(draft: Draft, choice: Choice, option: Option) -> Draft:
-    """The draft after an option was taken."""
+    """Return the draft with an option booked in the slots of a choice."""
     return Draft({**draft.booked, **{str(slot): option.text for slot in choice.slots}})
 
 
-# What TravelPlanner's world and validator check: that entries exist, and that a booking keeps every constraint.
+# Checks of the world and the validator: entries must exist, and a booking must satisfy every constraint.
 
 
 def unknown_entries(draft: Draft, sandbox: Sandbox) -> list[str]:
-    """The entries that name nothing in the sandbox."""
+    """Return the entries that the database does not contain."""
     return [text for slot, text in draft.booked.items() if text != NOTHING and not _known(slot, text, sandbox)]
 
 
-def violations(catalog: Catalog, budget: int, target: Predicate, seen: Observation) -> list[str]:
-    """Why an accepted action does not make the target hold; empty when it does."""
-    return list(_violations(catalog, budget, target, seen))
+def violations(catalog: Catalog, budget: int, target: Predicate, observation: Observation) -> list[str]:
+    """Return the reasons why an accepted action does not make the target hold; empty if it does."""
+    return list(_violations(catalog, budget, target, observation))
 
 
 def repeats(draft: Draft) -> list[str]:
-    """Restaurants and attractions that occur more than once."""
+    """Return the restaurants and attractions that occur more than once."""
     texts = draft.texts(*MEALS) + draft.texts("attraction")
     return sorted({text for text in texts if texts.count(text) > 1})
 
 
 def open_slots(trip: Trip, draft: Draft) -> list[str]:
-    """The slots that a complete itinerary fills, "-" included, and this one does not."""
+    """Return the slots that a complete itinerary fills (possibly with "-") and this draft does not."""
     slots = [Slot(leg.day, "transportation") for leg in trip.legs]
     slots += [Slot(day, "accommodation") for day in range(1, trip.days)]
     slots += [Slot(day, entry) for day in range(1, trip.days + 1) for entry in (*MEALS, "attraction")]
@@ -356,16 +360,16 @@ def _known(slot: str, text: str, sandbox: Sandbox) -> bool:
     return bool(match(*item(text.removesuffix(";")), sandbox))
 
 
-def _violations(catalog: Catalog, budget: int, target: Predicate, seen: Observation) -> Iterator[str]:
+def _violations(catalog: Catalog, budget: int, target: Predicate, observation: Observation) -> Iterator[str]:
     if target.kind == RESTORE:
-        if seen.data.get("cleared") != target.args["clear"]:
+        if observation.data.get("cleared") != target.args["clear"]:
             yield "the draft was not cleared as planned"
         return
-    booked = seen.data.get("booked", {})
+    booked = observation.data.get("booked", {})
     entries: Mapping[str, str] = {k: str(v) for k, v in booked.items()} if isinstance(booked, dict) else {}
     yield from _unfilled(catalog, target, entries)
     yield from _forbidden(catalog, Draft(entries))
-    yield from _totals(budget, target, seen)
+    yield from _totals(budget, target, observation)
 
 
 def _unfilled(catalog: Catalog, target: Predicate, entries: Mapping[str, str]) -> Iterator[str]:
@@ -379,7 +383,7 @@ def _unfilled(catalog: Catalog, target: Predicate, entries: Mapping[str, str]) -
 
 
 def _serves(trip: Trip, slot: Slot, text: str) -> bool:
-    """Whether an entry is where the day is; only meals and attractions of travel days may be nothing."""
+    """Tell whether an entry is in the city of the day; only meals and attractions of travel days may be "-"."""
     leg = trip.leg_on(slot.day)
     if text == NOTHING:
         return leg is not None and slot.entry in (*MEALS, "attraction")
@@ -389,19 +393,19 @@ def _serves(trip: Trip, slot: Slot, text: str) -> bool:
 
 
 def _forbidden(catalog: Catalog, booked: Draft) -> Iterator[str]:
-    wanted = catalog.wanted
-    refused = FORBIDS.get(wanted.transportation or "")
+    constraint = catalog.constraint
+    refused = FORBIDS.get(constraint.transportation or "")
     if refused in booked.kinds():
         yield f"{refused} is refused"
     for text in dict.fromkeys(booked.texts("accommodation")):
         place = match_accommodation(*item(text), catalog.sandbox)[0]
         nights = sum(text == other for other in booked.texts("accommodation"))
-        if violation := stay_violation(place, wanted, nights):
+        if violation := stay_violation(place, constraint, nights):
             yield violation
 
 
-def _totals(budget: int, target: Predicate, seen: Observation) -> Iterator[str]:
-    data = seen.data
+def _totals(budget: int, target: Predicate, observation: Observation) -> Iterator[str]:
+    data = observation.data
     cost, kinds = data.get("cost"), data.get("kinds")
     if isinstance(cost, (int, float)) and cost > budget:
         yield f"the draft costs ${cost:g}, the budget is ${budget}"

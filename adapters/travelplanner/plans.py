@@ -1,4 +1,4 @@
-"""TravelPlanner's plans: official form, parsing and costs."""
+"""TravelPlanner's plans: the official format, how the official scorer reads it, and what a plan costs."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from certigraph.adapters.files import checked, read_rows
 from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Distance, Restaurant, Sandbox
 from certigraph.state.records import Fault, Record
 
-# Plans as the benchmark stores them: a list of days, each a mapping of texts that may be malformed.
+# Plans as the benchmark stores them: a list of days, each a mapping to texts that may be malformed.
 
 Day = Mapping[str, object]
 Plan = Sequence[Day]
@@ -21,7 +21,7 @@ MEALS = ("breakfast", "lunch", "dinner")
 
 
 class PlanRow(Record):
-    """One line of a plan file; no plan is null or an empty list."""
+    """Line of a plan file; a missing plan is null or an empty list."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -30,25 +30,25 @@ class PlanRow(Record):
 
 
 def entry(day: Day, key: str) -> str:
-    """The text of a day's entry; the empty string if it is missing, empty or "-"."""
+    """Return the text of a day's entry; the empty string if it is missing, empty or "-"."""
     value = day.get(key)
     return "" if not value or value == "-" else str(value)
 
 
 def meals(day: Day) -> list[str]:
-    """The meals written, in the order of the day."""
+    """Return the texts of a day's meals, in the order of the day."""
     return [text for meal in MEALS if (text := entry(day, meal))]
 
 
 def current_city(day: Day) -> str:
-    """The day's city or "from A to B"; a "-" is kept, because it counts as the name of a city."""
+    """Return the day's city or "from A to B"; a "-" is kept because officially it counts as the name of a city."""
     return str(day.get("current_city") or "")
 
 
 def missing_key(plan: Plan) -> str:
-    """The first key without which the official evaluation ends with a KeyError; empty where none is missing.
+    """Return the first missing key on which the official evaluation fails with a KeyError; empty if none is missing.
 
-    It reads `current_city` of every day and `transportation` of the first; without any other key it has a verdict.
+    The evaluation needs "current_city" of every day and "transportation" of the first; all other keys may be missing.
     """
     for number, day in enumerate(plan, 1):
         for key in ("current_city", *(["transportation"] if number == 1 else [])):
@@ -58,7 +58,7 @@ def missing_key(plan: Plan) -> str:
 
 
 def read_plans(path: Path) -> dict[int, Plan | None]:
-    """The plans of a JSONL file (`.gz` or not) by query idx; fields besides `idx` and `plan` are ignored.
+    """Read the plans of a JSONL file (`.gz` or not) by query idx; fields besides `idx` and `plan` are ignored.
 
     Raises:
         Fault: the file is missing, a row is malformed or an idx occurs twice; the message names file and line.
@@ -67,7 +67,7 @@ def read_plans(path: Path) -> dict[int, Plan | None]:
     for line in read_rows(path):
         row = checked(PlanRow, line)
         if row.idx in plans:
-            raise Fault("data", f"{line.where}: idx {row.idx} occurs twice: keep one plan a query")
+            raise Fault("data", f"{line.where}: idx {row.idx} occurs twice: keep one plan per query")
         plans[row.idx] = row.plan
     return plans
 
@@ -81,14 +81,14 @@ Kind = Literal["flight", "self-driving", "taxi"]
 
 
 class Item(NamedTuple):
-    """A restaurant, accommodation or attraction as a plan writes it: "name, city"."""
+    """Restaurant, accommodation or attraction as a plan writes it: "name, city"."""
 
     name: str
     city: str
 
 
 class Ends(NamedTuple):
-    """From where to where, parentheses stripped."""
+    """Origin and destination of a journey, without parentheses."""
 
     origin: str
     destination: str
@@ -98,19 +98,19 @@ UNREADABLE = Item("-", "-")
 
 
 def before_parenthesis(text: str) -> str:
-    """The text before its first "(...)", untrimmed: "Moab(Utah)" -> "Moab"."""
+    """Return the text before its first "(...)", untrimmed: "Moab(Utah)" -> "Moab"."""
     head, _, rest = text.partition("(")
     return head if ")" in rest else text
 
 
 def from_to(text: str) -> Ends | None:
-    """The cities of the first "from A to B", parentheses stripped; B ends at a comma."""
+    """Parse the first "from A to B" of a text, without parentheses; B ends at a comma."""
     match = FROM_TO.search(text)
     return Ends(*(before_parenthesis(city) for city in match.groups())) if match else None
 
 
 def item(text: str) -> Item:
-    """Splits "name, city" at the last comma; `UNREADABLE` if there is none or nothing after it."""
+    """Split "name, city" at the last comma; `UNREADABLE` if there is no comma or nothing after it."""
     name, _, city = text.rpartition(",")
     if not city or len(city) == len(text):
         return UNREADABLE
@@ -119,35 +119,35 @@ def item(text: str) -> Item:
 
 
 def attractions(day: Day) -> list[str]:
-    """The attractions that end with ";". One without is never looked at, as officially."""
+    """Return the attractions that end with ";". As in the official scorer, text after the last ";" is ignored."""
     return entry(day, "attraction").split(";")[:-1]
 
 
 def cities_of(day: Day) -> tuple[str, ...] | None:
-    """(A, B) on a day "from A to B", else the one city; None if the day has "from" but cannot be read."""
+    """Return (A, B) for a day "from A to B", else the one city; None if the day has "from" but cannot be parsed."""
     text = current_city(day)
     return from_to(text) if "from" in text else (before_parenthesis(text),)
 
 
 def ends_of(text: str, city: str) -> Ends | None:
-    """Where a transportation goes, from its own text or else from the day's current city."""
+    """Return the origin and destination of a transportation, from its own text or else from the day's current city."""
     return from_to(text) or from_to(city)
 
 
 def flight_number(text: str) -> str:
-    """The flight number of a transportation; empty if it has none."""
+    """Return the flight number of a transportation; empty if it has none."""
     pieces = text.split(FLIGHT_NUMBER)
     return pieces[1].split(",")[0] if len(pieces) > 1 else ""
 
 
 def conflict_kind(text: str) -> Kind | None:
-    """The kind of a transportation where conflicts between kinds are judged."""
+    """Return the kind of a transportation as the official check for conflicting kinds reads it."""
     kinds: tuple[Kind, ...] = ("taxi", "self-driving", "flight")
     return next((kind for kind in kinds if kind in text.lower()), None)
 
 
 def booked_kind(text: str) -> Kind | None:
-    """The kind of a transportation where it is looked up and paid: officially tested in another order."""
+    """Return the kind of a transportation for look-up and costs; the official code tests it in another order here."""
     if "flight number" in text.lower():
         return "flight"
     kinds: tuple[Kind, ...] = ("self-driving", "taxi")
@@ -155,80 +155,81 @@ def booked_kind(text: str) -> Kind | None:
 
 
 def distance_cost(kind: Kind, distance: Distance | None) -> int | None:
-    """Dollars for one car over a distance; None where no car goes: an unknown distance, or a day and more."""
+    """Return the dollars for one car over a distance; None if the distance is unknown or takes a day or more."""
     if not distance or not distance.distance or not distance.duration or "day" in distance.duration:
         return None
     kilometres = float(distance.distance.replace("km", "").replace(",", ""))
     return int(kilometres * 0.05) if kind == "self-driving" else int(kilometres)
 
 
-# What a plan costs in dollars, item by item, as the official scorer counts it. Attractions are free.
+# Costs in dollars, item by item, as the official scorer counts them. Attractions are free.
 
+# Travellers per car.
 SEATS = {"self-driving": 5, "taxi": 4}
 
 
 def match_restaurant(name: str, city: str, sandbox: Sandbox) -> Sequence[Restaurant]:
-    """The city's restaurants whose name contains `name`, in file order; the first one is charged."""
+    """Return the city's restaurants whose name contains `name`, in file order; the first one is charged."""
     return [row for row in sandbox.restaurants(city) if name in row.name]
 
 
 def match_accommodation(name: str, city: str, sandbox: Sandbox) -> Sequence[Accommodation]:
-    """The city's accommodations whose name contains `name`, in file order; the first one is charged."""
+    """Return the city's accommodations whose name contains `name`, in file order; the first one is charged."""
     return [row for row in sandbox.accommodations(city) if name in row.name]
 
 
 def match_attraction(name: str, city: str, sandbox: Sandbox) -> Sequence[Attraction]:
-    """The city's attractions whose name contains `name`, in file order."""
+    """Return the city's attractions whose name contains `name`, in file order."""
     return [row for row in sandbox.attractions(city) if name in row.name]
 
 
 def known_transport(text: str, city: str, sandbox: Sandbox) -> bool:
-    """Whether the flight flies there, on any date as officially, or a car gets there in less than a day."""
-    kind, ends = booked_kind(text), ends_of(text, city)
-    if kind is None or ends is None:
+    """Tell whether the flight exists (on any date, as officially) or a car takes less than a day."""
+    kind, endpoints = booked_kind(text), ends_of(text, city)
+    if kind is None or endpoints is None:
         return False
     if kind == "flight":
-        return flight_number(text) in {flight.number for flight in sandbox.flights(*ends)}
-    return distance_cost(kind, sandbox.distance(*ends)) is not None
+        return flight_number(text) in {flight.number for flight in sandbox.flights(*endpoints)}
+    return distance_cost(kind, sandbox.distance(*endpoints)) is not None
 
 
 def meal_cost(text: str, people: int, sandbox: Sandbox) -> float:
-    """Dollars for one meal of all people; 0 if the restaurant is unknown."""
+    """Return the dollars for one meal of all people; 0 if the restaurant is unknown."""
     rows = match_restaurant(*item(text), sandbox)
     return rows[0].cost * people if rows else 0
 
 
 def accommodation_cost(text: str, people: int, sandbox: Sandbox) -> float:
-    """Dollars for one night of all people, rooms rounded up; 0 if the place is unknown."""
+    """Return the dollars for one night of all people, rooms rounded up; 0 if the accommodation is unknown."""
     rows = match_accommodation(*item(text), sandbox)
     return rows[0].price * ceil(people / rows[0].maximum_occupancy) if rows else 0
 
 
 def transport_cost(text: str, city: str, people: int, sandbox: Sandbox) -> float:
-    """Dollars for a transportation of all people, cars rounded up; 0 if it is unknown.
+    """Return the dollars for a transportation of all people, cars rounded up; 0 if it is unknown.
 
     Args:
-        text: the day's transportation.
-        city: the day's `current_city`, read where the transportation itself has no "from A to B".
-        people: how many travel.
-        sandbox: prices and distances.
+        text: The day's transportation.
+        city: The day's "current_city", read if the transportation itself has no "from A to B".
+        people: Number of travellers.
+        sandbox: Database of prices and distances.
     """
-    kind, ends = booked_kind(text), ends_of(text, city)
-    if kind is None or ends is None:
+    kind, endpoints = booked_kind(text), ends_of(text, city)
+    if kind is None or endpoints is None:
         return 0
     if kind == "flight":
         flight = sandbox.flight(flight_number(text))
         return flight.price * people if flight else 0
-    return (distance_cost(kind, sandbox.distance(*ends)) or 0) * ceil(people / SEATS[kind])
+    return (distance_cost(kind, sandbox.distance(*endpoints)) or 0) * ceil(people / SEATS[kind])
 
 
 def day_cost(day: Day, people: int, sandbox: Sandbox) -> float:
-    """Dollars for one day of a plan; the accommodation is charged on every day that lists it."""
+    """Return the dollars for one day of a plan; an accommodation is charged on every day that lists it."""
     transport = transport_cost(entry(day, "transportation"), current_city(day), people, sandbox)
     food = sum(meal_cost(meal, people, sandbox) for meal in meals(day))
     return transport + food + accommodation_cost(entry(day, "accommodation"), people, sandbox)
 
 
 def total_cost(people: int, plan: Plan, sandbox: Sandbox) -> float:
-    """Dollars for all days given; whoever scores a plan cuts it to the query's days first."""
+    """Return the dollars for all days given; the caller cuts the plan to the query's days first."""
     return sum(day_cost(day, people, sandbox) for day in plan)

@@ -1,4 +1,4 @@
-"""TravelPlanner's queries, their legs and splits."""
+"""TravelPlanner's queries: reading their files, the legs of their trips, and the splits by task id."""
 
 import ast
 import csv
@@ -17,15 +17,15 @@ from pydantic import ConfigDict, Field, JsonValue, field_validator, model_valida
 from certigraph.adapters.files import Row, checked, missing_data, read_rows, unknown_task
 from certigraph.state.records import Arguments, Fault, Record, UnknownName, read_bounded_lines
 
-# Reading TravelPlanner's text files, plain or gzipped.
+# Text files, plain or gzipped.
 
 
 def read_text_lines(path: Path) -> Iterator[str]:
     """Read the lines of a UTF-8 file, each with its newline; the file is gzipped if its name ends in `.gz`.
 
     Raises:
-        Fault: there is no such file, or a line has more than 16 MiB.
-        ValueError, OSError, EOFError, zlib.error: it is no UTF-8, or damaged.
+        Fault: there is no such file, or a line is longer than 16 MiB.
+        ValueError, OSError, EOFError, zlib.error: the file is not UTF-8, or is corrupted.
     """
     try:
         with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
@@ -35,11 +35,12 @@ def read_text_lines(path: Path) -> Iterator[str]:
         raise Fault("data", f"{path}: no such file: correct the path") from error
 
 
-# TravelPlanner's queries: what a traveller asks for, and the reference information to plan with.
+# Queries: a traveller's request, and the reference information to plan with.
 
 SPLIT_SUFFIXES = (".jsonl.gz", ".jsonl", ".csv")
 LITERAL_COLUMNS = ("date", "local_constraint", "reference_information", "annotated_plan")
 LARGEST_CELL = 10_000_000
+"""Maximum number of characters of a CSV cell; reference information exceeds the default of the csv module."""
 
 HouseRule = Literal["smoking", "parties", "children under 10", "visitors", "pets"]
 RoomType = Literal["entire room", "private room", "not shared room", "shared room"]
@@ -51,7 +52,7 @@ class _Aliased(Record):
 
 
 class LocalConstraint(_Aliased):
-    """What is requested besides the budget; None where nothing is."""
+    """Requested constraints besides the budget; None where nothing is requested."""
 
     house_rule: HouseRule | None = Field(None, alias="house rule")
     cuisine: tuple[str, ...] | None = None
@@ -60,23 +61,23 @@ class LocalConstraint(_Aliased):
 
 
 class Reference(_Aliased):
-    """One item of the reference information: a table as text, or a sentence about a leg."""
+    """Item of the reference information: a table as text, or a sentence about a leg."""
 
     description: str = Field(alias="Description")
     content: str = Field(alias="Content")
 
 
 class Query(_Aliased):
-    """One query. `dest` is a city for three days, a state for five and seven; `budget` is in dollars for all people."""
+    """Travel request. `dest` is a city for 3 days and a state for 5 and 7; `budget` is in dollars for all people."""
 
     idx: int
-    """1-based position in the official list."""
+    """Position in the official list, from 1."""
     org: str
     dest: str
     days: int = Field(ge=1)
     visiting_city_number: int = Field(ge=1)
     date: tuple[str, ...]
-    """One ISO date a day."""
+    """ISO date of each day."""
     people_number: int = Field(ge=1)
     local_constraint: LocalConstraint
     budget: int
@@ -84,7 +85,7 @@ class Query(_Aliased):
     level: Literal["easy", "medium", "hard"]
     reference: tuple[Reference, ...] = Field(alias="reference_information")
     annotated_plan: tuple[dict[str, JsonValue], ...] = ()
-    """The human plan of train queries, padded with empty days."""
+    """Human plan of train queries, padded with empty days."""
 
     @field_validator("annotated_plan", mode="before")
     @classmethod
@@ -101,20 +102,20 @@ class Query(_Aliased):
 
 
 def split_file(folder: Path, split: str) -> Path:
-    """The file of a split ("validation", "train") in the folder `travelplanner/`.
+    """Return the file of a split ("validation", "train") in the folder `travelplanner/`.
 
     Raises:
-        Fault: none of the known names is there.
+        Fault: the folder has no file with one of the known names.
     """
     for suffix in SPLIT_SUFFIXES:
         if (path := folder / f"{split}{suffix}").is_file():
             return path
     names = ", ".join(f"{split}{suffix}" for suffix in SPLIT_SUFFIXES)
-    raise missing_data("travelplanner", folder, f"one of {names}, beside database/")
+    raise missing_data("travelplanner", folder, f"one of {names}, next to database/")
 
 
 def read_queries(path: Path) -> list[Query]:
-    """All queries of a file, JSONL (`.gz` or not) or the public dataset's CSV, in file order.
+    """Read all queries of a JSONL file (`.gz` or not) or of the public dataset's CSV, in file order.
 
     Raises:
         Fault: the file is missing or a row is malformed; the message names file and line.
@@ -139,7 +140,7 @@ def _as_published(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
-        raise Fault("data", f"{path} cannot be read ({error}): put the public CSV there whole") from error
+        raise Fault("data", f"{path} cannot be read ({error}): copy the complete public CSV there") from error
 
 
 def _literal(cell: str | None, column: str, where: str) -> object:
@@ -150,14 +151,14 @@ def _literal(cell: str | None, column: str, where: str) -> object:
         raise Fault("data", message) from error
 
 
-# The legs of a trip, read from the flights of a query's reference information.
+# Legs of a trip, read from the flights in the query's reference information.
 
 FLIGHT = re.compile(r"Flight from (?P<origin>.+) to (?P<destination>.+) on (?P<date>\d{4}-\d\d-\d\d)")
 NO_FLIGHT = "There is no flight"
 
 
 class ListedLeg(NamedTuple):
-    """One journey between two cities. Whether flights exist is known for the listed legs only."""
+    """Journey between two cities that the reference information lists, and whether it has flights."""
 
     origin: str
     destination: str
@@ -166,22 +167,22 @@ class ListedLeg(NamedTuple):
 
 
 def legs(query: Query) -> tuple[ListedLeg, ...]:
-    """The legs in the order given, a closed circle from `org`.
+    """Return the legs in the order given: a round listed from `org`.
 
     Raises:
         Fault: the flights of the reference information do not chain from `org` back to `org`.
     """
-    trip = tuple(leg for item in query.reference if (leg := _leg(item)))
-    stops = [query.org, *(leg.destination for leg in trip)]
-    chained = all(leg.origin == stop for leg, stop in zip(trip, stops, strict=False))
-    if not trip or not chained or stops[-1] != query.org:
-        route = ", ".join(f"{leg.origin} to {leg.destination}" for leg in trip) or "no flight at all"
+    listed = tuple(leg for item in query.reference if (leg := _leg(item)))
+    stops = [query.org, *(leg.destination for leg in listed)]
+    chained = all(leg.origin == stop for leg, stop in zip(listed, stops, strict=False))
+    if not listed or not chained or stops[-1] != query.org:
+        route = ", ".join(f"{leg.origin} to {leg.destination}" for leg in listed) or "no flight at all"
         raise Fault("data", f"query {query.idx}: {route} is no round trip from {query.org}: correct its reference")
-    return trip
+    return listed
 
 
 def visited_cities(query: Query) -> tuple[str, ...]:
-    """The cities between leaving `org` and coming back, in order."""
+    """Return the cities between leaving `org` and returning to it, in order."""
     return tuple(before.destination for before, _ in pairwise(legs(query)))
 
 
@@ -192,33 +193,42 @@ def _leg(item: Reference) -> ListedLeg | None:
     return ListedLeg(match["origin"], match["destination"], match["date"], not item.content.startswith(NO_FLIGHT))
 
 
-# The queries of a data folder by the ids of their tasks.
+# Queries of a data folder by the ids of their tasks.
 
 SPLIT = "validation"
 SPLITS = (SPLIT, "train")
 
+# The fields of a query that state the request; the others hold data or the solution.
 ASKED = {"org", "dest", "days", "people_number", "date", "local_constraint", "budget", "level"}
 
 
 class Splits:
-    """A task's id is the idx of its query, `train/IDX` in the train split. Files are read when first asked for."""
+    """Queries by task id: the idx of a query, or `train/IDX` in the train split. Files are read on first use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._read = cache(self._queries)
 
     def ids(self, split: str = "") -> Sequence[str]:
-        """The ids of a split, validation where none is named. Raises UnknownName where there is no such split."""
+        """Return the task ids of a split (default: validation).
+
+        Raises:
+            UnknownName: there is no such split.
+        """
         if split and split not in SPLITS:
             raise UnknownName(f"travelplanner has no split {split!r}; known: {', '.join(SPLITS)}")
         return list(self._read(split or SPLIT))
 
     def queries(self, split: str = "") -> Sequence[Query]:
-        """The queries of a split, in file order."""
+        """Return the queries of a split, in file order."""
         return list(self._read(split or SPLIT).values())
 
     def query(self, task_id: str) -> Query:
-        """One query. Raises UnknownName, which lists some ids that are there."""
+        """Return the query of a task.
+
+        Raises:
+            UnknownName: there is no such task; the message lists some ids.
+        """
         queries = self._read(task_id.partition("/")[0] if "/" in task_id else SPLIT)
         if task_id not in queries:
             pattern = f"the rows of {SPLIT} from 1, here {len(queries)} of them, or train/ROW where train is there"
@@ -226,9 +236,11 @@ class Splits:
         return queries[task_id]
 
     def legs(self) -> list[ListedLeg]:
-        """The legs that the reference information of all queries at hand lists."""
-        here = [split for split in SPLITS if any((self._folder / f"{split}{end}").is_file() for end in SPLIT_SUFFIXES)]
-        return [leg for split in here for query in self.queries(split) for leg in legs(query)]
+        """Return the legs that the reference information of all queries in the folder lists."""
+        present = [
+            split for split in SPLITS if any((self._folder / f"{split}{end}").is_file() for end in SPLIT_SUFFIXES)
+        ]
+        return [leg for split in present for query in self.queries(split) for leg in legs(query)]
 
     def _queries(self, split: str) -> Mapping[str, Query]:
         prefix = "" if split == SPLIT else f"{split}/"
@@ -236,5 +248,5 @@ class Splits:
 
 
 def asked(query: Query) -> Arguments:
-    """What a query asks for, without its reference information and human plan: the constants of its task."""
+    """Return the request of a query as the constants of its task, without reference information and human plan."""
     return query.model_dump(mode="json", by_alias=True, include=ASKED)

@@ -1,4 +1,4 @@
-"""TravelPlanner's database: typed rows, tables and the indexed store."""
+"""TravelPlanner's database: typed rows, reading the official tables, and an indexed SQLite store."""
 
 import csv
 import gzip
@@ -18,10 +18,12 @@ from certigraph.adapters.files import cache_folder, whole_file
 from certigraph.adapters.travelplanner.queries import read_text_lines
 from certigraph.state.records import Fault
 
-# The typed rows of TravelPlanner's sandbox, and what its database must answer.
+# Typed rows, and the protocol of the database.
 
 
 class Flight(NamedTuple):
+    """Flight on one date; the price is in dollars per person."""
+
     number: str
     price: float
     departs: str
@@ -34,6 +36,8 @@ class Flight(NamedTuple):
 
 
 class Restaurant(NamedTuple):
+    """Restaurant of a city; the cost is in dollars per person and meal."""
+
     name: str
     city: str
     cuisines: str
@@ -43,6 +47,8 @@ class Restaurant(NamedTuple):
 
 
 class Accommodation(NamedTuple):
+    """Place to stay in a city; the price is in dollars per night for up to `maximum_occupancy` people."""
+
     name: str
     city: str
     room_type: str
@@ -55,19 +61,21 @@ class Accommodation(NamedTuple):
 
 
 class Attraction(NamedTuple):
+    """Attraction of a city; it is free."""
+
     name: str
     city: str
 
 
 class Distance(NamedTuple):
-    """First row of a directed pair; empty strings where the table has none."""
+    """Duration and distance of a directed pair of cities; empty strings where the table has no values."""
 
     duration: str
     distance: str
 
 
 class Sandbox(Protocol):
-    """Rows come in file order: where several match, the official scorer takes the first."""
+    """Database of a world. Rows come in file order: if several match, the official scorer takes the first."""
 
     def restaurants(self, city: str) -> Sequence[Restaurant]: ...
 
@@ -76,30 +84,30 @@ class Sandbox(Protocol):
     def attractions(self, city: str) -> Sequence[Attraction]: ...
 
     def flights(self, origin: str, destination: str, date: str | None = None) -> Sequence[Flight]:
-        """Flights of a leg, on one ISO date or on any."""
+        """Return the flights of a leg, on one ISO date or on any."""
         ...
 
     def flight(self, number: str) -> Flight | None:
-        """The first flight with that number."""
+        """Return the first flight with that number."""
         ...
 
     def distance(self, origin: str, destination: str) -> Distance | None: ...
 
     def state_of(self, city: str) -> str | None:
-        """The US state of a city of citySet_with_states.txt; None for a city outside it."""
+        """Return the US state of a city of citySet_with_states.txt; None for a city outside it."""
         ...
 
     def cities(self) -> Sequence[str]: ...
 
 
-# Reading TravelPlanner's tables: official tree or flat folder, plain or gzipped, as typed rows in file order.
+# Reading the official tables, in the official folders or a flat one, plain or gzipped, as typed rows in file order.
 
 Row = TypeVar("Row")
 _KILOMETRES = re.compile(r"\d[\d,]*(\.\d+)? km")
 
 
 class Road(NamedTuple):
-    """One row of the distance matrix; duration and distance are both empty where no road is known."""
+    """Row of the distance matrix; duration and distance are both empty if no road is known."""
 
     origin: str
     destination: str
@@ -108,14 +116,14 @@ class Road(NamedTuple):
 
 
 class Town(NamedTuple):
-    """One row of the set of cities."""
+    """Row of the set of cities."""
 
     city: str
     state: str
 
 
 class Tables(NamedTuple):
-    """All rows of a world, each table in file order. Iterators do: every table is read once."""
+    """Rows of all tables of a world, in file order. Iterators are accepted: every table is read once."""
 
     restaurants: Iterable[Restaurant]
     accommodations: Iterable[Accommodation]
@@ -126,7 +134,7 @@ class Tables(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """The files of a database folder, in the order of `Tables`."""
+    """Files of a database folder, in the order of `Tables`."""
 
     restaurants: Path
     accommodations: Path
@@ -137,10 +145,10 @@ class Sources(NamedTuple):
 
 
 def find_sources(folder: Path) -> Sources:
-    """The files of a database folder, in its own or in the official subfolders.
+    """Find the files of a database folder, directly in it or in the official subfolders.
 
     Raises:
-        Fault: a table is missing; names the path where it is expected.
+        Fault: a table is missing; the message names the path where it is expected.
     """
     return Sources(
         restaurants=_find(folder, "restaurants", "clean_restaurant_2022.csv"),
@@ -153,12 +161,12 @@ def find_sources(folder: Path) -> Sources:
 
 
 def read_tables(sources: Sources) -> Tables:
-    """Typed rows, read while they are iterated over.
+    """Read typed rows lazily, while they are iterated over.
 
-    As the official loader does, a row with an empty cell is dropped, except from the distances.
+    As in the official loader, a row with an empty cell is dropped, except from the distances.
 
     Raises:
-        Fault: a row is malformed; names file and line. Raised during iteration.
+        Fault: a row is malformed; the message names file and line. It is raised during iteration.
     """
     return Tables(
         restaurants=_rows(sources.restaurants, "Name/City/Cuisines/Average Cost/Aggregate Rating", _restaurant),
@@ -180,9 +188,9 @@ def read_tables(sources: Sources) -> Tables:
 
 def _find(folder: Path, subfolder: str, name: str, pattern: str = "") -> Path:
     for place in (folder, folder / subfolder):
-        found = sorted([*place.glob(pattern or name), *place.glob(f"{pattern or name}.gz")])
-        if found:
-            return found[0]
+        files = sorted([*place.glob(pattern or name), *place.glob(f"{pattern or name}.gz")])
+        if files:
+            return files[0]
     raise Fault(
         "data",
         f"no {name} in {folder}: put the official table at {folder / subfolder / name}, or make a world with "
@@ -215,7 +223,7 @@ def _places(header: list[str], columns: list[str]) -> list[int]:
 
 
 def _complete(header: list[str], cells: list[str], *, keep_gaps: bool) -> bool:
-    """False for a blank line or a row to drop; the unnamed index column may be empty."""
+    """Tell whether to keep a row; blank lines and rows with gaps are dropped, the unnamed index column may be empty."""
     if not cells:
         return False
     if len(cells) != len(header):
@@ -232,13 +240,13 @@ def _number(cell: str) -> float:
 
 def _restaurant(cells: tuple[str, ...]) -> Restaurant:
     name, city, cuisines, cost, rating = cells
-    return Restaurant(name, city, cuisines, _whole(cost, least=0), _number(rating))
+    return Restaurant(name, city, cuisines, _whole(cost, minimum=0), _number(rating))
 
 
 def _accommodation(cells: tuple[str, ...]) -> Accommodation:
     name, city, room_type, price, nights, rating, rules, occupancy = cells
     return Accommodation(
-        name, city, room_type, _number(price), _number(nights), _number(rating), rules, _whole(occupancy, least=1)
+        name, city, room_type, _number(price), _number(nights), _number(rating), rules, _whole(occupancy, minimum=1)
     )
 
 
@@ -254,22 +262,22 @@ def _road(cells: tuple[str, ...]) -> Road:
     return road
 
 
-def _whole(cell: str, *, least: int) -> int:
+def _whole(cell: str, *, minimum: int) -> int:
     value = int(cell)
-    if value < least:
-        raise ValueError(f"{cell!r} is not a whole number of at least {least}")
+    if value < minimum:
+        raise ValueError(f"{cell!r} is not a whole number of at least {minimum}")
     return value
 
 
 def _towns(path: Path) -> Iterator[Town]:
-    for line, text in enumerate((one.rstrip("\r\n") for one in read_text_lines(path)), start=1):
+    for line, text in enumerate((raw.rstrip("\r\n") for raw in read_text_lines(path)), start=1):
         city, tab, state = text.partition("\t")
         if not (city and tab and state):
             raise Fault("data", f"{path}:{line}: {text!r} is not a city, a tab and a state")
         yield Town(city, state)
 
 
-# TravelPlanner's database: the official tables in one indexed SQLite file, built once, opened in milliseconds.
+# Store: the official tables in one indexed SQLite file, built once and then opened in milliseconds.
 
 StoredRow = TypeVar("StoredRow", bound=tuple[Any, ...])
 
@@ -287,7 +295,7 @@ _INDEXES = (
 
 
 class Store:
-    """A `Sandbox` on SQLite. Any number of threads may read from one store."""
+    """`Sandbox` on SQLite. Any number of threads may read from one store."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -297,31 +305,31 @@ class Store:
         self._cities = tuple(self._states)
 
     def restaurants(self, city: str) -> Sequence[Restaurant]:
-        """Restaurants of a city, in file order."""
+        """Return the restaurants of a city, in file order."""
         return self._city_rows(Restaurant, "restaurants", city)
 
     def accommodations(self, city: str) -> Sequence[Accommodation]:
-        """Places to stay in a city, in file order."""
+        """Return the places to stay in a city, in file order."""
         return self._city_rows(Accommodation, "accommodations", city)
 
     def attractions(self, city: str) -> Sequence[Attraction]:
-        """Attractions of a city, in file order."""
+        """Return the attractions of a city, in file order."""
         return self._city_rows(Attraction, "attractions", city)
 
     def flights(self, origin: str, destination: str, date: str | None = None) -> Sequence[Flight]:
-        """Flights of a leg, on one ISO date or on any, in file order."""
+        """Return the flights of a leg, on one ISO date or on any, in file order."""
         leg = "SELECT * FROM flights WHERE origin = ? AND destination = ?"
         if date is None:
             return self._rows(Flight, f"{leg} ORDER BY rowid", origin, destination)
         return self._rows(Flight, f"{leg} AND date = ? ORDER BY rowid", origin, destination, date)
 
     def flight(self, number: str) -> Flight | None:
-        """The first flight with that number."""
+        """Return the first flight with that number."""
         rows = self._rows(Flight, "SELECT * FROM flights WHERE number = ? ORDER BY rowid LIMIT 1", number)
         return rows[0] if rows else None
 
     def distance(self, origin: str, destination: str) -> Distance | None:
-        """The first row of a directed pair."""
+        """Return the first row of a directed pair of cities."""
         rows = self._rows(
             Distance,
             "SELECT duration, distance FROM distances WHERE origin = ? AND destination = ? ORDER BY rowid LIMIT 1",
@@ -331,15 +339,15 @@ class Store:
         return rows[0] if rows else None
 
     def state_of(self, city: str) -> str | None:
-        """The state of a city; None outside the set of cities."""
+        """Return the state of a city; None for a city outside the set of cities."""
         return self._states.get(city)
 
     def cities(self) -> Sequence[str]:
-        """The set of cities, in file order."""
+        """Return the set of cities, in file order."""
         return self._cities
 
     def close(self) -> None:
-        """Release the file."""
+        """Close the database file."""
         self._connection.close()
 
     def _city_rows(self, row_type: type[StoredRow], table: str, city: str) -> Sequence[StoredRow]:
@@ -349,20 +357,20 @@ class Store:
         return self._of_city[key]
 
     def _rows(self, row_type: type[StoredRow], query: str, *values: str) -> Sequence[StoredRow]:
-        # One connection under one lock: queries take well under a millisecond, so readers hardly ever wait.
+        # One connection under one lock: queries take well under a millisecond, so threads rarely wait.
         with self._lock:
-            found = self._connection.execute(query, values).fetchall()
-        return tuple(map(row_type._make, found))  # type: ignore[attr-defined]
+            rows = self._connection.execute(query, values).fetchall()
+        return tuple(map(row_type._make, rows))  # type: ignore[attr-defined]
 
 
 def open_store(folder: Path, cache: Path | None = None) -> Store:
-    """The store of a folder with the official tables (flat or in the official subfolders, plain or gzipped).
+    """Open the store of a folder with the official tables (flat or in the official subfolders, plain or gzipped).
 
-    The first opening builds an SQLite file in `cache` (default: certigraph in the user's cache folder); it is
-    built again when a table's path, size or modification time changes.
+    The first call builds an SQLite file in `cache` (default: certigraph in the user's cache folder); it is built again
+    if a table's path, size or modification time changes.
 
     Raises:
-        Fault: a table is missing or has a malformed row; names the path and the line.
+        Fault: a table is missing or has a malformed row; the message names path and line.
     """
     sources = find_sources(folder.resolve())
     path = (cache or cache_folder()) / f"travelplanner-{_fingerprint(sources)}.sqlite"
@@ -372,13 +380,13 @@ def open_store(folder: Path, cache: Path | None = None) -> Store:
 
 
 def load_store(path: Path) -> Store:
-    """The store in an SQLite file that `write_store` made."""
+    """Open the store in an SQLite file that `write_store` wrote."""
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
     return Store(sqlite3.connect(uri, uri=True, check_same_thread=False))
 
 
 def write_store(path: Path, tables: Tables) -> None:
-    """Write tables to an SQLite file; it appears at `path` complete or not at all."""
+    """Write tables to an SQLite file, atomically: no partial file appears at `path`."""
     with whole_file(path) as unfinished, closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
         fill(connection, tables)
 

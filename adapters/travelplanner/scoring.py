@@ -1,4 +1,7 @@
-"""TravelPlanner's official scorer: eight commonsense and five hard constraints."""
+"""TravelPlanner's official scorer: eight commonsense and five hard constraints, with the official code's quirks.
+
+`score_plan` scores one plan, `aggregate` computes the six official rates, `score_file` scores a file of plans.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -30,46 +33,47 @@ from certigraph.adapters.travelplanner.queries import Query, RoomType
 from certigraph.adapters.travelplanner.sandbox import Accommodation, Sandbox
 from certigraph.state.records import Fault, Record
 
-# What a constraint check is, and the judgement it leads to.
+# Checks and judgements.
 
 Check = Callable[[Query, Plan, Sandbox], Iterator[str]]
-"""Yields the violations found; none means the constraint holds. Plans come cut to the query's days."""
+"""Yields violations; none means that the constraint holds. Plans are already cut to the query's days."""
 
 
 class Judgement(Record):
-    """Whether a constraint holds; None if it was not requested or not evaluated."""
+    """Result of a constraint; `passed` is None if it was not requested or not evaluated."""
 
     passed: bool | None = None
     message: str = ""
 
 
 def judge(check: Check, query: Query, plan: Plan, sandbox: Sandbox) -> Judgement:
-    """Judges by the first violation."""
+    """Judge a plan by the first violation of a constraint."""
     violation = next(check(query, plan, sandbox), None)
     return Judgement(passed=violation is None, message=violation or "")
 
 
-# The constraint Complete Information, a row of smaller ones.
+# Complete Information, which consists of several smaller constraints.
 
 KEYS = ("transportation", *MEALS, "attraction", "accommodation")
+# Placeholder for unneeded days, which the official scorer does not count.
 NO_DAY = "You don't need to fill in the information for this or later days."
 
 
 def complete_information(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
-    """Every day is there, with all that its kind of day needs, and at least half of all entries are filled."""
+    """Check that all days are planned with the entries that they need, and at least half of all entries are filled."""
     yield from _days(query, plan)
     yield from _cities(query, plan)
     for number, day in enumerate(plan, start=1):
-        yield from (f"day {number}: {what}" for what in _missing(day, is_last=number == query.days))
+        yield from (f"day {number}: {problem}" for problem in _missing(day, is_last=number == query.days))
     filled = sum(bool(value) and value != "-" for day in plan for value in day.values())
     if filled < 0.5 * len(KEYS) * query.days:
         yield f"{filled} entries are filled, less than half of {len(KEYS) * query.days}"
 
 
 def _days(query: Query, plan: Plan) -> Iterator[str]:
-    given = sum(bool(day) and day.get("current_city") != NO_DAY for day in plan)
-    if given != query.days:
-        yield f"{given} days instead of {query.days}"
+    planned = sum(bool(day) and day.get("current_city") != NO_DAY for day in plan)
+    if planned != query.days:
+        yield f"{planned} days instead of {query.days}"
 
 
 def _cities(query: Query, plan: Plan) -> Iterator[str]:
@@ -95,15 +99,15 @@ def _missing(day: Day, is_last: bool) -> Iterator[str]:
 
 
 def _blank(day: Day, key: str) -> bool:
-    # Unlike elsewhere a null is no blank here: officially only these two texts are.
+    # Unlike in `entry`, null is not blank here: the official check only compares with these two texts.
     return day.get(key) in ("", "-")
 
 
-# The constraint Reasonable City Route.
+# Reasonable City Route.
 
 
 def reasonable_city_route(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
-    """A closed circle through known cities of the destination, each visited once and for more than a day."""
+    """Check for a round trip through known cities of the destination, each visited once and for more than a day."""
     days = [cities_of(day) for day in plan]
     stops = [city for cities in days for city in cities or ("",)]
     if days[0] and len(days[0]) == 2 and days[0][0] != query.org:
@@ -117,15 +121,15 @@ def reasonable_city_route(query: Query, plan: Plan, sandbox: Sandbox) -> Iterato
 
 
 def _broken_stays(stops: Sequence[str]) -> Iterator[str]:
-    start, seen, last = 0, set(), len(stops) - 1
+    start, visited, last = 0, set(), len(stops) - 1
     for city, group in groupby(stops):
-        if city in seen and start not in (0, last):
+        if city in visited and start not in (0, last):
             yield f"{city} is visited twice"
         length = len(list(group))
         if length == 1 and 0 < start < last:
             yield f"{city} is only passed through"
         start += length
-        seen.add(city)
+        visited.add(city)
 
 
 def _wrong_places(stops: Sequence[str], query: Query, sandbox: Sandbox) -> Iterator[str]:
@@ -137,23 +141,23 @@ def _wrong_places(stops: Sequence[str], query: Query, sandbox: Sandbox) -> Itera
             yield f"{city} is in {state}, not in {query.dest}"
 
 
-# The eight commonsense constraints, judged as the official scorer does, quirks included.
+# The other commonsense constraints.
 
 CONFLICTS = ({"self-driving", "flight"}, {"taxi", "self-driving"})
 
 
 def diverse_restaurants(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
-    """No meal is written twice in the same words."""
+    """Check that no meal has the same text twice."""
     yield from _repeats(text for day in plan for text in meals(day))
 
 
 def diverse_attractions(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
-    """No attraction is written twice in the same words."""
+    """Check that no attraction has the same text twice."""
     yield from _repeats(text for day in plan for text in attractions(day))
 
 
 def minimum_nights_stay(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
-    """Every stay is as long as the place demands; a name that matches several places is not judged."""
+    """Check that stays have the minimum nights; a name that matches several places is not judged."""
     yield from (
         f"day {number}: no entry accommodation" for number, day in _numbered(plan) if "accommodation" not in day
     )
@@ -164,7 +168,7 @@ def minimum_nights_stay(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[
 
 
 def non_conflicting_transportation(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
-    """The first day travels, and no self-driving is mixed with flights or taxis."""
+    """Check that day 1 has transportation, and that self-driving is not mixed with flights or taxis."""
     if not entry(plan[0], "transportation"):
         yield "day 1: no transportation"
     kinds = {conflict_kind(entry(day, "transportation")) for day in plan}
@@ -172,18 +176,18 @@ def non_conflicting_transportation(query: Query, plan: Plan, sandbox: Sandbox) -
 
 
 def within_current_city(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
-    """Everything of a day is in its city. On a plain day officially the city's characters are compared, one by one."""
+    """Check that the entries of a day are in its city. Officially, a day in one city compares single characters."""
     for number, day in _numbered(plan):
         cities = cities_of(day)
         if cities is None:
             yield f"day {number}: {current_city(day)} cannot be read"
             continue
         places = cities if len(cities) == 2 else tuple(cities[0])
-        yield from (f"day {number}: {what} elsewhere than in {current_city(day)}" for what in _elsewhere(day, places))
+        yield from (f"day {number}: {text} elsewhere than in {current_city(day)}" for text in _elsewhere(day, places))
 
 
 def within_sandbox(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
-    """Everything in the plan exists in the database. Flights are looked up without their date."""
+    """Check that all entries exist in the database. As officially, flights are looked up without their date."""
     for number, day in _numbered(plan):
         yield from (f"day {number}: {text} is unknown" for text in _unknown(day, sandbox))
 
@@ -231,7 +235,7 @@ def _unknown(day: Day, sandbox: Sandbox) -> Iterator[str]:
         yield place
 
 
-# The five hard constraints: what the traveller asked for. They are judged only on complete plans from the sandbox.
+# The five hard constraints, which the traveller requests. They are judged only on complete plans from the database.
 
 ALLOWED_ROOMS: Mapping[RoomType, tuple[str, ...]] = {
     "shared room": ("Shared room",),
@@ -239,23 +243,24 @@ ALLOWED_ROOMS: Mapping[RoomType, tuple[str, ...]] = {
     "entire room": ("Entire home/apt",),
     "not shared room": ("Private room", "Entire home/apt"),
 }
+# Words that the official scorer searches for; their case matters.
 WORDS = {"no flight": "Flight", "no self-driving": "Self-driving"}
 
 
 def requested(query: Query) -> set[str]:
-    """The names of the constraints that the query sets; the budget always is one."""
-    wanted = query.local_constraint
+    """Return the names of the hard constraints that the query sets; the budget is always one."""
+    constraint = query.local_constraint
     optional = {
-        "Cuisine": wanted.cuisine,
-        "Room Rule": wanted.house_rule,
-        "Transportation": wanted.transportation,
-        "Room Type": wanted.room_type,
+        "Cuisine": constraint.cuisine,
+        "Room Rule": constraint.house_rule,
+        "Transportation": constraint.transportation,
+        "Room Type": constraint.room_type,
     }
     return {"Budget"} | {name for name, value in optional.items() if value}
 
 
 def cuisine(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
-    """Every requested cuisine is served by a restaurant of the plan."""
+    """Check that a restaurant of the plan serves every requested cuisine."""
     served = [cuisines for day in plan for cuisines in _cuisines(day, query.org, sandbox)]
     for wanted in query.local_constraint.cuisine or ():
         if not any(wanted in cuisines for cuisines in served):
@@ -263,7 +268,7 @@ def cuisine(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
 
 
 def room_rule(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
-    """No place booked forbids what the traveller needs."""
+    """Check that no booked accommodation forbids what the traveller needs."""
     rule = query.local_constraint.house_rule
     for place in _booked(plan, sandbox):
         if rule and f"No {rule}" in place.house_rules:
@@ -271,7 +276,7 @@ def room_rule(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
 
 
 def room_type(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
-    """Every place booked has the requested room type."""
+    """Check that every booked accommodation has the requested room type."""
     wanted = query.local_constraint.room_type
     for place in _booked(plan, sandbox):
         if wanted and place.room_type not in ALLOWED_ROOMS[wanted]:
@@ -279,7 +284,7 @@ def room_type(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
 
 
 def transportation(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
-    """The refused kind is not used. Case counts, so a lower-case "self-driving" is not noticed, as officially."""
+    """Check that the refused kind is not used. As officially, case matters: lower-case "self-driving" passes."""
     refused = query.local_constraint.transportation
     for text in (entry(day, "transportation") for day in plan):
         if refused and WORDS[refused] in text:
@@ -287,7 +292,7 @@ def transportation(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
 
 
 def budget(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
-    """The plan costs no more than the budget."""
+    """Check that the plan costs at most the budget."""
     cost = total_cost(query.people_number, plan, sandbox)
     if cost > query.budget:
         yield f"costs {cost:g}; the budget is {query.budget}"
@@ -306,7 +311,7 @@ def _cuisines(day: Day, org: str, sandbox: Sandbox) -> Iterator[str]:
     for text in meals(day):
         place = item(text)
         if place.city == org:
-            return  # officially a meal at home ends the day, whatever is eaten later
+            return  # officially a meal in the origin city ends the day; later meals are ignored
         yield from (row.cuisines for row in match_restaurant(*place, sandbox)[:1])
 
 
@@ -315,13 +320,14 @@ def _booked(plan: Plan, sandbox: Sandbox) -> Iterator[Accommodation]:
         yield from match_accommodation(*item(entry(day, "accommodation")), sandbox)[:1]
 
 
-# TravelPlanner's official score of a plan, and of many. Only a plan's first `query.days` entries are looked at.
+# Scores of one plan and of many. Only a plan's first `query.days` days are read.
 
+# Without these, the hard constraints are not evaluated.
 NEEDED_FOR_HARD = ("Within Sandbox", "Complete Information")
 
 
 class PlanScore(Record):
-    """The judgement on every constraint, by its official name, and the plan's cost in dollars."""
+    """Judgement of every constraint by its official name, and the plan's cost in dollars."""
 
     idx: int
     level: Literal["easy", "medium", "hard"]
@@ -329,40 +335,40 @@ class PlanScore(Record):
     commonsense: dict[str, Judgement]
     hard: dict[str, Judgement]
     requested: int
-    """How many hard constraints the query sets, the budget included."""
+    """Number of hard constraints that the query sets, the budget included."""
     cost: float | None = None
     malformed: str = ""
-    """Why the official evaluation cannot judge the plan, which it ends on with an error: nothing is evaluated."""
+    """Reason why the official evaluation fails with an error on the plan; then nothing is evaluated."""
 
     @cached_property
     def commonsense_held(self) -> int:
-        """How many of the eight hold."""
+        """Number of the eight commonsense constraints that hold."""
         return _held(self.commonsense)
 
     @cached_property
     def hard_held(self) -> int:
-        """How many hard constraints hold."""
+        """Number of hard constraints that hold."""
         return _held(self.hard)
 
     @cached_property
     def commonsense_passed(self) -> bool:
-        """All eight hold."""
+        """Whether all eight commonsense constraints hold."""
         return all(judgement.passed for judgement in self.commonsense.values())
 
     @cached_property
     def hard_passed(self) -> bool:
-        """They were evaluated and none is violated."""
+        """Whether the hard constraints were evaluated and none is violated."""
         evaluated = [judgement.passed for judgement in self.hard.values() if judgement.passed is not None]
         return bool(evaluated) and all(evaluated)
 
     @property
     def passed(self) -> bool:
-        """The final pass: both of the above."""
+        """Final pass: all commonsense and all hard constraints hold."""
         return self.commonsense_passed and self.hard_passed
 
 
 def score_plan(query: Query, plan: Plan | None, sandbox: Sandbox) -> PlanScore:
-    """Scores one plan; null or an empty list is not delivered and leaves everything unevaluated, as a malformed one."""
+    """Score one plan. A null or empty plan counts as not delivered; it and a malformed plan are not evaluated."""
     days = (plan or ())[: query.days]
     if malformed := missing_key(days):
         return PlanScore(
@@ -388,7 +394,7 @@ def score_plan(query: Query, plan: Plan | None, sandbox: Sandbox) -> PlanScore:
 
 
 def aggregate(scores: Sequence[PlanScore]) -> dict[str, float]:
-    """The benchmark's six rates as fractions of the scores given, and their number `n`.
+    """Compute the benchmark's six rates as fractions of the given scores, and their number `n`.
 
     A query without a plan must be among the scores: `score_plan(query, None, sandbox)`.
 
@@ -396,7 +402,7 @@ def aggregate(scores: Sequence[PlanScore]) -> dict[str, float]:
         ValueError: there are no scores.
     """
     if not scores:
-        raise ValueError("no scores to aggregate: pass one PlanScore a query")
+        raise ValueError("no scores to aggregate: pass one PlanScore per query")
     n = len(scores)
     return {
         "n": n,
@@ -410,14 +416,14 @@ def aggregate(scores: Sequence[PlanScore]) -> dict[str, float]:
 
 
 def score_file(path: Path, queries: Sequence[Query], sandbox: Sandbox) -> list[PlanScore]:
-    """Scores a plan file (JSONL, `idx` and `plan`) against queries; a query without a plan is not delivered.
+    """Score a plan file (JSONL, `idx` and `plan`) against queries; a query without a plan counts as not delivered.
 
     Raises:
-        Fault: the file cannot be read, or names a query that is not among those given.
+        Fault: the file cannot be read, or names a query that is not among the given ones.
     """
     plans = read_plans(path)
-    if strangers := sorted(set(plans) - {query.idx for query in queries}):
-        raise Fault("data", f"{path}: idx {strangers[:5]} are not among the {len(queries)} queries: name their --split")
+    if unknown := sorted(set(plans) - {query.idx for query in queries}):
+        raise Fault("data", f"{path}: idx {unknown[:5]} are not among the {len(queries)} queries: name their --split")
     return [score_plan(query, plans.get(query.idx), sandbox) for query in queries]
 
 
@@ -428,8 +434,11 @@ def _commonsense(query: Query, plan: Plan, sandbox: Sandbox) -> dict[str, Judgem
 
 
 def _hard(query: Query, plan: Plan, sandbox: Sandbox) -> dict[str, Judgement]:
-    wanted = requested(query)
-    return {name: judge(check, query, plan, sandbox) if name in wanted else Judgement() for name, check in HARD.items()}
+    requested_names = requested(query)
+    return {
+        name: judge(check, query, plan, sandbox) if name in requested_names else Judgement()
+        for name, check in HARD.items()
+    }
 
 
 def _held(judgements: dict[str, Judgement]) -> int:

@@ -1,4 +1,4 @@
-"""TravelPlanner's tools (TDP appendix A)."""
+"""TravelPlanner's tools (TDP appendix A): their call format, the look-ups, and the operators that use them."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ from certigraph.adapters.travelplanner.written_plans import (
 from certigraph.state.records import Action, Observation
 from certigraph.state.run import DecideView, parsed
 
-# The tools' names and forms, and how an action is read as the call of one (TDP appendix A).
+# Tool names and formats, and parsing an action as a tool call.
 
 FLIGHTS, DISTANCE = "FlightSearch", "GoogleDistanceMatrix"
 STAYS, RESTAURANTS, ATTRACTIONS, CITIES = "AccommodationSearch", "RestaurantSearch", "AttractionSearch", "CitySearch"
@@ -53,57 +53,62 @@ FORMS: Mapping[str, tuple[str, ...]] = {
     CITIES: ("State",),
     WRITE: ("Content",),
 }
-"""What the world answers, with the arguments of each. `MakePlan` is none of these: a model makes the plan."""
+"""Tools that the world answers, with their arguments. `MakePlan` is not one of them: a model makes the plan."""
 
 TOOLS = (*FORMS, MAKE_PLAN)
 
 DATE = "2022-03-15"
-"""How a date is written."""
+"""Example of the date format."""
 
 MODES = ("self-driving", "taxi")
+"""Modes of `GoogleDistanceMatrix`."""
 
 NEAR = 5
-"""Names that are offered where none is as asked for."""
+"""Maximum number of similar names that are suggested for an unknown one."""
 
 
 class RefusedError(ValueError):
-    """An action that is no call of a tool, or one with arguments that name nothing; the message says the right form."""
+    """An action is not a valid tool call, or its arguments are unknown; the message shows the correct form."""
 
 
 class Call(NamedTuple):
-    """A tool and what it is given."""
+    """Tool name and arguments."""
 
     tool: str
     values: tuple[str, ...]
 
 
 def called(action: Action) -> Call:
-    """The call that an action means, typed or written freely as `Tool[A, B]`; tools are known in any case.
+    """Parse an action as a tool call, typed or written as `Tool[A, B]`; tool names are case-insensitive.
 
     Raises:
-        RefusedError: it names no tool, or gives one too many or too few arguments.
+        RefusedError: the action names no tool, or has the wrong number of arguments.
     """
-    meant = parsed(action)
-    tool = _named(meant.kind) if meant else None
-    if meant is None or tool is None:
+    parsed_action = parsed(action)
+    tool = _named(parsed_action.kind) if parsed_action else None
+    if parsed_action is None or tool is None:
         known = ", ".join(map(form, FORMS))
         raise RefusedError(f"{action.text[:100]!r} is no action here; write one of {known}, or {DELIVER}[PLAN].")
-    said = str(meant.args.get("query") or "").strip()
-    values = (said,) if tool == WRITE else tuple(value.strip(" \"'") for value in said.split(","))
+    text = str(parsed_action.args.get("query") or "").strip()
+    values = (text,) if tool == WRITE else tuple(value.strip(" \"'") for value in text.split(","))
     if len(values) != len(FORMS[tool]) or not all(values):
-        given = len([value for value in values if value])
+        count = len([value for value in values if value])
         dated = f", the date as {DATE}" if tool == FLIGHTS else ""
-        raise RefusedError(f"{tool} takes {len(FORMS[tool])} and was given {given}: write {form(tool)}{dated}.")
+        raise RefusedError(f"{tool} takes {len(FORMS[tool])} and was given {count}: write {form(tool)}{dated}.")
     return Call(tool, values)
 
 
 def form(tool: str) -> str:
-    """How a tool is called: `FlightSearch[City, City, Date]`."""
+    """Format the call of a tool: `FlightSearch[City, City, Date]`."""
     return f"{tool}[{', '.join(FORMS[tool])}]"
 
 
 def day(text: str) -> str:
-    """An ISO date. Raises RefusedError where the text is none."""
+    """Parse an ISO date.
+
+    Raises:
+        RefusedError: the text is not a date.
+    """
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError as error:
@@ -111,27 +116,31 @@ def day(text: str) -> str:
 
 
 def travel_mode(text: str) -> str:
-    """One of `MODES`. Raises RefusedError where the text is none."""
+    """Parse one of `MODES`.
+
+    Raises:
+        RefusedError: the text is not a mode.
+    """
     if text.lower() not in MODES:
         raise RefusedError(f"{text[:60]!r} is no mode; write one of {', '.join(MODES)}.")
     return text.lower()
 
 
 def near(text: str, names: Iterable[str]) -> list[str]:
-    """The names that a text may have meant, the nearest first; in any case, for writers differ in that."""
+    """Return the names most similar to a text, the closest first; case is ignored."""
     by_case = {name.lower(): name for name in names}
-    return [by_case[found] for found in get_close_matches(text.lower(), by_case, n=NEAR)]
+    return [by_case[match] for match in get_close_matches(text.lower(), by_case, n=NEAR)]
 
 
 def _named(kind: str) -> str | None:
     return next((tool for tool in FORMS if tool.lower() == kind.lower()), None)
 
 
-# The cities and states that the tools know; others are refused with the names that may have been meant.
+# Cities and states that the tools know; unknown names are rejected with similar ones.
 
 
 class Places:
-    """The benchmark's set of cities, by name and by state, in any case. Eight names are a city's and a state's."""
+    """Cities of the benchmark by name and by state, case-insensitive. Eight names are both a city and a state."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._cities = {city.lower(): city for city in sandbox.cities()}
@@ -141,70 +150,76 @@ class Places:
         self._states = {state.lower(): state for state in self._of_state}
 
     def city(self, text: str) -> str:
-        """A city as the data write it.
+        """Return a city as the data writes it.
 
         Raises:
-            RefusedError: there is none of that name.
+            RefusedError: there is no city of that name.
         """
-        if found := self._cities.get(text.lower()):
-            return found
+        if city := self._cities.get(text.lower()):
+            return city
         if state := self._states.get(text.lower()):
             raise RefusedError(f"{state} is a state; {CITIES}[{state}] names its cities.")
         raise _unknown(text, "city", list(self._cities.values()))
 
     def state(self, text: str) -> str:
-        """A state as the data write it. Raises RefusedError as `city` does."""
-        if found := self._states.get(text.lower()):
-            return found
+        """Return a state as the data writes it.
+
+        Raises:
+            RefusedError: there is no state of that name.
+        """
+        if match := self._states.get(text.lower()):
+            return match
         if city := self._cities.get(text.lower()):
             states = (state for state, cities in self._of_state.items() if city in cities)
             raise RefusedError(f"{city} is a city of {next(states)}; name a state.")
         raise _unknown(text, "state", list(self._of_state))
 
     def cities_of(self, state: str) -> Sequence[str]:
-        """The cities of a state, in the data's order."""
+        """Return the cities of a state, in the data's order."""
         return self._of_state.get(state, ())
 
 
-def _unknown(text: str, what: str, names: Sequence[str]) -> RefusedError:
-    found = ", ".join(near(text, names))
-    meant = f"near it are {found}" if found else f"{len(names)} are known, for example {', '.join(names[:3])}"
-    return RefusedError(f"No {what} is named {text[:60]!r}; {meant}.")
+def _unknown(text: str, kind: str, names: Sequence[str]) -> RefusedError:
+    similar = ", ".join(near(text, names))
+    hint = f"near it are {similar}" if similar else f"{len(names)} are known, for example {', '.join(names[:3])}"
+    return RefusedError(f"No {kind} is named {text[:60]!r}; {hint}.")
 
 
-# Whether a leg has flights: what is known, what is known to be none, and what a cut table leaves open.
+# Flights of a leg: known to exist, known not to exist, or unknown because the table is a subset.
 
 MOST_KNOWN = 20
-"""Dates or cities that are named beside a leg that is not in the data."""
+"""Maximum number of dates or cities that are listed for a leg that is not in the data."""
 
 
 class KnownFlights:
-    """Which legs a flight table tells about.
+    """Legs whose flights are known from a flight table.
 
-    A whole table tells about all. A cut one tells about the legs that the queries' reference information lists, with or
-    without flights, and about those that it has rows of; of others it must not be said that they have no flight.
+    A complete table covers all legs. A subset covers the legs that the queries' reference information lists, with or
+    without flights, and those that it has rows of; whether any other leg has flights is unknown.
 
-    What it names beside such a leg, without which nobody would come upon the few that it holds, gives away cities of
-    the queries' reference information: with a cut table figures do not compare with those of the whole one.
+    For an unknown leg it lists known dates or cities, because otherwise agents could not discover the legs in the data.
+    This reveals cities of the queries' reference information, so rates from a subset are not comparable with those from
+    the complete table.
     """
 
-    def __init__(self, sandbox: Sandbox, listed: Iterable[ListedLeg], *, whole: bool) -> None:
-        self._sandbox, self._whole = sandbox, whole
+    def __init__(self, sandbox: Sandbox, listed: Iterable[ListedLeg], *, complete: bool) -> None:
+        self._sandbox, self._complete = sandbox, complete
         self._listed = sorted(set(listed))
         self._legs = {leg[:3] for leg in self._listed}
 
-    def tells(self, origin: str, destination: str, date: str) -> bool:
-        """Whether a leg that the table has no row of is known to have no flight."""
-        return self._whole or (origin, destination, date) in self._legs
+    def covers(self, origin: str, destination: str, date: str) -> bool:
+        """Tell whether a leg without a row in the table is known to have no flight."""
+        return self._complete or (origin, destination, date) in self._legs
 
-    def missing(self, origin: str, destination: str, date: str) -> str:
-        """What to say of a leg that the table does not tell about: that it is not in the data, and what is."""
-        there, way = f"Not in the data: flights from {origin} to {destination} on {date}.", f"{origin} to {destination}"
+    def describe_unknown(self, origin: str, destination: str, date: str) -> str:
+        """Return the message for an unknown leg: it is not in the data, and what is known instead."""
+        route = f"{origin} to {destination}"
+        head = f"Not in the data: flights from {route} on {date}."
         if dates := self._dates(origin, destination):
-            return f"{there} Known of {way}: {_some(dates)}."
-        from_there = [f"{leg.destination} ({_word(leg)})" for leg in self._listed if leg[::2] == (origin, date)]
-        found = _some(list(dict.fromkeys(from_there))) or "nothing"
-        return f"{there} Known from {origin} on that day: {found}."
+            return f"{head} Known of {route}: {_some(dates)}."
+        destinations = [f"{leg.destination} ({_word(leg)})" for leg in self._listed if leg[::2] == (origin, date)]
+        known = _some(list(dict.fromkeys(destinations))) or "nothing"
+        return f"{head} Known from {origin} on that day: {known}."
 
     def _dates(self, origin: str, destination: str) -> list[str]:
         flown = {row.date: "flights" for row in self._sandbox.flights(origin, destination)}
@@ -217,23 +232,24 @@ def _word(leg: ListedLeg) -> str:
     return "flights" if leg.has_flights else "none"
 
 
-def _some(found: Sequence[str]) -> str:
-    more = f", and {len(found) - MOST_KNOWN} more" if len(found) > MOST_KNOWN else ""
-    return ", ".join(found[:MOST_KNOWN]) + more
+def _some(items: Sequence[str]) -> str:
+    more = f", and {len(items) - MOST_KNOWN} more" if len(items) > MOST_KNOWN else ""
+    return ", ".join(items[:MOST_KNOWN]) + more
 
 
-# The six tools that read: what they answer depends on nothing but their arguments, so they go in any order.
+# The six look-up tools. Their answers depend only on their arguments, so the order of calls does not matter.
 
 MOST = 40
-"""Rows of one answer."""
+"""Maximum number of rows of one answer."""
 
 WHOLE_TABLE = "clean_Flights_2022.csv"
+"""Name of the official flight table, which is complete; subsets have other names."""
 
 CHEAPEST = ", cheapest first"
 
 
 class Lookups:
-    """Answers over one database, for any number of worlds at the same time."""
+    """Look-up tools over one database; any number of worlds may share them."""
 
     def __init__(self, sandbox: Sandbox, known: KnownFlights) -> None:
         self._sandbox, self._known = sandbox, known
@@ -248,14 +264,18 @@ class Lookups:
         }
 
     def answer(self, call: Call) -> Observation:
-        """The answer to a call of one of the six. Raises RefusedError where an argument names nothing."""
+        """Answer a call of one of the six look-up tools.
+
+        Raises:
+            RefusedError: an argument is unknown.
+        """
         return self._tools[call.tool](*call.values)
 
     def _flights(self, first: str, second: str, when: str) -> Observation:
         origin, destination, date = self._places.city(first), self._places.city(second), day(when)
         rows = [way for way in self._ways(origin, destination, date) if way.kind == "flight"]
-        if not rows and not self._known.tells(origin, destination, date):
-            return _not_known(self._known.missing(origin, destination, date))
+        if not rows and not self._known.covers(origin, destination, date):
+            return _not_known(self._known.describe_unknown(origin, destination, date))
         none = f"There is no flight from {origin} to {destination} on {date}."
         return _told(f"Flights from {origin} to {destination} on {date}{CHEAPEST}", map(way_line, rows), none)
 
@@ -291,19 +311,19 @@ class Lookups:
 
 
 def lookups_in(database: Path, sandbox: Sandbox, listed: Iterable[ListedLeg]) -> Lookups:
-    """The tools over a database folder; its flight table is whole where it has the official name.
+    """Create the look-up tools of a database folder; a flight table with the official name counts as complete.
 
     Args:
-        database: the folder.
-        sandbox: what it holds.
-        listed: the legs that the reference information of the queries tells about.
+        database: Database folder.
+        sandbox: Data of this folder.
+        listed: Legs that the reference information of the queries lists.
     """
-    whole = find_sources(database).flights.name.removesuffix(".gz") == WHOLE_TABLE
-    return Lookups(sandbox, KnownFlights(sandbox, listed, whole=whole))
+    complete = find_sources(database).flights.name.removesuffix(".gz") == WHOLE_TABLE
+    return Lookups(sandbox, KnownFlights(sandbox, listed, complete=complete))
 
 
-def _listing(what: str, place: str, rows: Iterable[str], order: str = "") -> Observation:
-    return _told(f"{what} in {place}{order}", rows, f"{what} in {place}: there are none.")
+def _listing(label: str, place: str, rows: Iterable[str], order: str = "") -> Observation:
+    return _told(f"{label} in {place}{order}", rows, f"{label} in {place}: there are none.")
 
 
 def _told(head: str, rows: Iterable[str], none: str) -> Observation:
@@ -315,29 +335,29 @@ def _told(head: str, rows: Iterable[str], none: str) -> Observation:
 
 
 def _not_known(text: str) -> Observation:
-    """What the data do not tell is no answer of no: a cut table has few flights, the distances a part of all pairs."""
+    # Missing rows do not mean "no": a subset has few flights, and the distances do not cover all pairs of cities.
     return Observation(text=text, data={"rows": 0, "known": False})
 
 
-# Decide and Execute with TravelPlanner's tools, and MakePlan, which is a model's work and no tool of the world.
+# Decide and Execute with the tools. `MakePlan` is done by a model, not by the world.
 
 MOST_TASK, MOST_ADVICE, MOST_EARLIER, MOST_ANSWER, MOST_VIEW = 1_500, 1_300, 1_200, 4_300, 2_500
-"""Characters of the parts of a prompt: one stays under 12,000, and the latest answer is read whole where it can be."""
+"""Maximum number of characters of each part of a prompt, together under 12,000; the latest answer gets the most."""
 
 MOST_REQUEST, MOST_NOTES = 2_500, 7_000
-"""The same of the prompt that asks for the plan."""
+"""Maximum number of characters of the parts of the prompt for the plan."""
 
 MOST_THOUGHT, MOST_WRITTEN = 160, 1_500
-"""Characters of a thought, and of what one call may write to the notebook."""
+"""Maximum number of characters of a thought, and of the text of one call."""
 
 MOST_SHOWN = 160
-"""Characters of a call that later turns show."""
+"""Maximum number of characters of a call that later turns show."""
 
 
 class Move(BaseModel):
     """The model's answer: a thought, a tool, and what the tool is given."""
 
-    # The lengths bind a model under a grammar alone: of others what is too long is cut, for a refusal costs a call.
+    # maxLength only constrains a grammar. Longer replies of other models are cut, because a repair costs another call.
     thought: str = Field(json_schema_extra={"maxLength": MOST_THOUGHT})
     tool: Literal[
         "FlightSearch",
@@ -353,7 +373,7 @@ class Move(BaseModel):
 
 
 async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for a thought and a tool; where that is MakePlan, ask again, for the plan, and hand it in."""
+    """Ask the model for a thought and a tool call; for `MakePlan`, ask again for the plan and deliver it."""
     move = await ask(prompt(runtime, _question(state)), Move, role="executor", runtime=runtime)
     text = clipped(TAG.sub(" ", move.text).strip(), MOST_WRITTEN)
     action = await _plan_made(state, text, runtime) if move.tool == MAKE_PLAN else tool_used(move.tool, text)
@@ -361,20 +381,20 @@ async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]
 
 
 def tool_operators() -> Mapping[str, Operator]:
-    """The operators by slot: the agent of a whole task and that of a sub-task act alike, each on its assignment."""
+    """Return the operators by slot: an agent for a task and one for a sub-task act alike, each on its assignment."""
     return {"decide": decide, "execute": decide}
 
 
 def tool_used(tool: str, text: str) -> Action:
-    """The call of a tool; a long note stands in its arguments, and its beginning in its text."""
+    """Create the action of a tool call; its arguments hold the complete text, its label is shortened."""
     return Action(text=f"{tool}[{clipped(unquoted(text), MOST_SHOWN)}]", kind=tool, args={"query": text})
 
 
 async def _plan_made(state: DecideView, request: str, runtime: Runtime[Context]) -> Action:
-    """MakePlan: of all that was looked up, its prompt has what stands in the notebook and nothing else."""
-    asked = clipped(f"{state['assignment']}\n{request}", MOST_REQUEST)
+    # Of everything that was looked up, the prompt contains only the notebook.
+    text = clipped(f"{state['assignment']}\n{request}", MOST_REQUEST)
     system = RULES.format(reference=quoted(state["evidence"].view, MOST_NOTES))
-    plan = await ask_text(Prompt(system, ASK_PLAN.format(request=asked)), role="planner", runtime=runtime)
+    plan = await ask_text(Prompt(system, ASK_PLAN.format(request=text)), role="planner", runtime=runtime)
     return Action(text=clipped(f"{DELIVER} {plan}", MOST_PLAN), kind=DELIVER, args={"plan": plan})
 
 
@@ -390,10 +410,10 @@ def _question(state: DecideView) -> str:
     )
 
 
-def _advice(told: Sequence[str]) -> str:
-    """Each gets an equal part of the room, for the latest guidance comes last."""
-    each = MOST_ADVICE // max(len(told), 1)
-    return clipped(bullet_list(clipped(text, max(each, 40)) for text in told), MOST_ADVICE)
+def _advice(lines: Sequence[str]) -> str:
+    # Every line gets an equal share of the characters, because the latest guidance comes last.
+    limit = MOST_ADVICE // max(len(lines), 1)
+    return clipped(bullet_list(clipped(text, max(limit, 40)) for text in lines), MOST_ADVICE)
 
 
 QUESTION = """\

@@ -1,4 +1,4 @@
-"""TravelPlanner as a world of bookings and as a world of tools."""
+"""TravelPlanner's two worlds: `TravelWorld` fills a draft by bookings, `ToolWorld` offers tools and a notebook."""
 
 from collections.abc import Callable
 
@@ -13,15 +13,15 @@ from certigraph.adapters.travelplanner.written_plans import COST, DELIVER, Desk
 from certigraph.state.records import RESTORE, Action, Arguments, Observation, Scores
 from certigraph.state.run import parsed
 
-# TravelPlanner as a world: a draft itinerary that bookings fill, checked against the sandbox by the world itself.
+# World of bookings: actions fill a draft itinerary, and the world checks each one against the database.
 
 Route = tuple[str, ...]
 
 
 class TravelWorld:
-    """One trip being planned. Actions book slots, clear them, add up, or write the itinerary.
+    """World in which one trip is planned. Actions book slots, clear them, add up costs, or write the itinerary.
 
-    Agents that write the whole plan as text use the actions `cost` and `deliver` instead.
+    Agents that write the complete plan as text use the actions `cost` and `deliver` instead.
     """
 
     concurrent = False
@@ -30,16 +30,16 @@ class TravelWorld:
         self._query, self._catalog_of = query, catalog_of
         self._catalog = catalog_of(None)
         self._draft = Draft()
-        self._desk = Desk(query, self._catalog.sandbox)
+        self._submission = Desk(query, self._catalog.sandbox)
 
     def reset(self) -> Observation:
-        """An empty draft on the first route."""
+        """Start with an empty draft on the first route."""
         self._catalog, self._draft = self._catalog_of(None), Draft()
-        self._desk = Desk(self._query, self._catalog.sandbox)
+        self._submission = Desk(self._query, self._catalog.sandbox)
         return Observation(text=self._summary())
 
     def step(self, action: Action) -> Observation:
-        """Carry out one action; what the sandbox does not know is refused."""
+        """Carry out one action; a booking of something that is not in the database is rejected."""
         if route := action.args.get("route"):
             self._catalog = self._catalog_of(tuple(map(str, route)) if isinstance(route, list) else None)
         if action.kind == "book":
@@ -52,43 +52,43 @@ class TravelWorld:
         if action.kind == RENDER:
             return Observation(text=f"Itinerary of {self._catalog.trip.days} days written.", done=True)
         if action.kind in (COST, DELIVER):
-            return self._desk.step(action)
+            return self._submission.step(action)
         return Observation(text=action.text, accepted=False)
 
     def view(self) -> str:
-        """The draft's totals."""
+        """Describe the draft's totals."""
         return self._summary()
 
     def admissible(self) -> None:
-        """Bookings are too many to list; Realize offers those that keep the constraints."""
+        """Return None: there are too many bookings to list. Realize offers those that satisfy the constraints."""
 
     def score(self) -> Scores:
-        """The official verdict on what was delivered as text, else on the draft so far; the plan is the answer."""
+        """Score the plan delivered as text, or else the draft so far, officially; the answer is the plan."""
         plan = self._plan()
         score = score_plan(self._query, plan, self._catalog.sandbox)
         verdicts = {**score.commonsense, **score.hard}
         parts = {name: None if j.passed is None else float(j.passed) for name, j in verdicts.items()}
-        parts |= {"cost": score.cost, **self._desk.parts}
+        parts |= {"cost": score.cost, **self._submission.parts}
         answer = None if plan is None else [dict(day) for day in plan]
         return Scores(value=float(score.passed), parts=parts, answer=answer)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no resource is held."""
 
     def _plan(self) -> Plan | None:
-        if self._desk.closed:
-            return self._desk.plan
+        if self._submission.delivered:
+            return self._submission.plan
         return self._draft.plan(self._catalog.trip) if self._draft.booked else None
 
     def _book(self, action: Action) -> Observation:
-        wanted = draft_of([action])
-        unknown = unknown_entries(wanted, self._catalog.sandbox)
-        if unknown or not wanted.booked:
+        requested = draft_of([action])
+        unknown = unknown_entries(requested, self._catalog.sandbox)
+        if unknown or not requested.booked:
             return Observation(text=f"Refused: not in the data: {'; '.join(unknown) or action.text}", accepted=False)
         before = self._draft
-        self._draft = Draft({**before.booked, **wanted.booked})
-        booked = "; ".join(dict.fromkeys(t for t in wanted.booked.values() if t != NOTHING)) or "nothing"
-        data: Arguments = {"booked": dict(wanted.booked), **self._totals()}
+        self._draft = Draft({**before.booked, **requested.booked})
+        booked = "; ".join(dict.fromkeys(t for t in requested.booked.values() if t != NOTHING)) or "nothing"
+        data: Arguments = {"booked": dict(requested.booked), **self._totals()}
         return Observation(text=f"Booked: {booked}. {self._summary()}", data=data)
 
     def _clear(self, action: Action) -> Observation:
@@ -99,11 +99,11 @@ class TravelWorld:
 
     def _totals(self) -> Arguments:
         catalog = self._catalog
-        owed = self._draft.cuisines_owed(catalog.wanted.cuisine or (), catalog.sandbox)
+        missing = self._draft.missing_cuisines(catalog.constraint.cuisine or (), catalog.sandbox)
         cost = self._draft.cost(catalog.trip, catalog.people, catalog.sandbox)
         return {
             "cost": cost,
-            "owed": [*owed],
+            "owed": [*missing],
             "kinds": [*sorted(self._draft.kinds())],
             "repeats": [*repeats(self._draft)],
         }
@@ -114,14 +114,14 @@ class TravelWorld:
         return f"Cost so far ${totals['cost']:g} of ${self._query.budget}; cuisines still owed: {owed}."
 
 
-# TravelPlanner as a world of tools: look up, keep a notebook, deliver the plan (TDP appendix A).
+# World of tools: look up, keep a notebook, deliver the plan (TDP appendix A).
 
 
 class ToolWorld(TravelWorld):
-    """One query, a notebook and tools. It delivers and is scored as `TravelWorld` is; nothing is booked here.
+    """World with tools and a notebook. Plans are delivered and scored as in `TravelWorld`; nothing is booked here.
 
-    No answer tells what was done before it, not even that of the notebook: copies of the world that are stepped side
-    by side agree when their steps are put one after another.
+    No observation depends on earlier steps, not even the one of the notebook. So copies of the world that are stepped
+    concurrently agree with one world that takes the same steps in sequence.
     """
 
     concurrent = True
@@ -132,32 +132,33 @@ class ToolWorld(TravelWorld):
         self._notes: tuple[str, ...] = ()
 
     def reset(self) -> Observation:
-        """An empty notebook, and nothing delivered."""
+        """Start with an empty notebook and no delivered plan."""
         super().reset()
         self._notes = ()
         return Observation(text="The notebook is empty.")
 
     def step(self, action: Action) -> Observation:
-        """Use a tool, or hand in the plan in `args["plan"]`, which ends the episode.
+        """Call a tool, or deliver the plan in `args["plan"]`, which ends the episode.
 
-        What is no call of a tool, or names what is not in the data, is refused with the right form and near names.
+        An action that is no tool call, or that names something not in the data, is rejected with the correct form or
+        similar names.
         """
-        meant = parsed(action)
-        if meant and meant.kind == DELIVER:
-            plan = meant.args.get("plan", meant.args.get("query"))
-            return super().step(meant.model_copy(update={"args": {"plan": plan}}))
+        parsed_action = parsed(action)
+        if parsed_action and parsed_action.kind == DELIVER:
+            plan = parsed_action.args.get("plan", parsed_action.args.get("query"))
+            return super().step(parsed_action.model_copy(update={"args": {"plan": plan}}))
         try:
             return self._answer(called(action))
         except RefusedError as error:
             return Observation(text=str(error), accepted=False)
 
     def view(self) -> str:
-        """The notebook, its entries numbered."""
+        """Show the notebook with numbered entries."""
         return numbered(self._notes)
 
     def _answer(self, call: Call) -> Observation:
         if call.tool == WRITE:
             self._notes = (*self._notes, *call.values)
             return Observation(text="Written to the notebook.", data={"tool": WRITE})
-        found = self._lookups.answer(call)
-        return found.model_copy(update={"data": {"tool": call.tool, **found.data}})
+        observation = self._lookups.answer(call)
+        return observation.model_copy(update={"data": {"tool": call.tool, **observation.data}})

@@ -1,4 +1,4 @@
-"""Plans written as text in one pass: prompts, parsing and delivery."""
+"""Plans written as text: parsing, delivery to the world, rates, reference information, operators and prompts."""
 
 import json
 import re
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from certigraph.adapters.travelplanner.benchmark import TravelPlanner
 
 
-# What a model wrote -> a plan in the official form. Nothing is mended: how often this fails is a figure itself.
+# Parsing. Malformed plans are not repaired, because the rate of malformed plans is measured.
 
 COST, DELIVER = "cost", "deliver"
-"""The two things that can be done with a plan: have it added up, or hand it in, which ends the episode."""
+"""Kinds of the two actions on a plan: compute its cost, or deliver it, which ends the episode."""
 
 ACTION = re.compile(rf"^\W{{0,20}}action\W{{1,20}}({COST}|{DELIVER})\b", re.IGNORECASE | re.MULTILINE)
 THOUGHT = re.compile(r"^\W*thought\s*:\s*", re.IGNORECASE)
@@ -36,11 +36,11 @@ PLAN = re.compile(r"\[\s*\{")
 
 
 class MalformedPlanError(ValueError):
-    """The text holds no plan in the official form."""
+    """A text contains no plan in the official format."""
 
 
 class WrittenTurn(NamedTuple):
-    """One turn of an agent that writes plans: its thought, what it does, and the text that should hold the plan."""
+    """Turn of an agent that writes plans: its thought, the kind of its action, and the text that should hold a plan."""
 
     thought: str
     kind: str
@@ -48,7 +48,7 @@ class WrittenTurn(NamedTuple):
 
 
 class WrittenDay(BaseModel):
-    """A day in the official form. What is left out stays out: the official scorer judges that, not the form."""
+    """Day in the official format. Missing keys stay missing, because judging them is the official scorer's task."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -66,20 +66,21 @@ _DAYS = TypeAdapter(list[WrittenDay])
 
 
 def read_turn(text: str) -> WrittenTurn:
-    """Split an answer at its line `Action: cost|deliver`; one that names no action is a delivery as it stands."""
-    bare = text.rpartition(THOUGHT_ENDS)[2].strip()
-    action = ACTION.search(bare)
+    """Split a reply at its line `Action: cost|deliver`; a reply without such a line is a delivery."""
+    reply = text.rpartition(THOUGHT_ENDS)[2].strip()
+    action = ACTION.search(reply)
     if action is None:
-        return WrittenTurn("", DELIVER, bare)
-    thought = " ".join(THOUGHT.sub("", bare[: action.start()]).split())
-    return WrittenTurn(thought, action[1].lower(), bare[action.end() :].strip())
+        return WrittenTurn("", DELIVER, reply)
+    thought = " ".join(THOUGHT.sub("", reply[: action.start()]).split())
+    return WrittenTurn(thought, action[1].lower(), reply[action.end() :].strip())
 
 
 def read_plan(text: str) -> list[Day]:
-    """The first JSON array of days in a text, whatever stands around it.
+    """Parse the first JSON array of days in a text; other text around it is ignored.
 
     Raises:
-        MalformedPlanError: there is none, it is no JSON, or a day has no `current_city` or an entry that is no text.
+        MalformedPlanError: there is no array, it is not JSON, or a day lacks `current_city` or has an entry that is not
+            text.
     """
     start = PLAN.search(text)
     if start is None or len(text) > MAX_CHARS:
@@ -87,7 +88,7 @@ def read_plan(text: str) -> list[Day]:
     try:
         value, _ = json.JSONDecoder().raw_decode(text, start.start())
         days = _DAYS.validate_python(value)
-        _DAYS.dump_json(days)  # half a surrogate pair is a text to pydantic, and nothing that can be stored
+        _DAYS.dump_json(days)  # pydantic accepts an unpaired surrogate, which cannot be stored
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         day, *field = first["loc"]
@@ -97,53 +98,55 @@ def read_plan(text: str) -> list[Day]:
     return [day.model_dump(exclude_unset=True) for day in days]
 
 
-# Where plans are handed in as text: adds one up, or takes it and says what is wrong with it.
+# Delivery of plans as text: compute the cost of a plan, or accept it and list its errors.
 #
-# What an agent may learn here is what a booking desk could tell: that a text is no plan, that days are missing, what
-# the plan costs and that this is more than the budget, and which entries are not in the data. Each of these makes the
-# official verdict a fail. The verdict itself (commonsense, local constraints, the final pass) is never told.
+# The agent learns only what a booking service could know: that a text is not a plan, that days are missing, the cost
+# and whether it exceeds the budget, and which entries are not in the data. Each of these errors makes the official
+# verdict a failure. The verdict itself (commonsense and local constraints, final pass) is never revealed.
 
 MALFORMED = "malformed"
-"""Part of the scores of a run that delivered text: 1 where the text held no plan."""
+"""Key in the scores of a run that delivered text: 1 if the text contained no plan."""
 
 
 class Desk:
-    """Answers the actions `cost` and `deliver`; `plan` is what was delivered, if it could be read."""
+    """Handler of the actions `cost` and `deliver`; `plan` is the delivered plan if it could be parsed."""
 
     def __init__(self, query: Query, sandbox: Sandbox) -> None:
         self._query, self._sandbox = query, sandbox
         self.plan: Plan | None = None
-        self.closed = False
+        self.delivered = False
 
     @property
     def parts(self) -> dict[str, float | None]:
-        """What a delivery adds to the scores; nothing without one."""
-        return {MALFORMED: float(self.plan is None)} if self.closed else {}
+        """Entries that a delivery adds to the scores; empty without a delivery."""
+        return {MALFORMED: float(self.plan is None)} if self.delivered else {}
 
     def step(self, action: Action) -> Observation:
-        """Add up or take the plan that `args["plan"]` holds as text; only taking it ends the episode."""
+        """Compute the cost of, or accept, the plan in `args["plan"]`; only a delivery ends the episode."""
         delivers = action.kind != COST
-        self.closed = delivers
+        self.delivered = delivers
         try:
             plan = read_plan(str(action.args.get("plan", "")))
         except MalformedPlanError as error:
             return Observation(text=f"Malformed: {error}", accepted=False, done=delivers, data={MALFORMED: True})
-        return self._taken(plan) if delivers else self._added_up(plan)
+        return self._accept(plan) if delivers else self._report_cost(plan)
 
-    def _taken(self, plan: Plan) -> Observation:
+    def _accept(self, plan: Plan) -> Observation:
         self.plan = plan
-        wrong = list(self._wrong(plan))
-        told = f"Delivered, but {'; '.join(wrong)}" if wrong else "Delivered: nothing is wrong that the desk can see."
-        # Here `solved` says no more than the text does. An episode that the desk faulted has failed officially too, so
-        # an agent that goes on only after those learns nothing from being allowed to go on.
-        return Observation(text=told, done=True, solved=not wrong, data={MALFORMED: False, **self._totals(plan)})
+        errors = list(self._find_errors(plan))
+        message = (
+            f"Delivered, but {'; '.join(errors)}" if errors else "Delivered: nothing is wrong that the desk can see."
+        )
+        # `solved` reveals no more than the text does: an episode with an error listed here has failed officially too,
+        # so an agent that may retry only after such episodes learns nothing from being allowed to retry.
+        return Observation(text=message, done=True, solved=not errors, data={MALFORMED: False, **self._totals(plan)})
 
-    def _added_up(self, plan: Plan) -> Observation:
-        wrong = "; ".join(self._wrong(plan)) or "nothing is wrong that the desk can see"
-        told = f"Cost ${self._cost(plan):g} of ${self._query.budget}: {wrong}."
-        return Observation(text=told, data=dict(self._totals(plan)))
+    def _report_cost(self, plan: Plan) -> Observation:
+        errors = "; ".join(self._find_errors(plan)) or "nothing is wrong that the desk can see"
+        message = f"Cost ${self._cost(plan):g} of ${self._query.budget}: {errors}."
+        return Observation(text=message, data=dict(self._totals(plan)))
 
-    def _wrong(self, plan: Plan) -> Iterator[str]:
+    def _find_errors(self, plan: Plan) -> Iterator[str]:
         query, days = self._query, plan[: self._query.days]
         if (cost := self._cost(plan)) > query.budget:
             yield f"it costs ${cost:g}, the budget is ${query.budget}"
@@ -158,17 +161,17 @@ class Desk:
         return {"cost": self._cost(plan), "days": len(plan)}
 
 
-# How plan-as-text fails before any constraint is judged: malformed outputs, and money overspent (section 4.1).
+# Failure rates of plans as text: malformed outputs, and plans over budget (section 4.1).
 
 Outcome = tuple[Query, Scores | None]
-"""A run's query and scores; None where its world could not be asked."""
+"""Query and scores of a run; the scores are None if the world gave none."""
 
 
 def text_rates(outcomes: Sequence[Outcome], feasible: Callable[[Query], bool]) -> dict[str, float]:
-    """The rates `malformed` (of the outputs) and `over_budget` (of the feasible tasks) as fractions.
+    """Return the rates `malformed` (of the outputs) and `over_budget` (of the feasible tasks) as fractions.
 
-    Nothing where no run delivered text: methods that book option by option can produce neither. A malformed output
-    costs nothing and so is not over budget; a run without any output counts among the feasible tasks only.
+    The result is empty if no run delivered text: methods that book option by option can have neither error. A malformed
+    output has no cost and so is not over budget; a run without any output counts among the feasible tasks only.
     """
     outputs = [scores.parts[MALFORMED] for _, scores in outcomes if scores and MALFORMED in scores.parts]
     if not outputs:
@@ -185,12 +188,11 @@ def _overspent(query: Query, scores: Scores | None) -> bool:
     return cost is not None and cost > query.budget
 
 
-# The reference information of a query as compact lines, so that a whole trip fits into a small model's context.
+# Reference information of a query as compact lines, so that a complete trip fits into a small model's context.
 #
-# It tells what the sole-planning mode gives (section 2 of the benchmark's paper): the days with their cities and
-# every leg's transport, and each city's restaurants, attractions and places to stay with their prices. Prices are a
-# person's, a car's or a night's, and no constraint of the request is applied: adding up and filtering is left to the
-# planner.
+# It contains what the sole-planning mode gives (section 2 of the benchmark's paper): the days with their cities and
+# every leg's transport, and each city's restaurants, attractions and places to stay with their prices. Prices are per
+# person, car or night, and no constraint of the request is applied: adding up and filtering is the planner's task.
 
 T = TypeVar("T")
 RESTAURANTS, ATTRACTIONS, STAYS = "Restaurants", "Attractions", "Accommodations"
@@ -201,83 +203,89 @@ UNITS: Mapping[str | None, str] = {
 }
 
 
-def reference_text(query: Query, trip: Trip, sandbox: Sandbox, most: int) -> str:
-    """The reference information of a query, at most `most` lines a list.
+def reference_text(query: Query, trip: Trip, sandbox: Sandbox, limit: int) -> str:
+    """Format the reference information of a query, at most `limit` lines for each list.
 
-    Lists are in the data's order. Of a longer one the cheapest entries are kept, so that whatever budget can be met
-    from the whole list still can.
+    Lists are in the data's order. A longer list is reduced to its cheapest entries, so that every budget that the
+    complete list can meet can still be met.
     """
     heading = f"People: {query.people_number}. Budget for all of them and all days: ${query.budget}."
-    sections = [*_days(trip, sandbox, most), *(part for city in trip.cities for part in _city(city, sandbox, most))]
+    sections = [*_days(trip, sandbox, limit), *(part for city in trip.cities for part in _city(city, sandbox, limit))]
     return "\n".join([heading, *sections])
 
 
-def cheapest(rows: Sequence[T], price: Callable[[T], float], most: int) -> list[T]:
-    """The `most` cheapest rows, in the order given."""
-    kept = sorted(range(len(rows)), key=lambda number: price(rows[number]))[:most]
-    return [rows[number] for number in sorted(kept)]
+def cheapest(rows: Sequence[T], price: Callable[[T], float], count: int) -> list[T]:
+    """Return the `count` cheapest rows, in the order given."""
+    indices = sorted(range(len(rows)), key=lambda index: price(rows[index]))[:count]
+    return [rows[index] for index in sorted(indices)]
 
 
-def _days(trip: Trip, sandbox: Sandbox, most: int) -> Iterator[str]:
+def _days(trip: Trip, sandbox: Sandbox, limit: int) -> Iterator[str]:
     for day, date in enumerate(trip.dates, 1):
         if leg := trip.leg_on(day):
             head = f"Day {day} ({date}) from {leg.origin} to {leg.destination}"
-            yield _section(head, map(way_line, _ways(leg, sandbox, most)))
+            yield _section(head, map(way_line, _ways(leg, sandbox, limit)))
         else:
             yield _section(f"Day {day} ({date}) in {trip.city_on(day)}", ())
 
 
-def _ways(leg: Leg, sandbox: Sandbox, most: int) -> list[Option]:
-    return cheapest(transports(leg, 1, sandbox), lambda way: way.cost, most)
+def _ways(leg: Leg, sandbox: Sandbox, limit: int) -> list[Option]:
+    return cheapest(transports(leg, 1, sandbox), lambda option: option.cost, limit)
 
 
-def _city(city: str, sandbox: Sandbox, most: int) -> Iterator[str]:
-    eating = cheapest(sandbox.restaurants(city), lambda row: row.cost, most)
-    staying = cheapest(sandbox.accommodations(city), lambda row: row.price, most)
+def _city(city: str, sandbox: Sandbox, limit: int) -> Iterator[str]:
+    eating = cheapest(sandbox.restaurants(city), lambda row: row.cost, limit)
+    staying = cheapest(sandbox.accommodations(city), lambda row: row.price, limit)
     yield _section(f"{RESTAURANTS} in {city}", map(restaurant_line, eating))
     yield _section(f"{STAYS} in {city}", map(stay_line, staying))
-    yield _section(f"{ATTRACTIONS} in {city}", (one_line(row.name) for row in sandbox.attractions(city)[:most]))
+    yield _section(f"{ATTRACTIONS} in {city}", (one_line(row.name) for row in sandbox.attractions(city)[:limit]))
 
 
 def _section(head: str, lines: Iterator[str] | Sequence[str]) -> str:
     return "\n".join([f"{head}:", *(f"- {line}" for line in lines)])
 
 
-def way_line(way: Option) -> str:
-    """A flight or a car with its price."""
-    return f"{way.text} | ${way.cost:g} {UNITS[way.kind]}"
+def way_line(option: Option) -> str:
+    """Format a flight or a car with its price."""
+    return f"{option.text} | ${option.cost:g} {UNITS[option.kind]}"
 
 
 def restaurant_line(row: Restaurant) -> str:
-    """A restaurant with its price and cuisines."""
+    """Format a restaurant with its price and cuisines."""
     return f"{one_line(row.name)} | ${row.cost:g} a person | {row.cuisines}"
 
 
 def stay_line(row: Accommodation) -> str:
-    """A place to stay with its price and whom it takes, for how long."""
-    most, least = f"{row.maximum_occupancy} people", f"at least {row.minimum_nights:g} nights"
-    return f"{one_line(row.name)} | ${row.price:g} a night for {most} | {least} | {row.room_type} | {row.house_rules}"
+    """Format an accommodation with its price, maximum occupancy, minimum nights, type and rules."""
+    price = f"${row.price:g} a night for {row.maximum_occupancy} people"
+    nights = f"at least {row.minimum_nights:g} nights"
+    return f"{one_line(row.name)} | {price} | {nights} | {row.room_type} | {row.house_rules}"
 
 
 def one_line(name: str) -> str:
-    """A name whose line breaks show as the two characters that the official tables write for one."""
+    r"""Write line breaks of a name as the two characters `\n`, as the official tables do."""
     return name.replace("\n", "\\n")
 
 
-# Decide and Outline for TravelPlanner: the model writes the whole plan as text, unconstrained by a schema.
+# Decide and Outline: the model writes the complete plan as text, without a schema.
 
 MOST_REFERENCE = 60_000
+"""Maximum number of characters of the reference information in a prompt."""
+
 MOST_PLAN = 6_000
-"""Characters of a plan that later turns show."""
+"""Maximum number of characters of a plan that later turns show."""
 MOST_OUTLINE = 16
+"""Maximum number of lines of an outline."""
+
 MOST_TURNS = 3
+"""Maximum number of earlier turns in a prompt."""
 
 SINGLE_PASS = "The plan is written once and delivered; its cost cannot be asked for."
-"""First line of an outline: told to the model and kept by `decide`, which then takes every answer as a delivery."""
+"""First line of an outline: shown to the model, and a mark by which `decide` treats every reply as a delivery."""
 
 
 def oneshot_operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
-    """The operators of ReAct, Reflexion and plan-and-solve that know this benchmark's plans."""
+    """Create the operators of ReAct, Reflexion and plan-and-solve that write this benchmark's plans."""
 
     async def outline(state: OutlineView, runtime: Runtime[Context]) -> dict[str, Any]:
         system = await _system(benchmark, state["task"], runtime)
@@ -289,19 +297,19 @@ def oneshot_operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
         single = SINGLE_PASS in state["advice"]
         system = await _system(benchmark, state["task"], runtime)
         text = await ask_text(Prompt(system, _question(state, single)), role="executor", runtime=runtime)
-        said = read_turn(text)
-        kind = DELIVER if single else said.kind
-        action = Action(text=clipped(f"{kind} {said.plan}", MOST_PLAN), kind=kind, args={"plan": said.plan})
-        return {"thought": clipped(said.thought, 300), "action": action}
+        turn = read_turn(text)
+        kind = DELIVER if single else turn.kind
+        action = Action(text=clipped(f"{kind} {turn.plan}", MOST_PLAN), kind=kind, args={"plan": turn.plan})
+        return {"thought": clipped(turn.thought, 300), "action": action}
 
     return {"outline": outline, "decide": decide}
 
 
 async def _system(benchmark: "TravelPlanner", task: Task, runtime: Runtime[Context]) -> str:
-    """The rules and the reference information: the same in every question about a task, so that caches hit."""
-    query, most = benchmark.query(task), limits_of(task, runtime).options
+    # Equal in every prompt of a task, so that prompt caches hit.
+    query, limit = benchmark.query(task), limits_of(task, runtime).options
     trip = await off_loop(benchmark.trip, query)
-    reference = await off_loop(reference_text, query, trip, benchmark.sandbox, most)
+    reference = await off_loop(reference_text, query, trip, benchmark.sandbox, limit)
     return RULES.format(reference=quoted(reference, MOST_REFERENCE))
 
 

@@ -1,4 +1,4 @@
-"""WebShop as a benchmark: splits and gold plans."""
+"""The WebShop benchmark: splits of goals, and plans that buy a goal's product."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -27,16 +27,21 @@ from certigraph.adapters.webshop.world import BACK, BUY, NEXT, PER_PAGE, PREVIOU
 from certigraph.state.records import Action, Fault, Task, UnknownName
 from certigraph.state.trajectory import Footer
 
-# Which goals make a split.
+# Splits.
 
 USUAL, WRITTEN = "instructions", "written"
 
 PLACES = {"test": (0, 500), "dev": (500, 1500), "train": (1500, None)}
-"""In the shuffled list of templated goals, as WebShop's own is cut (recalled; its order is another)."""
+"""Ranges of the splits in the shuffled list of templated goals. They are WebShop's as far as known, but its order of
+goals is different."""
 
 
 def selected(goals: Mapping[str, Goal], written: Mapping[str, Goal], split: str) -> dict[str, Goal]:
-    """The goals of a split by id. Raises UnknownName for one that is not there or is empty, naming the others."""
+    """Return the goals of a split by id.
+
+    Raises:
+        UnknownName: the split is unknown or empty; the message lists the others.
+    """
     splits = {USUAL: _firsts(goals), WRITTEN: dict(written)}
     splits |= {name: dict(list(goals.items())[start:end]) for name, (start, end) in PLACES.items()}
     if not splits.get(split):
@@ -46,26 +51,26 @@ def selected(goals: Mapping[str, Goal], written: Mapping[str, Goal], split: str)
 
 
 def _firsts(goals: Mapping[str, Goal]) -> dict[str, Goal]:
-    """The first goal of each product. Shuffled anew: products of many goals would else come first."""
+    # The first goal of each product, shuffled again: otherwise products with many goals would come first.
     first = {goal.asin: id_ for id_, goal in reversed(list(goals.items()))}
     ids = sorted(first.values())
     Random(SHUFFLE).shuffle(ids)
     return {id_: goals[id_] for id_ in ids}
 
 
-# How a goal is bought: from any page, the searches and clicks to its product, its options, the purchase.
+# Plans: from any page, the searches and clicks to the product, its options, and the purchase.
 
 
 def plan(page: Page, goal: Goal, shop: Shop) -> list[str]:
-    """The actions that are left to buy exactly what the goal was made from.
+    """Return the remaining actions that buy exactly the product and options of a goal.
 
     Raises:
-        Fault: ("data") another product, or with other options, is bought already, or no search tried brings it up.
+        Fault: ("data") another product or other options are bought already, or no search finds the product.
     """
     if page.kind == "bought":
         if page.asin == goal.asin and _missing(page, goal, shop) == []:
             return []
-        raise Fault("data", f"{page.asin} is bought already, and {goal.asin} is wanted: begin anew")
+        raise Fault("data", f"{page.asin} is bought already, and {goal.asin} is wanted: start again")
     if page.asin != goal.asin:
         return _found(page, goal, shop) + _bought(Page(asin=goal.asin), goal, shop)
     return [f"click[{PREVIOUS}]"] * (page.kind == "details") + _bought(page, goal, shop)
@@ -81,46 +86,45 @@ def _missing(page: Page, goal: Goal, shop: Shop) -> list[str]:
 
 
 def _found(page: Page, goal: Goal, shop: Shop) -> list[str]:
-    """The way to the product's page: on through the results where they have it, else by a new search."""
-    if page.kind == "results" and goal.asin in (found := shop.search(page.keywords)):
-        pages = found.index(goal.asin) // PER_PAGE + 1 - page.number
-        turn = NEXT if pages > 0 else PREVIOUS
-        return [f"click[{turn}]"] * abs(pages) + [f"click[{goal.asin}]"]
+    # Path to the product's page: through the current results if they contain it, else by a new search.
+    if page.kind == "results" and goal.asin in (results := shop.search(page.keywords)):
+        pages = results.index(goal.asin) // PER_PAGE + 1 - page.number
+        button = NEXT if pages > 0 else PREVIOUS
+        return [f"click[{button}]"] * abs(pages) + [f"click[{goal.asin}]"]
     keywords = _keywords(goal, shop)
     first = [] if page.kind == "search" else [f"click[{BACK}]"]
     return [*first, f"search[{keywords}]", *_found(Page(kind="results", keywords=keywords), goal, shop)]
 
 
 def _keywords(goal: Goal, shop: Shop) -> str:
-    """Of the keywords that the instruction suggests, those which bring the product up earliest."""
-    tried = {keywords: shop.search(keywords) for keywords in proposals(goal.instruction)}
-    places = {keywords: found.index(goal.asin) for keywords, found in tried.items() if goal.asin in found}
-    if not places:
-        raise Fault(
-            "data", f"no search for {goal.asin} has it among its results ({', '.join(tried)}); take another task"
-        )
-    return min(places, key=lambda keywords: places[keywords])
+    # Of the keywords proposed for the instruction, those that rank the product highest.
+    searches = {keywords: shop.search(keywords) for keywords in proposals(goal.instruction)}
+    ranks = {keywords: results.index(goal.asin) for keywords, results in searches.items() if goal.asin in results}
+    if not ranks:
+        raise Fault("data", f"no search finds {goal.asin} (tried {', '.join(searches)}); take another task")
+    return min(ranks, key=lambda keywords: ranks[keywords])
 
 
-# WebShop as a benchmark: WebShop's small setting of 1,000 products where its data is, else an invented shop.
+# The benchmark: WebShop's small setting of 1,000 products if its data is given, else a generated shop.
 
 PLAIN, ATTRIBUTES = "plain", "attributes"
 
 
 class WebShop:
-    """Tasks `B08X2PKKB2-0`: a product, and which combination of its options.
+    """Benchmark of tasks such as `B08X2PKKB2-0`: a product and the number of a combination of its options.
 
-    Splits: `instructions`, the usual one, the first goal of each of 275 instructions; `test`, `dev` and `train` of all
-    3,964 goals; `written`, the eleven in crowd workers' own words.
+    Splits: `instructions` (the default), the first goal of each of 275 instructions; `test`, `dev` and `train` of all
+    3,964 goals; `written`, eleven instructions written by crowd workers.
 
-    Scores are not WebShop's to the last digit. Its rules are followed, but three pieces are substitutes: the search is
-    another BM25 (shop.py); a word list finds the nouns by which kinds of products are compared, in place of spaCy's
-    tagger (nouns.py); the list of colours is our own (reward.py). Prices out of ranges and bounds are drawn anew.
+    Scores differ slightly from WebShop's. The rules are the same, but three parts are substitutes: the search is
+    another BM25 (see `Shop`); a word list instead of spaCy's tagger finds the nouns by which kinds of products are
+    compared (`products.nouns_in`); and the list of colours is our own (`products.COLOURS`). Prices from ranges and
+    price bounds are drawn with other random numbers.
 
     Args:
-        data: The folder that holds WebShop's files, read when first needed; None for the invented shop.
-        config: "" for pages that mark their buttons; "plain" for strings joined by " [SEP] "; "attributes" to show
-            attributes too, of which WebShop's text pages have none.
+        data: Folder with WebShop's files, read on first use; None for the generated shop.
+        config: "": pages mark their buttons; "plain": strings are joined by " [SEP] "; "attributes": products have a
+            page of attributes, which WebShop's text pages lack.
     """
 
     configurations = (ATTRIBUTES, PLAIN)
@@ -136,16 +140,21 @@ class WebShop:
         self.limits = PAPER_LIMITS["webshop"]
 
     def tasks(self, split: str = "") -> list[Task]:
-        """The tasks of a split.
+        """Return the tasks of a split.
 
         Raises:
-            UnknownName: for an unknown split, naming the known ones.
-            Fault: ("data") when the data folder holds no readable files.
+            UnknownName: the split is unknown; the message lists the known ones.
+            Fault: ("data") the data folder contains no readable files.
         """
         return [self._task(id_, goal) for id_, goal in selected(self._goals, self._written, split or USUAL).items()]
 
     def task(self, task_id: str) -> Task:
-        """One task. Raises UnknownName whose message lists some valid ids, and Fault as `tasks` does."""
+        """Return one task.
+
+        Raises:
+            UnknownName: there is no such task; the message lists some ids.
+            Fault: as in `tasks`.
+        """
         goal = self._goals.get(task_id) or self._written.get(task_id)
         if goal is None:
             more = "" if self.data else f"WebShop's need --data DIR, with {PRODUCTS} under DIR/webshop/"
@@ -153,19 +162,27 @@ class WebShop:
         return self._task(task_id, goal)
 
     def ready(self) -> None:
-        """Make sure, before any run begins, that scores can be computed. Raises Fault("data") without rapidfuzz."""
+        """Check before the first run that scores can be computed.
+
+        Raises:
+            Fault: ("data") rapidfuzz is not installed.
+        """
         require("WebShop's reward needs", ["rapidfuzz"], "webshop")
 
     def open(self, task: Task) -> WebShopWorld:
-        """The shop with a task's goal. Raises Fault("data") where its constants are no goal."""
+        """Create the shop with a task's goal.
+
+        Raises:
+            Fault: ("data") the task's constants are not a valid `Goal`.
+        """
         marked, attributes = self._config != PLAIN, self._config == ATTRIBUTES
         return WebShopWorld(self._shop, self._goal(task), marked=marked, attributes=attributes)
 
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
-        """Search, turn pages, choose options, buy: from the start, or from where the actions `before` lead.
+        """Return the searches and clicks that buy the product, from the start or after the actions `before`.
 
         Raises:
-            Fault: ("data") something else is bought already, or no search of the instruction's words finds the product.
+            Fault: ("data") something else is bought already, or no search by the instruction's words finds the product.
         """
         world = self.open(task)
         for action in before:
@@ -173,23 +190,23 @@ class WebShop:
         return plan(world.page, world.goal, self._shop)
 
     def operators(self) -> Mapping[str, Operator]:
-        """None: the generic, prompted operators serve."""
+        """Return no operators: the generic, prompted ones are used."""
         return {}
 
     def expert(self) -> Responder:
-        """Follows the demonstrations."""
+        """Return the scripted model that follows the demonstrations."""
         return demonstrated(self.demonstration)
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """Mean reward and rate of success (reward 1) with their standard errors, and of runs that bought anything."""
+        """Return mean reward and success rate (reward 1) with standard errors, and the rate of runs with a purchase."""
         rewards = [footer.scores.value if footer.scores else 0.0 for _, footer in runs]
         bought = [footer.scores is not None and footer.scores.answer is not None for _, footer in runs]
         solved = [float(reward >= 1.0) for reward in rewards]
-        told = {"n": float(len(runs)), "bought": fmean(bought)}
+        figures = {"n": float(len(runs)), "bought": fmean(bought)}
         for name, values in (("score", rewards), ("success", solved)):
             error = stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0
-            told |= {name: fmean(values), f"{name}_stderr": error}
-        return told
+            figures |= {name: fmean(values), f"{name}_stderr": error}
+        return figures
 
     def _task(self, task_id: str, goal: Goal) -> Task:
         return Task(benchmark=self.name, id=task_id, goal=goal.instruction, constants=goal.as_json())
@@ -223,4 +240,4 @@ of the page, which has [button] before its name: a product's number opens the pr
 it, Back to Search, < Prev and Next > lead on, Description, Features and Reviews tell more. click[Buy Now] buys the
 product as chosen and ends the task. What is bought is judged by its kind, what it is like, each option and its price:
 choose every option that was asked for first."""
-"""It says nothing of the finder of nouns: agents are not told by which words kinds are compared."""
+"""Briefing of agents. It does not mention by which words kinds of products are compared."""

@@ -1,4 +1,7 @@
-"""WebShop's pages as factored states."""
+"""WebShop's factored states, extracted from its pages by rules.
+
+`WebShopFactors` is written by hand for WebShop's pages; in the StateFactory paper a language model extracts the states.
+"""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +23,7 @@ from certigraph.adapters.webshop.world import (
 )
 from certigraph.state.rewards import FactoredState, as_mapping, factored
 
-# Reading the shop's pages: both text modes of WebShop, whose pages RewardPrediction's trajectories have too.
+# Parsing pages in both text modes of WebShop, which RewardPrediction's trajectories use too.
 
 _MARKED = re.compile(r"\[(clicked )?button\]\s*(.{0,300}?)\s*\[(?:clicked )?button_\]", re.DOTALL)
 _LIST = re.compile(r"Page \d+ \(Total results: \d+\)")
@@ -28,17 +31,17 @@ _PRICE = re.compile(r"Price: \$(\d[\d,]*(?:\.\d+)?)")
 _BOUGHT = (BOUGHT.lower(), "thank you for shopping")
 
 FIXED = frozenset((ATTRIBUTES, BACK, BUY, DESCRIPTION, FEATURES, NEXT, PREVIOUS, REVIEWS, "Search", "search"))
-"""Buttons that are no option's value; on some pages the last one is lower-cased."""
+"""Buttons that are not values of options; on some pages the last one is lower-case."""
 
 
 NAMES = frozenset(
     ("color", "fit type", "flavor", "flavor name", "item shape", "material", "number of items", "pattern name", "scent")
 ) | {"size", "style"}
-"""Usual names of options, for texts that do not mark buttons."""
+"""Common names of options, for texts that do not mark buttons."""
 
 
 class Strings(NamedTuple):
-    """The visible strings of a page in order; which are buttons, and which of those are marked as chosen."""
+    """Visible strings of a page in order, which of them are buttons, and which buttons are marked as chosen."""
 
     texts: tuple[str, ...]
     buttons: frozenset[str]
@@ -46,20 +49,20 @@ class Strings(NamedTuple):
 
 
 class Item(NamedTuple):
-    """A product's page."""
+    """Parsed page of a product."""
 
     title: str
     price: float | None
-    """The lowest, in dollars."""
+    """Lowest price in dollars."""
     options: dict[str, list[str]]
-    """Values by the option's name; under the empty name where an unmarked text has no usual name before them."""
+    """Values by option name; the empty name if an unmarked text has no common name before them."""
     chosen: frozenset[str]
     marked: bool
-    """Whether the text says which values are chosen."""
+    """Whether the text shows which values are chosen."""
 
 
 def kind_of(text: str) -> str:
-    """`bought`, `results`, `item`, `search` or `details`; empty where the text is no page of the shop."""
+    """Return the kind of a page: "bought", "results", "item", "search" or "details"; empty if it is none."""
     if any(words in text.lower() for words in _BOUGHT):
         return "bought"
     if _LIST.search(text):
@@ -70,16 +73,16 @@ def kind_of(text: str) -> str:
 
 
 def item(text: str) -> Item:
-    """What a product's page tells."""
-    shown = strings(text)
-    options, title = _options(shown)
-    found = _PRICE.search(text)
-    price = float(found[1].replace(",", "")) if found else None
-    return Item(title, price, options, shown.chosen, bool(shown.buttons))
+    """Parse a product's page."""
+    page = strings(text)
+    options, title = _options(page)
+    match = _PRICE.search(text)
+    price = float(match[1].replace(",", "")) if match else None
+    return Item(title, price, options, page.chosen, bool(page.buttons))
 
 
 def strings(text: str) -> Strings:
-    """A page taken apart at its separators: line ends or [SEP], and the marks of buttons."""
+    """Split a page at its separators (line ends or [SEP]) and button marks."""
     marks = {mark[2]: bool(mark[1]) for mark in _MARKED.finditer(text)}
     plain = _MARKED.sub(lambda mark: f"\n{mark[2]}\n", text)
     texts = tuple(part.strip() for part in re.split(r"\[SEP\]|\n", plain) if part.strip())
@@ -87,7 +90,7 @@ def strings(text: str) -> Strings:
 
 
 def _options(shown: Strings) -> tuple[dict[str, list[str]], str]:
-    """The options between the page's head and its price, and the title, which is the last string before that."""
+    # The options are between the page's head and its price; the last string before the price is the title.
     start = next((n for n, text in enumerate(shown.texts) if text == PREVIOUS), -1) + 1
     end = next((n for n, text in enumerate(shown.texts) if text.startswith("Price:")), len(shown.texts))
     between = shown.texts[start:end]
@@ -101,14 +104,13 @@ def _options(shown: Strings) -> tuple[dict[str, list[str]], str]:
     return options, between[-1] if between else ""
 
 
-# WebShop's pages as factored states: the best of a list, the item that is looked at, the choices, the purchase.
+# The extractor: the best result, the item in view, the choices, and the purchase.
 #
-# Of all of them the state keeps what the goal asks about: which of the wanted words they have, which of the wanted
-# values an item offers and which of those are chosen. All is read off the pages that were seen; a product's number
-# says nothing.
+# The state keeps only what the goal mentions: which of the wanted words are present, which of the wanted values an item
+# offers, and which of those are chosen. Everything comes from pages that were seen; asins are not used.
 
 LIST, ITEM, PURCHASE = "search results", "item in view", "receipt"
-"""Identities that embed far from one another: an item that is looked at is none that is bought."""
+"""Identities with dissimilar embeddings, because an item in view is not a bought item."""
 
 FACTOR_FEATURES, OFFERS, CHOICE = "features", "offers", "choice"
 
@@ -118,14 +120,14 @@ Entities = dict[str, dict[str, str]]
 
 
 class WebShopFactors:
-    """A visit to the shop. Chosen values are read off marks, and off actions where pages have none.
+    """Extractor of factored states. Chosen values are read from marks, or from actions if pages have no marks.
 
-    Written by hand for WebShop's pages; the paper has a language model extract. Its milestones are what every purchase
-    goes through: a list that has the wanted words, an item that has them, each choice, the receipt.
+    The milestones are those of every purchase: results with the wanted words, an item with them, each choice, the
+    receipt.
     """
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
-        """The state after a step; what was seen of an item is kept while its pages are open, and once it is bought."""
+        """Return the state after a step; facts about an item are kept on its pages and once it is bought."""
         known, kind, text = as_mapping(state), kind_of(observation), observation.replace(goal, "")
         if kind == "search":
             return factored({})
@@ -140,51 +142,51 @@ class WebShopFactors:
         return state
 
     def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
-        """What fits is looked at, chosen as asked for, and bought.
+        """Return the goal state: a matching item in view, chosen as requested, and bought.
 
-        Options that free words ask for are known once an item offers values that they name.
+        Options requested in free text are known once an item offers values that it mentions.
         """
-        asked = wanted(goal)
-        seen = state.get(ITEM)
-        offers = asked.options or _told(seen.attributes.get(OFFERS, "") if seen else "")
-        if before.entities and not (seen and offers):
+        request = wanted(goal)
+        item_entity = state.get(ITEM)
+        offers = request.options or _told(item_entity.attributes.get(OFFERS, "") if item_entity else "")
+        if before.entities and not (item_entity and offers):
             return before
-        wished = _telling({FACTOR_FEATURES: " ".join(asked.words), OFFERS: _telling_offers(offers)})
+        required = _telling({FACTOR_FEATURES: " ".join(request.words), OFFERS: _telling_offers(offers)})
         choices = {_option(name): {CHOICE: value} for name, value in offers.items()}
-        return factored({ITEM: wished, **choices, PURCHASE: {**wished, **PAID}})
+        return factored({ITEM: required, **choices, PURCHASE: {**required, **PAID}})
 
 
-def _viewed(known: Entities, goal: str, action: str, seen: Item) -> Entities:
-    """An item's page: what it has of what is wanted, and which wanted values are chosen."""
-    offers = _offered(goal, seen)
-    here = known.get(ITEM, {})
-    words = " ".join([here.get(FACTOR_FEATURES, ""), seen.title])
+def _viewed(known: Entities, goal: str, action: str, page: Item) -> Entities:
+    # State of an item's page: the wanted features it has, and the wanted values that are chosen.
+    offers = _offered(goal, page)
+    previous = known.get(ITEM, {})
+    words = " ".join([previous.get(FACTOR_FEATURES, ""), page.title])
     item = _telling({FACTOR_FEATURES: shared(goal, words), OFFERS: _telling_offers(offers)})
     choices = {
-        _option(name): _telling({CHOICE: _choice(known.get(_option(name), {}), value, action, seen, name)})
+        _option(name): _telling({CHOICE: _choice(known.get(_option(name), {}), value, action, page, name)})
         for name, value in offers.items()
     }
     return {ITEM: item, **choices}
 
 
-def _choice(before: Mapping[str, str], value: str, action: str, seen: Item, name: str) -> str:
-    """The wanted value where it is chosen, else nothing."""
-    if seen.marked:
-        return value if value in seen.chosen else ""
+def _choice(before: Mapping[str, str], value: str, action: str, page: Item, name: str) -> str:
+    # The wanted value if it is chosen, else empty.
+    if page.marked:
+        return value if value in page.chosen else ""
     _, clicked = parsed(action) or ("", "")
-    if clicked.lower() in (each.lower() for each in seen.options[name]):
+    if clicked.lower() in (option_value.lower() for option_value in page.options[name]):
         return value if clicked.lower() == value.lower() else ""
     return before.get(CHOICE, "")
 
 
-def _offered(goal: str, seen: Item) -> dict[str, str]:
-    """The wanted values that an item has, by the option's name; for free words the longest that they have all of."""
-    asked = wanted(goal)
-    if asked.options:
-        return {name: value for name, value in asked.options.items() if value in seen.options.get(name, ())}
+def _offered(goal: str, page: Item) -> dict[str, str]:
+    # The wanted values that an item has, by option name; for free text, the longest one that it contains.
+    request = wanted(goal)
+    if request.options:
+        return {name: value for name, value in request.options.items() if value in page.options.get(name, ())}
     named = {
         name: [value for value in values if shared(value, goal) == " ".join(wanted(value).words)]
-        for name, values in seen.options.items()
+        for name, values in page.options.items()
     }
     return {name: max(values, key=len) for name, values in named.items() if values}
 
@@ -194,7 +196,7 @@ def _learnt(item: Mapping[str, str], goal: str, text: str) -> dict[str, str]:
 
 
 def _best(text: str, goal: str) -> str:
-    """What the listed product that has most of the wanted words has of them."""
+    # The wanted words of the result that has most of them.
     return max((shared(goal, line) for line in strings(text).texts), key=len, default="")
 
 

@@ -1,4 +1,4 @@
-"""WebShop's products, goals and official reward."""
+"""WebShop's products, instructions and goals, a generated shop, and the reward of a purchase."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,87 +15,89 @@ from certigraph.adapters.files import Row, missing_data, read_json, read_rows
 from certigraph.adapters.retrieval.bm25 import STOPWORDS
 from certigraph.state.records import Fault, Record
 
-# What a shop sells and what its customers want: the records, and WebShop's files of them.
+# Records of products and instructions, and reading WebShop's files.
 
 PRODUCTS, INSTRUCTIONS = "products_1000.jsonl.gz", "items_ins_v2_1000.json.gz"
 
 BELOW = "\u203a"
-"""The angle quotation mark that levels of a category have between them."""
+"""Separator of the levels of a category: an angle quotation mark."""
 
 
 class Product(Record):
-    """One listing. `prices` is one price in dollars, or the lowest and the highest of a range."""
+    """Product of the shop. `prices` is one price in dollars, or the lowest and the highest of a range."""
 
     asin: str = Field(min_length=1)
     title: str
     description: str = ""
     features: tuple[str, ...] = ()
     attributes: tuple[str, ...] = ()
-    """What it is said to be, on none of its pages unless the shop shows attributes."""
+    """Attributes; no page shows them unless the shop is configured to."""
     options: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     prices: tuple[float, ...] = Field(min_length=1, max_length=2)
     query: str = ""
-    """The search that Amazon listed it under."""
+    """Search query under which Amazon listed the product."""
     category: str = ""
-    """Its levels, broad to narrow, with BELOW between them."""
+    """Category levels, broad to narrow, separated by `BELOW`."""
 
     @property
     def price_text(self) -> str:
-        """As pages show it: `$7.99`, `$19.99 to $27.99`."""
+        """Price as pages show it: `$7.99`, `$19.99 to $27.99`."""
         return " to ".join(f"${price}" for price in self.prices)
 
     @property
     def price(self) -> float:
-        """What a buyer pays; of a range, a price drawn evenly from it, the same every time."""
+        """Price that a buyer pays; of a range, a uniform draw that is the same every time."""
         return Random(f"price:{self.asin}").uniform(self.prices[0], self.prices[-1])
 
     @property
     def values(self) -> list[str]:
-        """The values of all options."""
+        """Values of all options."""
         return [value for values in self.options.values() for value in values]
 
 
 class Wish(Record):
-    """An instruction without options and price: what is wanted in words, and the attributes it is judged by."""
+    """Instruction without options and price: its text, and the attributes that a purchase is judged by."""
 
     asin: str
     text: str = Field(min_length=1)
     attributes: tuple[str, ...] = Field(min_length=1)
     options: tuple[str, ...] | None = None
-    """The values that a crowd worker's own words ask for; None where every combination makes a goal."""
+    """Values requested in a crowd worker's text; None for a template, where every combination of options is a goal."""
 
 
 class Catalogue(NamedTuple):
-    """All of a shop."""
+    """Products and instructions of a shop."""
 
     products: Mapping[str, Product]
-    """By asin."""
-    wishes: tuple[Wish, ...]
+    """Products by asin."""
+    instructions: tuple[Wish, ...]
 
 
 def read_catalogue(folder: Path) -> Catalogue:
-    """The shop of 1,000 products and its 275 templated and 11 written instructions.
+    """Read the shop of 1,000 products with its 275 templated and 11 written instructions.
 
     Raises:
-        Fault: ("data") a file is missing or not as WebShop writes it; the message names file and field.
+        Fault: ("data") a file is missing or malformed; the message names file and field.
     """
     if not (folder / PRODUCTS).is_file():
         raise missing_data("webshop", folder, f"{PRODUCTS} and {INSTRUCTIONS}")
     rows = list(read_rows(folder / PRODUCTS))
     products = {product.asin: product for product in map(_product, rows)}
     wishes = (*_templated(folder / INSTRUCTIONS), *(wish for row in rows for wish in _written(row)))
-    if strange := sorted({wish.asin for wish in wishes} - products.keys()):
-        raise Fault("data", f"{folder / PRODUCTS} lacks {strange[0]}, which instructions name: put the published there")
+    if unknown := sorted({wish.asin for wish in wishes} - products.keys()):
+        raise Fault(
+            "data", f"{folder / PRODUCTS} lacks {unknown[0]}, which instructions name: copy the published file there"
+        )
     return Catalogue(products, wishes)
 
 
 @contextmanager
-def _as_published(where: str, what: str) -> Iterator[None]:
+def _as_published(where: str, kind: str) -> Iterator[None]:
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValidationError) as error:
-        told = " ".join(str(error).split()) if isinstance(error, ValidationError) else repr(error)
-        raise Fault("data", f"{where}: no {what} of WebShop ({told}): put the published file there") from error
+        reason = " ".join(str(error).split()) if isinstance(error, ValidationError) else repr(error)
+        raise Fault("data", f"{where}: invalid {kind} of WebShop ({reason}): copy the published file there") from error
 
 
 def _product(row: Row) -> Product:
@@ -115,37 +117,37 @@ def _product(row: Row) -> Product:
 
 
 def _templated(path: Path) -> list[Wish]:
-    found: Mapping[str, Any] = read_json(path)
+    data: Mapping[str, Any] = read_json(path)
     with _as_published(str(path), "instructions"):
-        told = [(asin, row) for asin, row in found.items() if row.get("instruction")]
-        return [Wish(asin=a, text=row["instruction"], attributes=row["instruction_attributes"]) for a, row in told]
+        rows = [(asin, row) for asin, row in data.items() if row.get("instruction")]
+        return [Wish(asin=a, text=row["instruction"], attributes=row["instruction_attributes"]) for a, row in rows]
 
 
 def _written(row: Row) -> list[Wish]:
     with _as_published(row.where, "instructions"):
         return [
             Wish(
-                asin=one["asin"],
-                text=one["instruction"].strip().rstrip("."),
-                attributes=one["instruction_attributes"],
-                options=one["instruction_options"],
+                asin=instruction["asin"],
+                text=instruction["instruction"].strip().rstrip("."),
+                attributes=instruction["instruction_attributes"],
+                options=instruction["instruction_options"],
             )
-            for one in row.value.get("instructions", ())
+            for instruction in row.value.get("instructions", ())
         ]
 
 
-# An invented shop, for where no data is given: forty products of ten kinds, each with an instruction.
+# Generated shop, used if no data is given: forty products of ten kinds, each with an instruction.
 
 
 class Kind(NamedTuple):
-    """What products are of, and what distinguishes them."""
+    """Kind of products, and what distinguishes them."""
 
     name: str
     category: str
     traits: tuple[str, ...]
     options: tuple[str, ...] = ()
     dollars: int = 30
-    """About what one costs."""
+    """Approximate price."""
 
 
 KINDS = (
@@ -170,13 +172,13 @@ VALUES = {
 MAKERS = ("Arvid", "Belmora", "Castwell", "Dunfell", "Elverum", "Fenwick", "Galdor", "Hollis")
 
 EACH = 4
-"""Products of a kind."""
+"""Number of products of each kind."""
 
 
 def generated_catalogue() -> Catalogue:
-    """The shop; the same every time."""
-    made = list(_made(Random("webshop")))
-    return Catalogue({product.asin: product for product, _ in made}, tuple(wish for _, wish in made))
+    """Generate the shop; it is the same every time."""
+    pairs = list(_made(Random("webshop")))
+    return Catalogue({product.asin: product for product, _ in pairs}, tuple(wish for _, wish in pairs))
 
 
 def _made(random: Random) -> Iterator[tuple[Product, Wish]]:
@@ -208,53 +210,53 @@ def _wish(kind: Kind, product: Product) -> Wish:
     return Wish(asin=product.asin, text=text, attributes=product.attributes)
 
 
-# Goals: what is wanted with which options at what price, one for each combination of a product's options.
+# Goals: an instruction with options and a price bound, one for each combination of a product's options.
 
 SHUFFLE = 233
-"""WebShop's seed for the order of goals. Its draws of prices and ours differ, so the order is ours too."""
+"""WebShop's seed for the order of goals; the order still differs, because prices are drawn differently."""
 
 HIGHEST = 990
-"""The largest upper bound of a price, in dollars; dearer products have none."""
+"""Maximum price bound in dollars; more expensive products have no bound."""
 
 NEARBY = 4
-"""Multiples of ten dollars above a price out of which its bound is drawn."""
+"""Number of multiples of ten dollars above a price from which its bound is drawn."""
 
 
 class Goal(Record):
-    """What is to be bought, and what the purchase is judged by."""
+    """Goal of an episode: the instruction, and what a purchase is judged by."""
 
     asin: str
     instruction: str = Field(min_length=1)
     attributes: tuple[str, ...] = Field(min_length=1)
     options: tuple[str, ...] = ()
-    """The wanted values, each of another option."""
+    """Wanted values, each of a different option."""
     upper: float | None = None
-    """The price in dollars that it may cost; None: any."""
+    """Maximum price in dollars; None: any."""
 
 
 def goals(catalogue: Catalogue) -> dict[str, Goal]:
-    """All templated goals by id, `ASIN-n` for combination n of the product's options, in shuffled order."""
-    made = [
+    """Return all templated goals by id, `ASIN-n` for combination n of the product's options, in shuffled order."""
+    pairs = [
         pair
-        for wish in catalogue.wishes
+        for wish in catalogue.instructions
         if wish.options is None
         for pair in _combined(wish, catalogue.products[wish.asin])
     ]
-    Random(SHUFFLE).shuffle(made)
-    return dict(made)
+    Random(SHUFFLE).shuffle(pairs)
+    return dict(pairs)
 
 
 def written_goals(catalogue: Catalogue) -> dict[str, Goal]:
-    """The goals in crowd workers' own words by id, `ASIN-written`."""
+    """Return the goals written by crowd workers, by id `ASIN-written`."""
     return {
         f"{wish.asin}-written": _goal(wish, catalogue.products[wish.asin], wish.options, "")
-        for wish in catalogue.wishes
+        for wish in catalogue.instructions
         if wish.options is not None
     }
 
 
 def price_bound(product: Product) -> float | None:
-    """The larger of two of the next multiples of ten dollars above the price; None above 980 dollars."""
+    """Draw two of the next multiples of ten dollars above the price and return the larger; None above 980 dollars."""
     price = product.price
     above = [float(bound) for bound in range(10, HIGHEST + 1, 10) if bound > price][:NEARBY]
     return max(Random(f"bound:{product.asin}").sample(above, 2)) if len(above) > 1 else None
@@ -263,22 +265,22 @@ def price_bound(product: Product) -> float | None:
 def _combined(wish: Wish, product: Product) -> Iterator[tuple[str, Goal]]:
     names = sorted(product.options)
     for number, values in enumerate(combinations(*(product.options[name] for name in names))):
-        told = ", and ".join(f"{name}: {value}" for name, value in zip(names, values, strict=True))
-        yield f"{product.asin}-{number}", _goal(wish, product, values, f" with {told}" if told else "")
+        requested = ", and ".join(f"{name}: {value}" for name, value in zip(names, values, strict=True))
+        yield f"{product.asin}-{number}", _goal(wish, product, values, f" with {requested}" if requested else "")
 
 
-def _goal(wish: Wish, product: Product, values: tuple[str, ...], told: str) -> Goal:
+def _goal(wish: Wish, product: Product, values: tuple[str, ...], options: str) -> Goal:
     upper = price_bound(product)
     bound = "" if upper is None else f", and price lower than {upper:.2f} dollars"
-    text = f"{wish.text}{told}{bound}"
+    text = f"{wish.text}{options}{bound}"
     return Goal(asin=product.asin, instruction=text, attributes=wish.attributes, options=values, upper=upper)
 
 
-# The nouns of product titles, which WebShop's reward compares: our own finder in place of its part-of-speech tagger.
+# Nouns of product titles, which WebShop's reward compares.
 #
-# WebShop takes the nouns and proper nouns of spaCy's en_core_web_sm, a model that PyPI does not have. Titles are
-# strings of nouns, so that leaving out what is none comes near: function words, numbers, adjectives known by list or
-# by ending. Rewards can differ from WebShop's where a title shares few words with the wanted one, and nowhere else.
+# WebShop uses the nouns and proper nouns of spaCy's en_core_web_sm, a model that PyPI does not have. Titles are mostly
+# nouns, so removing everything else is a close substitute: function words, numbers, and adjectives by list or ending.
+# Rewards can differ from WebShop's only where a title shares few words with the wanted one.
 
 _WORD = re.compile(r"[a-z]+")
 
@@ -297,11 +299,11 @@ _THINGS = "cable table vegetable sleeve olive adhesive jewelry family belly jell
 
 NO_NOUNS = STOPWORDS.union(_QUALITIES.split(), _OTHERS.split())
 NOUNS = frozenset(_THINGS.split())
-"""Nouns that end like adjectives."""
+"""Nouns with endings of adjectives."""
 
 
 def nouns(title: str) -> list[str]:
-    """The nouns of a title, lower-cased, in order, repeated as often as they occur."""
+    """Return the nouns of a title, lower-cased, in order, with repetitions."""
     return [word for word in _WORD.findall(title.lower()) if _is_noun(word)]
 
 
@@ -311,20 +313,20 @@ def _is_noun(word: str) -> bool:
     return word in NOUNS or not word.endswith(_ENDINGS)
 
 
-# WebShop's reward for a purchase (Yao et al., section 3.1 and appendix A): how far it is what was wanted.
+# WebShop's reward for a purchase (Yao et al., section 3.1 and appendix A).
 #
 # reward = type x (attributes matched + options matched + [price within the bound]) / (attributes + options + 1)
 #
-# Two pieces are substitutes for WebShop's own: the finder of nouns (nouns.py), and the list of colours.
+# Two parts are substitutes for WebShop's: finding nouns, and the list of colours.
 
 ALIKE = 85
-"""Token set ratios above which two phrases are the same."""
+"""Token set ratio above which two phrases count as equal."""
 
 SIMILAR, DIFFERENT = 0.2, 0.1
-"""Shares of a wanted title's nouns: above the first the type is right, below the second it is another."""
+"""Shares of the wanted title's nouns: above the first, the type is the same; below the second, it is different."""
 
 LEVELS = 2
-"""Levels of category that two products of one type share."""
+"""Minimum number of category levels that two products of one type share."""
 
 _COLOURS = """
 aqua beige black blue bronze brown burgundy champagne charcoal copper coral cream cyan gold gray green grey indigo
@@ -333,11 +335,11 @@ salmon sand silver tan taupe teal turquoise violet white wine yellow
 """
 
 COLOURS = tuple(_COLOURS.split())
-"""Our own list; of two in one value the first in the alphabet counts."""
+"""Colours (our own list); if a value contains several, the alphabetically first one counts."""
 
 
 class Judged(NamedTuple):
-    """The parts of a reward. Shares are in [0, 1]; `options` is None where none was wanted."""
+    """Reward and its parts. Shares are in [0, 1]; `options` is None if the goal has no options."""
 
     reward: float
     type: float
@@ -347,10 +349,12 @@ class Judged(NamedTuple):
 
 
 def judged(goal: Goal, wanted: Product, bought: Product, chosen: Sequence[str]) -> Judged:
-    """The reward for buying `bought` with the chosen option values where `wanted` is the goal's product."""
+    """Compute the reward for buying `bought` with the chosen option values if `wanted` is the goal's product."""
     attributes = sum(has_attribute(bought, attribute) for attribute in goal.attributes)
     colours = [normalised(value) for value in chosen]
-    options = sum(any(alike(ours, normalised(value)) for ours in colours) for value in goal.options)
+    options = sum(
+        any(alike(normalised_value, normalised(value)) for normalised_value in colours) for value in goal.options
+    )
     price = goal.upper is None or bought.price <= goal.upper
     kind = type_reward(wanted, bought)
     parts = len(goal.attributes) + len(goal.options) + 1
@@ -364,7 +368,7 @@ def judged(goal: Goal, wanted: Product, bought: Product, chosen: Sequence[str]) 
 
 
 def type_reward(wanted: Product, bought: Product) -> float:
-    """1 for a product of the wanted type, 0.5 where nothing says so, 0.1 and 0 where titles share next to nothing."""
+    """Return 1 for a product of the wanted type, 0.5 if nothing indicates it, 0.1 or 0 if titles share few nouns."""
     share = title_share(wanted.title, bought.title)
     if share < DIFFERENT:
         return 0.1 if share else 0.0
@@ -374,33 +378,35 @@ def type_reward(wanted: Product, bought: Product) -> float:
 
 
 def title_share(wanted: str, bought: str) -> float:
-    """Different nouns of the wanted title that the bought one has, by the number of its nouns; 0.2 if it has none."""
-    ours = nouns(wanted)
-    return len(set(ours) & set(nouns(bought))) / len(ours) if ours else SIMILAR
+    """Divide the number of distinct shared nouns by the number of nouns of the wanted title; 0.2 if it has none."""
+    wanted_nouns = nouns(wanted)
+    return len(set(wanted_nouns) & set(nouns(bought))) / len(wanted_nouns) if wanted_nouns else SIMILAR
 
 
 def has_attribute(product: Product, attribute: str) -> bool:
-    """Whether one of its attributes is alike, or its title, features or description have the very words."""
+    """Tell whether a product has an alike attribute, or its title, features or description contain the exact words."""
     texts = (product.title, " ".join(product.features), product.description)
-    return any(alike(own, attribute) for own in product.attributes) or any(attribute in t.lower() for t in texts)
+    return any(alike(product_attribute, attribute) for product_attribute in product.attributes) or any(
+        attribute in t.lower() for t in texts
+    )
 
 
 def normalised(value: str) -> str:
-    """An option's value; the first colour that it names where it names one."""
+    """Reduce the value of an option to the colour that it names, if it names one."""
     return next((colour for colour in COLOURS if colour in value), value)
 
 
 def alike(left: str, right: str) -> bool:
-    """Whether two phrases have the same words, or nearly: a token set ratio above 85.
+    """Tell whether two phrases have nearly the same words: a token set ratio above 85.
 
     Raises:
-        Fault: ("data") rapidfuzz is not installed; the message has the command that brings it.
+        Fault: ("data") rapidfuzz is not installed; the message has the command that installs it.
     """
     try:
         fuzz, utils = import_module("rapidfuzz.fuzz"), import_module("rapidfuzz.utils")
     except ModuleNotFoundError as error:
         fix = "pip install 'certigraph[webshop]'"
-        raise Fault("data", f"WebShop's reward needs rapidfuzz, missing here: {fix}") from error
+        raise Fault("data", f"WebShop's reward needs the package rapidfuzz: {fix}") from error
     return bool(round(fuzz.token_set_ratio(left, right, processor=utils.default_process)) > ALIKE)
 
 

@@ -1,4 +1,4 @@
-"""The live shop: search, pages and clicks."""
+"""The WebShop environment: parsing instructions, search, pages, and the actions on them."""
 
 import re
 from collections.abc import Sequence
@@ -12,53 +12,54 @@ from certigraph.adapters.webshop.products import Catalogue, Goal, Judged, Produc
 from certigraph.state.records import Action, Fault, Observation, Record, Scores
 from certigraph.state.search import Passage
 
-# What an instruction says: wanted words, options, a bound of the price; and the searches that it suggests.
+# Instructions: wanted words, options, price bound, and proposed searches.
 
 _BOUND = re.compile(r",? and price lower than \$?(\d+(?:\.\d+)?) dollars\.?", re.IGNORECASE)
 _OPTION = re.compile(r"(?:, and | with )((?!with\b)[a-z]+(?: (?!with\b)[a-z]+){0,2}): ")
 _ASKING = "find want need looking look show buy get order place searching interested like love help"
 
+# Words that do not describe a product.
 IDLE = STOPWORDS.union(_ASKING.split())
 
 
 class Wanted(NamedTuple):
-    """An instruction taken apart."""
+    """Parsed instruction."""
 
     words: tuple[str, ...]
-    """What the thing is and what it is like: words in order, without those that only ask for it."""
+    """Words that describe the product, in order, without stopwords and words of asking."""
     options: dict[str, str]
     upper: float | None
-    """Dollars."""
+    """Price bound in dollars."""
 
 
 def wanted(instruction: str) -> Wanted:
-    """The parts of an instruction; written ones have options among their words."""
+    """Parse an instruction; in written ones, options are among the words."""
     bound = _BOUND.search(instruction)
     text = _BOUND.sub("", instruction)
     marks = list(_OPTION.finditer(text))
     ends = [*(mark.start() for mark in marks), len(text)][1:]
     options = {mark[1]: text[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)}
     rest = words(text[: marks[0].start()] if marks else text)
-    kept = tuple(word for word in dict.fromkeys(rest) if word not in IDLE)
-    return Wanted(kept, options, float(bound[1]) if bound else None)
+    described = tuple(word for word in dict.fromkeys(rest) if word not in IDLE)
+    return Wanted(described, options, float(bound[1]) if bound else None)
 
 
 def proposals(instruction: str) -> list[str]:
-    """Keywords to search by, the best first: with the options, without them, and what comes last of the words."""
-    asked = wanted(instruction)
-    every = [*asked.words, *(word for value in asked.options.values() for word in words(value))]
-    tries = (every, asked.words, asked.words[-4:], asked.words[:4])
-    return list(dict.fromkeys(" ".join(dict.fromkeys(one)) for one in tries if one)) or [instruction]
+    """Propose search keywords, the best first: with options, without them, the last words, the first words."""
+    parts = wanted(instruction)
+    all_words = [*parts.words, *(word for value in parts.options.values() for word in words(value))]
+    tries = (all_words, parts.words, parts.words[-4:], parts.words[:4])
+    return list(dict.fromkeys(" ".join(dict.fromkeys(keywords)) for keywords in tries if keywords)) or [instruction]
 
 
 def shared(instruction: str, text: str) -> str:
-    """The wanted words of an instruction that a text has too, in the instruction's order; plurals count alike."""
+    """Return the wanted words of an instruction that a text contains, in the instruction's order; plurals match."""
     present = set(singular(text).split())
     return " ".join(word for word in wanted(instruction).words if singular(word) in present)
 
 
 def singular(text: str) -> str:
-    """The words of a text, plurals as singulars: "Two boxes of berries" is "two box of berry"."""
+    """Convert plurals of a text to singulars: "Two boxes of berries" -> "two box of berry"."""
     return " ".join(map(_singular, words(text)))
 
 
@@ -70,33 +71,38 @@ def _singular(word: str) -> str:
     return word[: -2 if word.endswith(("shes", "ches", "xes", "sses")) else -1]
 
 
-# The shop: its products, and the search over them.
+# Products and search.
 
 MOST_RESULTS, PER_PAGE = 50, 10
+"""Maximum number of search results, and results per page."""
 
 
 class Shop:
-    """Products by asin, found by BM25 over title, description, first feature and options.
+    """Products by asin, and a BM25 search over title, description, first feature and options.
 
-    WebShop searches by Lucene (pyserini); this is rank-bm25 over words without stopwords, of which no more than the
-    plural is stemmed, so that results come in a somewhat different order.
+    WebShop searches by Lucene (pyserini); this is rank-bm25 over words without stopwords, with only plurals stemmed, so
+    the order of results differs somewhat.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.products = catalogue.products
-        self._found = lru_cache(maxsize=4096)(self._searched)
+        self._cached_search = lru_cache(maxsize=4096)(self._search)
 
     def product(self, asin: str) -> Product:
-        """The product. Raises Fault("data") where the shop has none of that number."""
+        """Return a product.
+
+        Raises:
+            Fault: ("data") the shop has no product of that asin.
+        """
         if asin not in self.products:
-            raise Fault("data", f"no product {asin!r} among {len(self.products)}; take tasks from WebShop().tasks()")
+            raise Fault("data", f"no product {asin!r} among {len(self.products)}; use tasks of WebShop().tasks()")
         return self.products[asin]
 
     def search(self, keywords: str) -> tuple[str, ...]:
-        """The asins of at most fifty products that share a word with the keywords, the best first."""
-        return self._found(" ".join(keywords.lower().split()))
+        """Return the asins of at most fifty products that share a word with the keywords, the best first."""
+        return self._cached_search(" ".join(keywords.lower().split()))
 
-    def _searched(self, keywords: str) -> tuple[str, ...]:
+    def _search(self, keywords: str) -> tuple[str, ...]:
         return tuple(hit.passage.id for hit in self._pool.search(singular(keywords), MOST_RESULTS))
 
     @cached_property
@@ -110,7 +116,7 @@ def _passage(product: Product) -> Passage:
     return Passage(id=product.asin, title=singular(product.title), text=singular(text))
 
 
-# The pages of the shop as data: what they show line by line, and which of the lines can be clicked.
+# Pages as data: their lines, and which of them are buttons.
 
 BACK, PREVIOUS, NEXT, BUY = "Back to Search", "< Prev", "Next >", "Buy Now"
 DESCRIPTION, FEATURES, REVIEWS, ATTRIBUTES = "Description", "Features", "Reviews", "Attributes"
@@ -122,31 +128,31 @@ Mark = Literal["text", "button", "chosen"]
 
 
 class Page(Record):
-    """Where a visitor is, and what is chosen there."""
+    """Page that the agent is on, and the chosen options."""
 
     kind: Literal["search", "results", "item", "details", "bought"] = "search"
     keywords: str = ""
     number: int = Field(1, ge=1)
-    """Of the page of results, from 1."""
+    """Number of the page of results, from 1."""
     asin: str = ""
     options: dict[str, str] = Field(default_factory=dict)
-    """The chosen value of each option that has one."""
+    """Chosen value by option; options without a choice are missing."""
     details: str = ""
-    """Which of a product's further pages."""
+    """Name of the product's details page."""
 
 
 class Line(NamedTuple):
-    """One visible string, and whether it is a button."""
+    """Visible string of a page, and whether it is a button."""
 
     text: str
     mark: Mark = "text"
 
 
 def lines(page: Page, shop: Shop, instruction: str, *, attributes: bool) -> list[Line]:
-    """What a page shows; with `attributes`, items have a button to a page of their attributes.
+    """Return the lines of a page; with `attributes`, items have a button to a page of their attributes.
 
     Raises:
-        Fault: ("data") as `Shop.product`.
+        Fault: ("data") as in `Shop.product`.
     """
     if page.kind == "bought":
         return [Line(BOUGHT)]
@@ -160,17 +166,17 @@ def lines(page: Page, shop: Shop, instruction: str, *, attributes: bool) -> list
 
 
 def _results(page: Page, shop: Shop) -> list[Line]:
-    found = shop.search(page.keywords)
+    asins = shop.search(page.keywords)
     start = (page.number - 1) * PER_PAGE
-    shown = [shop.product(asin) for asin in found[start : start + PER_PAGE]]
+    shown = [shop.product(asin) for asin in asins[start : start + PER_PAGE]]
     listed = [
         line
         for product in shown
         for line in (Line(product.asin, "button"), Line(product.title), Line(product.price_text))
     ]
     previous = [Line(PREVIOUS, "button")] if page.number > 1 else []
-    following = [Line(NEXT, "button")] if start + PER_PAGE < len(found) else []
-    return [Line(f"Page {page.number} (Total results: {len(found)})"), *previous, *following, *listed]
+    following = [Line(NEXT, "button")] if start + PER_PAGE < len(asins) else []
+    return [Line(f"Page {page.number} (Total results: {len(asins)})"), *previous, *following, *listed]
 
 
 def _item(page: Page, shop: Shop) -> list[Line]:
@@ -179,40 +185,40 @@ def _item(page: Page, shop: Shop) -> list[Line]:
     for name, values in product.options.items():
         marks: list[Mark] = ["chosen" if page.options.get(name) == value else "button" for value in values]
         options += [Line(name), *map(Line, values, marks)]
-    told = [Line(product.title), Line(f"Price: {product.price_text}"), Line("Rating: N.A.")]
-    further = [Line(name, "button") for name in (DESCRIPTION, FEATURES, REVIEWS)]
-    return [Line(PREVIOUS, "button"), *options, *told, *further]
+    facts = [Line(product.title), Line(f"Price: {product.price_text}"), Line("Rating: N.A.")]
+    buttons = [Line(name, "button") for name in (DESCRIPTION, FEATURES, REVIEWS)]
+    return [Line(PREVIOUS, "button"), *options, *facts, *buttons]
 
 
 def _details(page: Page, shop: Shop) -> list[Line]:
     product = shop.product(page.asin)
-    told = {DESCRIPTION: (product.description,), FEATURES: product.features, ATTRIBUTES: product.attributes}
-    return [Line(PREVIOUS, "button"), *(Line(text.strip()) for text in told.get(page.details, ()) if text.strip())]
+    texts = {DESCRIPTION: (product.description,), FEATURES: product.features, ATTRIBUTES: product.attributes}
+    return [Line(PREVIOUS, "button"), *(Line(text.strip()) for text in texts.get(page.details, ()) if text.strip())]
 
 
-# What clicking and searching lead to, page by page.
+# Actions: the pages that searches and clicks lead to.
 
 _ACTION = re.compile(r"\s*(search|click)\s*\[(.*)\]\s*", re.IGNORECASE | re.DOTALL)
 
 
 def parsed(action: str) -> tuple[str, str] | None:
-    """`search` or `click`, and what is in the brackets; None where the text is no such action."""
-    found = _ACTION.fullmatch(action)
-    return (found[1].lower(), found[2].strip()) if found and found[2].strip() else None
+    """Parse an action into `search` or `click` and the text in brackets; None if it is no such action."""
+    match = _ACTION.fullmatch(action)
+    return (match[1].lower(), match[2].strip()) if match and match[2].strip() else None
 
 
 def clickable(shown: Sequence[Line]) -> list[str]:
-    """The buttons of a page, each once; the search button alone takes keywords, and is none."""
+    """Return the distinct buttons of a page; the search button is excluded because it takes keywords."""
     return list(dict.fromkeys(line.text for line in shown if line.mark != "text" and line.text != SEARCH))
 
 
 def searched(page: Page, keywords: str) -> Page | None:
-    """The first page of results; None where the page has no search box."""
+    """Return the first page of results; None if the current page has no search box."""
     return Page(kind="results", keywords=keywords) if page.kind == "search" else None
 
 
 def clicked(page: Page, button: str, shop: Shop) -> Page:
-    """Where one of the page's own buttons leads, as the page has it."""
+    """Return the page that a button of the current page leads to."""
     if button == BACK:
         return Page()
     if button == PREVIOUS:
@@ -235,7 +241,7 @@ def _previous(page: Page) -> Page:
 
 
 def _chosen(page: Page, value: str, shop: Shop) -> Page | None:
-    """The page with an option of that value chosen, the first that has the value and not this choice yet."""
+    # Chooses a value in the first option that has it and is not set to it yet; None if no option has the value.
     names = [name for name, values in shop.product(page.asin).options.items() if value in values]
     if not names:
         return None
@@ -243,20 +249,20 @@ def _chosen(page: Page, value: str, shop: Shop) -> Page | None:
     return page.model_copy(update={"options": {**page.options, name: value}})
 
 
-# A live visit to the shop: searching, clicking, buying.
+# The environment.
 
 FORMS = "say search[KEYWORDS] on the search page, click[BUTTON] for a button of the page"
 
 
 class WebShopWorld:
-    """One episode. Buying ends it and gives the reward; every other reward is 0.
+    """WebShop episode. Buying ends it and gives the reward; all other rewards are 0.
 
     Args:
-        shop: what is sold.
-        goal: what is wanted.
-        marked: whether pages mark their buttons and say what is chosen, a string a line; else the strings are joined
-            by " [SEP] " (WebShop's two text modes).
-        attributes: whether items have a page of their attributes.
+        shop: Shop with products and search.
+        goal: Goal of the episode.
+        marked: Whether pages mark buttons and chosen values, one string per line; otherwise the strings are joined by
+            " [SEP] " (WebShop's two text modes).
+        attributes: Whether items have a page of their attributes.
     """
 
     concurrent = False
@@ -267,69 +273,69 @@ class WebShopWorld:
         self.page = Page()
 
     def reset(self) -> Observation:
-        """The search page."""
+        """Return to the search page."""
         self.page = Page()
         return Observation(text=self.view())
 
     def step(self, action: Action) -> Observation:
-        """Search or click. What is no action of the page is refused with the reason, and changes nothing."""
-        there = self._reached(action.text)
-        if there is None:
+        """Search or click. An action that the page does not have is rejected with the reason and changes nothing."""
+        page = self._next_page(action.text)
+        if page is None:
             refusal = f"{action.text[:100]!r} is no action here; {FORMS}."
             return Observation(text=f"{refusal}\n{self.view()}", accepted=False, done=self.page.kind == "bought")
-        chosen = there.kind == "item" and there.options != self.page.options and there.asin == self.page.asin
-        told = f"You have clicked {_last(there, self.page)}.\n" if chosen and self._marked else ""
-        self.page = there
-        if there.kind != "bought":
-            return Observation(text=told + self.view())
-        reward = self._judged().reward
+        chosen = page.kind == "item" and page.options != self.page.options and page.asin == self.page.asin
+        confirmation = f"You have clicked {_last(page, self.page)}.\n" if chosen and self._marked else ""
+        self.page = page
+        if page.kind != "bought":
+            return Observation(text=confirmation + self.view())
+        reward = self._reward_parts().reward
         return Observation(text=self.view(), reward=reward, done=True, solved=reward >= 1.0)
 
     def view(self) -> str:
-        """The page."""
+        """Format the current page."""
         return rendered(self._lines(), marked=self._marked)
 
     def admissible(self) -> list[str]:
-        """Every button of the page; where there is a search box, searches for the instruction's words."""
+        """List every button of the page; on the search page also searches for the instruction's words."""
         searches = proposals(self.goal.instruction) if self.page.kind == "search" else []
         return [f"search[{words}]" for words in searches] + [f"click[{text}]" for text in clickable(self._lines())]
 
     def score(self) -> Scores:
-        """WebShop's reward in [0, 1], 0 before the purchase; part `success` is whether it is 1."""
+        """Return WebShop's reward in [0, 1], 0 before the purchase; part `success` is 1.0 if the reward is 1."""
         if self.page.kind != "bought":
             return Scores(value=0.0, parts={"success": 0.0})
-        parts = self._judged()._asdict()
+        parts = self._reward_parts()._asdict()
         reward = parts.pop("reward")
         return Scores(value=reward, parts={"success": float(reward >= 1.0), **parts}, answer=self.page.asin)
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: no resource is held."""
 
-    def _reached(self, text: str) -> Page | None:
-        kind, given = parsed(text) or ("", "")
+    def _next_page(self, text: str) -> Page | None:
+        kind, argument = parsed(text) or ("", "")
         if kind == "search":
-            return searched(self.page, given)
+            return searched(self.page, argument)
         buttons = {button.casefold(): button for button in clickable(self._lines())}
-        button = buttons.get(given.casefold()) if kind == "click" else None
+        button = buttons.get(argument.casefold()) if kind == "click" else None
         return clicked(self.page, button, self.shop) if button else None
 
-    def _judged(self) -> Judged:
-        wanted, bought = self.shop.product(self.goal.asin), self.shop.product(self.page.asin)
-        return judged(self.goal, wanted, bought, list(self.page.options.values()))
+    def _reward_parts(self) -> Judged:
+        goal_product, bought = self.shop.product(self.goal.asin), self.shop.product(self.page.asin)
+        return judged(self.goal, goal_product, bought, list(self.page.options.values()))
 
     def _lines(self) -> list[Line]:
         return lines(self.page, self.shop, self.goal.instruction, attributes=self._attributes)
 
 
 def rendered(shown: list[Line], *, marked: bool) -> str:
-    """The text of a page in one of the two modes."""
+    """Format a page in one of the two text modes."""
     if not marked:
         return " [SEP] ".join(line.text for line in shown)
     return "\n".join(_MARKS[line.mark].format(line.text) for line in shown)
 
 
-def _last(there: Page, before: Page) -> str:
-    return next(value for name, value in there.options.items() if before.options.get(name) != value)
+def _last(page: Page, before: Page) -> str:
+    return next(value for name, value in page.options.items() if before.options.get(name) != value)
 
 
 _MARKS = {"text": "{}", "button": "[button] {} [button_]", "chosen": "[clicked button] {} [clicked button_]"}

@@ -238,7 +238,7 @@ def test_a_split_without_games_says_how_they_lie(ask: Callable[[ALFWorld], objec
 
 
 def test_a_file_that_is_no_game_is_named(tmp_path: Path):
-    with pytest.raises(Fault, match=r"trial_T1/game\.tw-pddl is no ALFWorld game"):
+    with pytest.raises(Fault, match=r"trial_T1/game\.tw-pddl is not an ALFWorld game"):
         ALFWorld(laid_out(tmp_path, text="{}")).tasks()
 
 
@@ -293,7 +293,7 @@ def test_a_way_is_worked_out_once_from_each_past(file: Path, monkeypatch: pytest
 
 def test_where_no_way_leads_on_that_is_told_and_not_kept(file: Path):
     for _ in range(2):
-        with pytest.raises(Fault, match=r"no plan does .* after break cup 1"):
+        with pytest.raises(Fault, match=r"no plan for .* after break cup 1"):
             planned(file, ["break cup 1"])
     assert Played.opened == 0
 
@@ -333,7 +333,7 @@ def test_games_one_after_the_other_share_a_simulator_and_two_at_once_do_not(made
 def test_a_simulator_outlives_games_that_are_forgotten_or_broken(made: list[Simulator]):
     Game(Path("forgotten"))
     for _ in range(2):
-        with pytest.raises(Fault, match=r"broken cannot be played: KeyError.*unpack it again"):
+        with pytest.raises(Fault, match=r"broken cannot be loaded: KeyError.*unpacked again"):
             Game(Path("broken"))
     assert made == benchmark._IDLE and len(made) == 1
 

@@ -424,8 +424,8 @@ def test_problems_are_read_from_text_file_and_folder(tmp_path):
     ("old", "new", "why"),
     [
         ("(on a b)", "(not (on a b))", "only a conjunction"),
-        ("(clear b)", "", "init must say"),
-        ("(ontable a)", "(on a b)", "init must say"),
+        ("(clear b)", "", "init must state"),
+        ("(ontable a)", "(on a b)", "init must state"),
         ("(on a b)", "(on a c)", r"not in blocks: \['c'\]"),
         ("(on a b)", "(near a b)", "is none of"),
         ("(:goal", "(:gaol", "missing"),

@@ -76,7 +76,7 @@ class Fake:
     def inventory(self) -> str:
         return "In your inventory, you see:\n\tan orange\n"
 
-    def valid(self) -> list[str]:
+    def valid_actions(self) -> list[str]:
         self.listed += 1
         return ["wait", "reset task", "pick up orange"]
 
@@ -89,7 +89,7 @@ class Fake:
 
 def world_of(fake: Fake, **changes: object) -> ScienceWorld:
     setting = SPLITS["variation-0"].setting("boil", 0).model_copy(update=changes)
-    world = ScienceWorld(setting, Pool(lambda: fake, most=1))
+    world = ScienceWorld(setting, Pool(lambda: fake, max_free=1))
     world.reset()
     return world
 
@@ -248,7 +248,7 @@ def test_the_rules_differ_where_a_score_fell_to_nothing():
     scores = {rule: Tally(Setting(**{**SETTING, "rule": rule})) for rule in ("last_non_negative", "last_positive")}
     for tally in scores.values():
         for score in (8, 0, -100):
-            tally.count(score, 1)
+            tally.record(score, 1)
     assert {rule: tally.scores().value for rule, tally in scores.items()} == {
         "last_non_negative": 0.0,
         "last_positive": 0.08,
@@ -260,7 +260,7 @@ SETTING = SPLITS["variation-0"].setting("boil", 0).model_dump()
 
 def test_a_broken_simulator_is_a_fault_of_the_world_not_a_mistake_of_the_agent():
     world = world_of(Fake({"mix": "java.util.NoSuchElementException: None.get"}, {"mix": -100}))
-    with pytest.raises(Fault, match=r"simulator broke in boil:0: java\.util") as fault:
+    with pytest.raises(Fault, match=r"simulator failed in boil:0: java\.util") as fault:
         step(world, "mix")
     assert fault.value.ending == "error:environment"
 
@@ -272,7 +272,7 @@ def test_a_pool_lends_again_what_comes_back_alive_and_closes_the_rest():
         made.append(Fake())
         return made[-1]
 
-    pool = Pool(start, most=1)
+    pool = Pool(start, max_free=1)
     first, second = pool.borrow(), pool.borrow()
     pool.give_back(first)
     pool.give_back(second)
@@ -292,7 +292,7 @@ def test_a_pool_lends_again_what_comes_back_alive_and_closes_the_rest():
 
 def test_a_world_whose_simulator_died_gets_another_at_the_next_reset():
     fakes = [Fake(), Fake()]
-    world = ScienceWorld(Setting(**SETTING), Pool(iter(fakes).__next__, most=1))
+    world = ScienceWorld(Setting(**SETTING), Pool(iter(fakes).__next__, max_free=1))
     world.reset()
     fakes[0].alive = False
     world.reset()
@@ -365,12 +365,12 @@ def test_ids_of_the_paper_and_of_the_usual_split_mean_the_same_task():
     ("task_id", "said"),
     [
         ("bake:0", "no task 'bake'; ids are TASK:VARIATION"),
-        ("boil:30", "boil has no variation '30'; it has 0 to 29: say boil:0 ... boil:29"),
+        ("boil:30", "boil has no variation '30'; it has 0 to 29: use boil:0 ... boil:29"),
         ("boil:-1", "no variation '-1'"),
-        ("boil", "say boil:0"),
+        ("boil", "use boil:0"),
         ("step-19/boil:1", "no split 'step-19'; known: variation-0, gold"),
-        ("step-18/boil:2", "step-18 has of boil these variations: 1; not 2"),
-        ("step-18/melt:1", "step-18 has of melt these variations: none; not 1"),
+        ("step-18/boil:2", "step-18 has no variation 2 of boil, only: 1"),
+        ("step-18/melt:1", "step-18 has no variation 1 of melt, only: none"),
     ],
 )
 def test_unknown_names_list_what_there_is_and_start_no_java(task_id: str, said: str, monkeypatch: pytest.MonkeyPatch):
@@ -399,7 +399,7 @@ def test_the_benchmark_is_listed_and_refuses_what_it_does_not_know():
 def test_a_goal_is_asked_for_once_and_a_task_opens_from_its_constants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     fake = Fake()
-    pool = Pool(lambda: fake, most=1)
+    pool = Pool(lambda: fake, max_free=1)
     said = [descriptions.describe("boil", 0, "easy", pool) for _ in range(2)]
     assert (said, fake.loads) == (["Your task is to wonder."] * 2, 1)
     descriptions.describe("boil", 0, "", pool)
@@ -472,7 +472,7 @@ def test_recordings_are_stored_to_the_byte_and_changed_ones_are_found_out(tmp_pa
     assert (read_recordings(first), first.read_bytes()) == (recordings, second.read_bytes())
     row = json.loads(gzip.decompress(first.read_bytes()))
     first.write_bytes(gzip.compress(json.dumps({**row, "scores": [0, *row["scores"][1:]]}).encode()))
-    with pytest.raises(Fault, match=r"(?s)a\.jsonl\.gz:1 is no recording.*record it again"):
+    with pytest.raises(Fault, match=r"(?s)a\.jsonl\.gz:1 is not a valid recording.*record it again"):
         read_recordings(first)
     with pytest.raises(Fault, match=r"none\.gz"):
         read_recordings(tmp_path / "none.gz")

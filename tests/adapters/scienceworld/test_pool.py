@@ -64,7 +64,7 @@ class Simulator:
     def inventory(self) -> str:
         return ""
 
-    def valid(self) -> list[str]:
+    def valid_actions(self) -> list[str]:
         return ["wait", "look around"]
 
     def description(self) -> str:
@@ -93,7 +93,7 @@ def becomes(true: Callable[[], bool], within: float = 5.0) -> bool:
 
 @pytest.fixture
 def pool() -> Pool:
-    return Pool(Simulator, most=1, limit=2, linger=0.05, idle=30.0, patience=0.6)
+    return Pool(Simulator, max_free=1, limit=2, linger=0.05, idle=30.0, patience=0.6)
 
 
 def opened(pool: Pool) -> ScienceWorld:
@@ -134,7 +134,7 @@ def test_a_world_that_is_not_used_lends_its_simulator_and_continues_where_it_was
 
 
 def test_a_run_that_needs_a_second_one_takes_its_own_at_once():
-    pool = Pool(Simulator, most=1, limit=1, linger=0.05, patience=60.0)
+    pool = Pool(Simulator, max_free=1, limit=1, linger=0.05, patience=60.0)
     scope = new_scope()
     began = time.monotonic()
     with scope.active():
@@ -162,7 +162,7 @@ def test_a_replay_that_differs_is_a_fault(pool: Pool):
 
 
 def test_a_world_in_the_middle_of_a_call_keeps_its_simulator_and_the_wait_ends_with_what_to_set():
-    pool = Pool(Simulator, most=0, limit=1, patience=0.0, wait=0.3)
+    pool = Pool(Simulator, max_free=0, limit=1, patience=0.0, wait=0.3)
     world = opened(pool)
     with world._lock:
         with (
@@ -176,7 +176,7 @@ def test_a_world_in_the_middle_of_a_call_keeps_its_simulator_and_the_wait_ends_w
 
 
 def test_what_nobody_has_is_closed_soon_and_what_nobody_uses_later():
-    pool = Pool(Simulator, most=4, limit=4, linger=0.1, idle=0.4)
+    pool = Pool(Simulator, max_free=4, limit=4, linger=0.1, idle=0.4)
     world = opened(pool)
     opened(pool).close()
     assert Simulator.running == 2
@@ -195,14 +195,14 @@ def test_a_start_that_fails_makes_room_for_the_next():
             raise found
         return Simulator()
 
-    pool = Pool(start, most=0, limit=1)
+    pool = Pool(start, max_free=0, limit=1)
     with pytest.raises(Fault, match="no Java"):
         pool.borrow()
     pool.give_back(pool.borrow())
 
 
 def test_whoever_is_cancelled_leaves_the_queue():
-    pool = Pool(Simulator, most=0, limit=1, patience=60.0)
+    pool = Pool(Simulator, max_free=0, limit=1, patience=60.0)
     lent = pool.borrow()
 
     async def cancelled() -> None:
@@ -225,7 +225,7 @@ def test_the_limit_is_a_setting(given: str, limit: int, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("given", ["0", "-1", "many", "1.5", "²"])
 def test_a_limit_that_is_none_is_named(given: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CERTIGRAPH_SIMULATORS", given)
-    with pytest.raises(Fault, match=r"CERTIGRAPH_SIMULATORS=.*is no whole number from 1 on: export"):
+    with pytest.raises(Fault, match=r"CERTIGRAPH_SIMULATORS=.*is not a positive integer: export"):
         simulator_limit()
 
 
@@ -294,7 +294,7 @@ def test_runs_at_once_are_scored_before_their_worlds_close(tmp_path: Path, pool:
 
 
 def test_look_ahead_with_copies_works_with_one_simulator():
-    benchmark = Waiting(Pool(Simulator, most=0, limit=1, patience=60.0))
+    benchmark = Waiting(Pool(Simulator, max_free=0, limit=1, patience=60.0))
     context = Context(benchmark=benchmark, model="scripted:first")
     state = mcts.graph.invoke({"task": benchmark.task("one")}, context=context)
     assert state["history"]
@@ -302,7 +302,7 @@ def test_look_ahead_with_copies_works_with_one_simulator():
 
 
 def test_cancelled_graphs_leave_no_simulator():
-    benchmark = Waiting(Pool(lambda: Simulator(0.05), most=1, limit=2, linger=0.05))
+    benchmark = Waiting(Pool(lambda: Simulator(0.05), max_free=1, limit=2, linger=0.05))
     context = Context(benchmark=benchmark, model="scripted:first")
 
     async def cancelled() -> None:

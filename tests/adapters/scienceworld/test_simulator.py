@@ -28,7 +28,7 @@ SHORT = ("find-non-living-thing:0", "lifespan-longest-lived:0", "find-plant:0")
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Pool]:
-    lent = Pool(most=1)
+    lent = Pool(max_free=1)
     yield lent
     lent.close()
 

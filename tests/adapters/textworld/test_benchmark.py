@@ -105,7 +105,7 @@ def test_a_closed_world_asks_to_be_reset(world: TextWorld):
 def test_a_demonstration_from_where_nothing_wins_any_more_is_refused(benchmark: TextWorldBenchmark):
     task = benchmark.task("cooking-1-0")
     lost = ["take green apple from counter", "eat green apple"]
-    with pytest.raises(Fault, match=r"cooking-1-0 cannot be won after .*; eat green apple: begin it again"):
+    with pytest.raises(Fault, match=r"cooking-1-0 cannot be won after .*; eat green apple: start it again"):
         benchmark.demonstration(task, lost)
 
 

@@ -40,7 +40,7 @@ def test_a_wrong_name_is_refused_with_the_right_form(name: str):
 def test_an_unknown_split_or_configuration_is_refused():
     with pytest.raises(UnknownName, match="cooking, quest, rewards, treasure_hunter"):
         load_benchmark("textworld").tasks("hard")
-    with pytest.raises(UnknownName, match="plainly"):
+    with pytest.raises(UnknownName, match="use textworld"):
         load_benchmark("textworld:paper")
 
 
@@ -118,5 +118,5 @@ def test_a_damaged_game_is_named_with_what_to_do(text: str | None, monkeypatch: 
     (tmp_path / QUEST).mkdir()
     if text is not None:
         (tmp_path / QUEST / DESCRIPTION).write_text(text)
-    with pytest.raises(Fault, match=rf"{QUEST} is damaged .*: delete it"):
+    with pytest.raises(Fault, match=rf"{QUEST} is corrupted .*: delete it"):
         Library(tmp_path).game(QUEST)

@@ -208,7 +208,7 @@ def test_a_task_without_a_dollar_to_spare_passes_however_dear_the_choices(genera
     for task in generated.tasks()[::4]:
         catalog = catalog_of(generated, task)
         chooser = Chooser(catalog, generated.query(task).budget, lookahead=True)
-        assert chooser.money_left(Draft()) == Lookahead(catalog, every_meal=True).least(Draft())
+        assert chooser.money_left(Draft()) == Lookahead(catalog, every_meal=True).lowest_cost(Draft())
         check_walk(generated, task, lambda options: options[-1])
 
 
@@ -385,9 +385,9 @@ def test_the_diagnosis_names_the_filter_that_let_nothing_through(
     choice = choices(chooser.catalog, target)[0]
     offered = chooser.offer(choice, Draft(booked), target)
     assert not offered.options
-    assert offered.blocked == name
+    assert offered.blocked_by == name
     assert name in offered.diagnosis
-    assert choice.what in offered.diagnosis
+    assert choice.label in offered.diagnosis
 
 
 def test_the_look_ahead_says_that_money_is_short_for_what_is_to_come() -> None:
@@ -398,7 +398,7 @@ def test_the_look_ahead_says_that_money_is_short_for_what_is_to_come() -> None:
         target = plan(benchmark, benchmark.task())[OUTBOUND]
         chooser = benchmark.chooser(benchmark.task(), target)
         offers[budget] = chooser.offer(choices(chooser.catalog, target)[0], Draft(), target)
-    assert offers[63].blocked == "affordability with what is still to come"
+    assert offers[63].blocked_by == "affordability with what is still to come"
     assert [option.kind for option in offers[64].options] == ["self-driving"]
 
 

@@ -126,12 +126,16 @@ def test_a_missing_file_is_named_in_one_line(missing: str, tmp_path: Path):
 @pytest.mark.parametrize(
     ("rows", "wishes", "told"),
     [
-        ([ROW, {"asin": "A2"}], WISH, rf"{PRODUCTS}:2: no product of WebShop \(KeyError\('Title'\)\)"),
-        ([ROW | {"pricing": []}], WISH, rf"{PRODUCTS}:1: no product of WebShop .* prices Tuple should have at least 1"),
-        ([ROW, ["A2"]], WISH, rf"{PRODUCTS}:2: no product of WebShop"),
-        ([ROW | {"instructions": [{"asin": "A1"}]}], WISH, rf"{PRODUCTS}:1: no instructions of WebShop"),
-        ([ROW], ["A1"], rf"{INSTRUCTIONS}: no instructions of WebShop"),
-        ([ROW], {"A1": {"instruction": "Find me cups"}}, r"no instructions of WebShop .*instruction_attributes"),
+        ([ROW, {"asin": "A2"}], WISH, rf"{PRODUCTS}:2: invalid product of WebShop \(KeyError\('Title'\)\)"),
+        (
+            [ROW | {"pricing": []}],
+            WISH,
+            rf"{PRODUCTS}:1: invalid product of WebShop .* prices Tuple should have at least 1",
+        ),
+        ([ROW, ["A2"]], WISH, rf"{PRODUCTS}:2: invalid product of WebShop"),
+        ([ROW | {"instructions": [{"asin": "A1"}]}], WISH, rf"{PRODUCTS}:1: invalid instructions of WebShop"),
+        ([ROW], ["A1"], rf"{INSTRUCTIONS}: invalid instructions of WebShop"),
+        ([ROW], {"A1": {"instruction": "Find me cups"}}, r"invalid instructions of WebShop .*instruction_attributes"),
         ([ROW], {"A9": WISH["A1"]}, rf"{PRODUCTS} lacks A9"),
     ],
 )
