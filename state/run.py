@@ -288,10 +288,10 @@ def _known(certificates: Sequence[Certificate]) -> tuple[Known, ...]:
     return tuple(Known.model_construct(finding=c.finding, forced=c.forced) for c in certificates if c.finding)
 
 
-# The belief of a search agent (CGDP section 5.1), and the signals that its search finds nothing new (section 5.2).
+# The belief of a search agent (CGDP section 5.1), and the signals of a search that finds nothing new (section 5.2).
 
 Form = Literal["native", "lobotomized", "structured", "freeform"]
-"""Form of a belief. `native` is the complete transcript, `lobotomized` only the latest observation (CGDP section 6.2)."""
+"""Form of a belief: `native` is the complete transcript, `lobotomized` the latest observation (CGDP section 6.2)."""
 
 RECENT = 3
 """Number of earlier rounds an action is compared with: a search that alternates between two queries stagnates too."""
