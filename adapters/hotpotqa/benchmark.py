@@ -143,7 +143,7 @@ def _row(id_: str, kind: str, made: Invented) -> Row:
         "answer": made.answer,
         "type": kind,
         "level": "easy",
-        "supporting_facts": [[step.entry.title, step.entry.place(step.relation)] for step in made.steps],
+        "supporting_facts": [[step.entry.title, step.entry.sentence_index(step.relation)] for step in made.steps],
         "context": [[page.title, [page.sentences[0], *(f" {s}" for s in page.sentences[1:])]] for page in made.pages],
     }
     return Row(f"generated {id_}", value)
@@ -321,7 +321,7 @@ class InteractiveWorld(SearchWorld):
             offer = f"Similar titles: {titles}." if titles else "No title has a word of it."
             return refused(f"No page is titled {title[:100]!r}. {offer}")
         self._current, self._looked = page, ("", 0)
-        return self._shown([page.passage], self._pages.name)
+        return self._show([page.passage], self._pages.name)
 
     def _lookup(self, action: Action) -> Observation:
         """Show the next sentence of the current page that has a word."""
@@ -374,7 +374,7 @@ class HotpotQA(QuestionBenchmark[HotpotQuestion]):
         if self.config != INTERACTIVE:
             return super().open(task)
         question = self.gold(task)
-        return InteractiveWorld(self._pages, lambda outcome: self.judged(question, outcome))
+        return InteractiveWorld(self._pages, lambda outcome: self.score_outcome(question, outcome))
 
     def retriever(self, task: Task, alpha: float | None) -> Retriever:
         """As in every question benchmark; in the interactive world the pages by their titles."""

@@ -188,7 +188,7 @@ class SweQA(QuestionBenchmark[Asked]):
         """The world of a question. Raises Fault ("data") where its repository is not there, with what brings it."""
         repository, library = self._repository(task)
         question = self.gold(task)
-        return RepositoryWorld(repository, library, lambda o: self.judged(question, o), k=self.limits.passages)
+        return RepositoryWorld(repository, library, lambda o: self.score_outcome(question, o), k=self.limits.passages)
 
     def retriever(self, task: Task, alpha: float | None) -> RepositoryLibrary:
         """BM25 over pieces of files; `alpha` changes nothing, for vectors of a large repository would take an hour."""
