@@ -195,7 +195,7 @@ def standing(benchmark: GoldSource) -> Standing:
 
 
 def _shown(state: Mapping[str, Any]) -> Sequence[str]:
-    """Return the ids of the passages that the agent has read: those in its turns if there are turns, else all visible."""
+    """Return the ids of the passages that the agent has read: those of its turns, if it has turns, else all visible."""
     if "turns" in state:
         return [source for turn in state["turns"] for source in turn.sources]
     return list(state["evidence"].sources) if "evidence" in state else []

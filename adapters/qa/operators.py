@@ -169,7 +169,7 @@ async def hop_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
 
 
 def _unread(state: RealizeView) -> bool:
-    """Return whether a search (of this plan or at the end of the one before) has results that were not yet read."""
+    """Return whether a search, of this plan or at the end of the one before, has results that were not read yet."""
     return _last_was_search(state["attempts"]) or (not state["attempts"] and "queries" in state["target"].args)
 
 
