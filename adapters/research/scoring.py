@@ -93,7 +93,7 @@ def best_partners(gains: Gains) -> dict[int, int]:
 
 
 def _let_in(row: int, gains: Gains, assigned: dict[int, int]) -> None:
-    """Assign a column to a row; rows that have one (`assigned`: columns to rows) move if that increases the total gain."""
+    """Assign a column to a row; rows in `assigned` (column to row) move if that increases the total gain."""
     best, came_from = list(gains[row]), dict[int, int]()
     changed = True
     while changed:

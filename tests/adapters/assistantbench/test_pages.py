@@ -99,11 +99,11 @@ def test_what_only_the_second_engine_knows_is_needed():
 
 
 def test_two_pages_at_one_url_are_a_fault():
-    making = Making("twice", Treatment.SLOW)
-    making.page("a.example", "/", "One", "text")
-    making.page("a.example", "/", "Two", "text")
+    builder = Making("twice", Treatment.SLOW)
+    builder.add_page("a.example", "/", "One", "text")
+    builder.add_page("a.example", "/", "Two", "text")
     with pytest.raises(Fault, match=r"http://a\.example/"):
-        all_pages([making.asked("twice", "Which?", ["One"])])
+        all_pages([builder.build("twice", "Which?", ["One"])])
 
 
 # The invented web's answers, worked out again from nothing but the text of pages that were read over HTTP.
