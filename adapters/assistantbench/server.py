@@ -241,5 +241,8 @@ KEY = "generated"
 
 
 def engine_at(name: str, address: str, *, sleep: Sleep = time.sleep) -> Serper:
-    """Create a provider for an engine that answers like Serper; results are cached under `name`, which must be unique."""
+    """Create a provider for an engine that answers like Serper.
+
+    Results are cached under `name`, which must therefore be unique.
+    """
     return Serper(Service(name=name, variable="", home=address), key=KEY, sleep=sleep)
