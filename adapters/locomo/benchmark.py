@@ -335,8 +335,7 @@ FILES = ("locomo10", "locomo10.shared")
 
 
 class LoCoMo(QuestionBenchmark[Asked]):
-    """Tasks such as `conv-26/0` (the first question about that conversation) and `conv-26/0-swapped`; without data
-    `made-0/0`.
+    """Questions about conversations, with tasks such as `conv-26/0` and `conv-26/0-swapped`; without data `made-0/0`.
 
     Every passage is one turn of the dialogue and has to be searched for. An answerable question is scored with LoCoMo's
     measure of its category, an unanswerable one with 1 for an abstention. `ConversationBank.split` describes the
