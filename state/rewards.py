@@ -169,7 +169,10 @@ def recorded(task: Task) -> list[Seen]:
         Fault: ("data") the task has no recording, one without steps, or an empty goal; the message shows an example.
     """
     if not task.goal.strip():
-        raise Fault("data", f"task {task.id} has an empty goal, which no reward is for: give Task(..., goal='...')")
+        raise Fault(
+            "data",
+            f"task {task.id} has an empty goal, so there is nothing to predict rewards for: give Task(..., goal='...')",
+        )
     try:
         recordings = _RECORDINGS.validate_python(task.constants.get(RECORDINGS))
     except ValidationError as error:

@@ -213,8 +213,8 @@ def _few(nodes: Nodes, most: int) -> Mended:
     goal = _ends(nodes)[-1]
     order = TopologicalSorter({node.id: node.needs for node in nodes}).static_order()
     ids = {goal, *[id_ for id_ in order if id_ != goal][: most - 1]}
-    kept, notes = _kept(nodes, [node for node in nodes if node.id in ids], f"more than {most}")
-    return Mended(_towards(goal, _known(kept).nodes).nodes, notes)
+    limited, notes = _kept(nodes, [node for node in nodes if node.id in ids], f"more than {most}")
+    return Mended(_towards(goal, _known(limited).nodes).nodes, notes)
 
 
 def _towards(goal: str, nodes: Nodes) -> Mended:
@@ -234,13 +234,13 @@ def _first(nodes: Nodes, key: Callable[[Node], str]) -> list[Node]:
     return [*firsts.values()]
 
 
-def _kept(nodes: Nodes, kept: Sequence[Node], why: str) -> Mended:
-    dropped = _others(nodes, kept)
-    return Mended(tuple(kept), (f"mended: left out {_ids(dropped)}, {why}",) if dropped else ())
+def _kept(nodes: Nodes, remaining: Sequence[Node], why: str) -> Mended:
+    dropped = _others(nodes, remaining)
+    return Mended(tuple(remaining), (f"mended: left out {_ids(dropped)}, {why}",) if dropped else ())
 
 
-def _others(nodes: Nodes, kept: Sequence[Node]) -> list[Node]:
-    return [node for node in nodes if not any(node is other for other in kept)]
+def _others(nodes: Nodes, selected: Sequence[Node]) -> list[Node]:
+    return [node for node in nodes if not any(node is other for other in selected)]
 
 
 def _needing(nodes: Nodes, needs: Mapping[str, Sequence[str]]) -> Mended:

@@ -151,7 +151,7 @@ def swapped_questions(conversation: Conversation) -> list[Swapped]:
 
     They are of category 1, 2 or 4, name exactly one speaker, and have evidence from that speaker alone. They contain no
     pronoun, their answer is neither yes or no nor a count, and nearly the same question is not asked about the other
-    speaker. No turn of the other speaker shares as many words with the question as its evidence does: "What books has
+    speaker. No turn of the other speaker shares as many words with the question as the evidence does: "What books has
     Ann read?" could be answered from any turn about books.
     """
     return list(_swapped(conversation))
@@ -343,6 +343,7 @@ class LoCoMo(QuestionBenchmark[Asked]):
 
     Args:
         folder: folder with locomo10.json, which may be gzipped; None for three generated conversations.
+        config: must be empty.
     """
 
     plain = "locomo"

@@ -387,9 +387,9 @@ def numbered_hops(texts: Sequence[str], *, first: int, most: int) -> list[str]:
         texts: as the model wrote them, the first being number `first`.
     """
     written = [_without_number(" ".join(text.split()), n) for n, text in enumerate(texts, first)]
-    kept = [text for text in dict.fromkeys(written) if text][:most]
-    moved = {n: first + kept.index(text) for n, text in enumerate(written, first) if text in kept}
-    return [PLACEHOLDER.sub(lambda match: f"#{moved.get(int(match[1]), match[1])}", text) for text in kept]
+    distinct = [text for text in dict.fromkeys(written) if text][:most]
+    moved = {n: first + distinct.index(text) for n, text in enumerate(written, first) if text in distinct}
+    return [PLACEHOLDER.sub(lambda match: f"#{moved.get(int(match[1]), match[1])}", text) for text in distinct]
 
 
 def _without_number(text: str, number: int) -> str:

@@ -157,7 +157,7 @@ def lacking(unpaired: Mapping[str, int]) -> str:
         call = "certigraph run statefactory rewardprediction --data FOLDER"
         return f"expected {files}; name their folder ({call}), or build some: certigraph rewards build FOLDER"
     counts = ", ".join(f"{count} of {domain}" for domain, count in unpaired.items())
-    return f"its tasks have no positive or no negative ones ({counts}); put negative_0.json beside each positive.json"
+    return f"its tasks have no positive or no negative ones ({counts}); put negative_0.json next to each positive.json"
 
 
 def _rows(path: Path) -> Iterator[Row]:
@@ -173,7 +173,7 @@ def _rows(path: Path) -> Iterator[Row]:
         rows = [Row(f"{path}: row {n}", v) for n, v in enumerate(value, 1)] if isinstance(value, list) else []
         rows = rows or ([Row(str(path), value)] if value else [])
     if not rows:
-        raise Fault("data", f"{path} is empty: delete it, or put the whole file there")
+        raise Fault("data", f"{path} is empty: delete it, or put the complete file there")
     yield from rows
 
 
@@ -183,7 +183,7 @@ def _lines(path: Path) -> Iterator[Row]:
     except Fault as fault:
         if path.suffix == ".gz" or not path.is_file() or ends_line(path):
             raise
-        fix = f"start `certigraph rewards build {path.parent}` again, which goes on there, or delete that line"
+        fix = f"start `certigraph rewards build {path.parent}` again, which continues there, or delete that line"
         raise Fault("data", f"{path}: its last line is cut off: {fix}") from fault
 
 
