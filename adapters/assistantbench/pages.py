@@ -212,35 +212,37 @@ class Making:
 
     Args:
         seed: seed from which everything is generated.
-        death: treatment of the official page with one of the facts, which cannot be read.
+        unreadable: treatment of the official page with one of the facts, which cannot be read.
     """
 
-    def __init__(self, seed: str, death: Treatment) -> None:
+    def __init__(self, seed: str, unreadable: Treatment) -> None:
         self.random = Random(f"generated web {seed}")
         self.names = Names(self.random)
-        self.death = death
+        self.unreadable = unreadable
         self._pages: list[WebPage] = []
-        self._way: list[Way] = []
+        self._solution: list[Way] = []
 
-    def add_page(self, host: str, path: str, title: str, *blocks: str | Table, reach: Reach = Reach.BOTH) -> str:
+    def add_page(self, site: str, path: str, title: str, *blocks: str | Table, reach: Reach = Reach.BOTH) -> str:
         """Add a page to a site, and return its URL."""
-        return self._add(WebPage(url=url(host, path), title=title, blocks=blocks, reach=reach))
+        return self._add(WebPage(url=url(site, path), title=title, blocks=blocks, reach=reach))
 
-    def add_unreadable(self, host: str, path: str, title: str, *seen: str) -> str:
+    def add_unreadable(self, site: str, path: str, title: str, *seen: str) -> str:
         """Add a page that cannot be read. No fact may be on its host, because readers avoid the host afterwards."""
-        target = METADATA if self.death is Treatment.PRIVATE else ""
-        return self._add(WebPage(url=url(host, path), title=title, blocks=seen, treatment=self.death, target=target))
+        target = METADATA if self.unreadable is Treatment.PRIVATE else ""
+        return self._add(
+            WebPage(url=url(site, path), title=title, blocks=seen, treatment=self.unreadable, target=target)
+        )
 
-    def add_moved(self, host: str, path: str, to: str, title: str, *seen: str) -> str:
+    def add_moved(self, site: str, path: str, to: str, title: str, *seen: str) -> str:
         """Add a page that has moved to another path of its site, which no search engine knows yet."""
-        target = url(host, to)
-        page = WebPage(url=url(host, path), title=title, blocks=seen, treatment=Treatment.MOVED, target=target)
+        target = url(site, to)
+        page = WebPage(url=url(site, path), title=title, blocks=seen, treatment=Treatment.MOVED, target=target)
         return self._add(page)
 
-    def add_misleading(self, host: str, path: str, title: str, *blocks: str | Table, wrong: str) -> str:
+    def add_misleading(self, site: str, path: str, title: str, *blocks: str | Table, wrong: str) -> str:
         """Add a page that also tells agents, visibly and in hidden text, to answer `wrong`."""
         text = orders(wrong)
-        return self._add(WebPage(url=url(host, path), title=title, blocks=(*blocks, text), hidden=text))
+        return self._add(WebPage(url=url(site, path), title=title, blocks=(*blocks, text), hidden=text))
 
     def add_step(
         self,
@@ -255,12 +257,14 @@ class Making:
     ) -> None:
         """Add a step on the way to the answer."""
         finding = Finding(about=goal, text=text, sources=tuple(sources), against=tuple(against), dispute=dispute)
-        self._way.append(Way(kind=kind, queries=tuple(queries), pages=(*sources, *against), finding=finding))
+        self._solution.append(Way(kind=kind, queries=tuple(queries), pages=(*sources, *against), finding=finding))
 
     def build(self, id_: str, text: str, answers: Sequence[str]) -> Made:
         """Return the question with all pages and steps that were added."""
-        answer, way = "\n".join(answers), tuple(self._way)
-        question = ResearchQuestion(id=id_, text=text, answer=answer, difficulty=_difficulty(way), way=way)
+        answer, solution = "\n".join(answers), tuple(self._solution)
+        question = ResearchQuestion(
+            id=id_, text=text, answer=answer, difficulty=_difficulty(solution), solution=solution
+        )
         return Made(question, tuple(self._pages))
 
     def _add(self, page: WebPage) -> str:
@@ -268,9 +272,9 @@ class Making:
         return page.url
 
 
-def url(host: str, path: str) -> str:
+def url(site: str, path: str) -> str:
     """Return the URL of a page."""
-    return f"http://{host}{path}"
+    return f"http://{site}{path}"
 
 
 def host(name: str) -> str:
@@ -286,7 +290,7 @@ def death_of(family: int, seed: int) -> Treatment:
     return DEATHS[(family + seed) % len(DEATHS)]
 
 
-def _difficulty(way: Sequence[Way]) -> str:
+def _difficulty(solution: Sequence[Way]) -> str:
     """Return the difficulty by the number of sites that have to be read."""
-    sites = len({page.split("/")[2] for step in way for page in step.pages})
+    sites = len({page.split("/")[2] for step in solution for page in step.pages})
     return "Easy" if sites < 3 else "Medium" if sites == 3 else "Hard"

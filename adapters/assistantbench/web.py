@@ -47,7 +47,7 @@ class Standing(NamedTuple):
     @property
     def step(self) -> Way | None:
         """The solution step of SDP's target, by its goal, else by its index; None for an impossible goal."""
-        plan, head, steps = self.state.get("plan", ()), self.state.get("head", 0), self.question.way
+        plan, head, steps = self.state.get("plan", ()), self.state.get("head", 0), self.question.solution
         if head >= len(plan) or not is_step(plan[head]):
             return None
         goal = goal_of(plan[head]).removesuffix(AGAIN)
@@ -97,7 +97,7 @@ class AsHops:
     def gold(self, task: Task) -> Question:
         """Return the question, its answer in the form in which it is submitted, and one hop per step."""
         question = self._benchmark.question(task.id)
-        hops = tuple(self._hop(step) for step in question.way)
+        hops = tuple(self._hop(step) for step in question.solution)
         answers = (as_text((question.answer or "").split("\n")),)
         return Question(
             id=question.id, text=question.text, answers=answers, kind=question.difficulty, passages=(), hops=hops
@@ -153,7 +153,7 @@ class Expert:
 
 
 def _steps(position: Standing, prompt: str) -> Answer:
-    return {"steps": [{"kind": way.kind, "goal": way.finding.about} for way in position.question.way]}
+    return {"steps": [{"kind": step.kind, "goal": step.finding.about} for step in position.question.solution]}
 
 
 def _tools(position: Standing, prompt: str) -> Answer:
@@ -184,15 +184,17 @@ def _adequate(position: Standing, prompt: str) -> Answer:
 
 
 def _answers(position: Standing, prompt: str) -> Answer:
-    solved = position.question.way[-1].finding.text in prompt
+    solved = position.question.solution[-1].finding.text in prompt
     return {"answers": position.answers if solved else ["unknown"]}
 
 
 def _move(position: Standing, prompt: str) -> Answer:
     """Return the next use of a tool: open a known page of the steps, else search, else submit the answer."""
     tried = {asked_for(action) for action in _tried(position)}
-    pages = [url for step in position.question.way for url in step.pages if url in position.unread and url not in tried]
-    queries = [query for step in position.question.way for query in step.queries if query not in tried]
+    pages = [
+        url for step in position.question.solution for url in step.pages if url in position.unread and url not in tried
+    ]
+    queries = [query for step in position.question.solution for query in step.queries if query not in tried]
     tool, text = (OPEN, pages[0]) if pages else (SEARCH, queries[0]) if queries else (FINISH, as_text(position.answers))
     return {"thought": "as the way goes", "tool": tool, "text": text, "action": f"{tool}[{text}]", "remember": ""}
 

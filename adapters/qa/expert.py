@@ -253,16 +253,16 @@ def facts(position: Standing, prompt: str) -> Answer:
     """Return what the last observation adds to a structured belief."""
     believed = {fact.text for fact in _believed(position).facts}
     new = [hop for hop in position.latest if hop.finding not in believed]
-    facts = [{"fact": hop.finding, "source": hop.passage.title} for hop in new]
+    entries = [{"fact": hop.finding, "source": hop.passage.title} for hop in new]
     open_questions, answered = set(_believed(position).questions), {position.asks(hop) for hop in position.seen}
     missing = [position.asks(hop) for hop in position.unseen if position.asks(hop) not in open_questions]
-    return {"facts": facts, "resolved": sorted(open_questions & answered), "questions": missing}
+    return {"facts": entries, "resolved": sorted(open_questions & answered), "questions": missing}
 
 
 def reorganised(position: Standing, prompt: str) -> Answer:
     """Return the present belief unchanged; it is never too large."""
-    facts = [{"fact": fact.text, "source": fact.source} for fact in _believed(position).facts]
-    return {"facts": facts, "questions": list(_believed(position).questions)}
+    entries = [{"fact": fact.text, "source": fact.source} for fact in _believed(position).facts]
+    return {"facts": entries, "questions": list(_believed(position).questions)}
 
 
 def notes(position: Standing) -> str:

@@ -184,11 +184,11 @@ async def concluded(state: RealizeView | AnswerView, failed: str, runtime: Runti
 
 def as_text(answers: Sequence[str]) -> str:
     """Return an answer as it is submitted: one text unchanged, several as a JSON list, JSON objects as one list."""
-    texts = [text for answer in answers if (text := unquoted(answer))]
-    objects = [_object(text) for text in texts]
-    if texts and all(item is not None for item in objects):
+    items = [content for answer in answers if (content := unquoted(answer))]
+    objects = [_object(content) for content in items]
+    if items and all(item is not None for item in objects):
         return json.dumps(objects, ensure_ascii=False)
-    return texts[0] if len(texts) == 1 else json.dumps(texts, ensure_ascii=False) if texts else ""
+    return items[0] if len(items) == 1 else json.dumps(items, ensure_ascii=False) if items else ""
 
 
 def _object(text: str) -> JsonValue:

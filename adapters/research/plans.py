@@ -28,14 +28,14 @@ class Way(Record):
 class ResearchQuestion(Record):
     """A question that needs research; `answer` is its gold in AssistantBench's form, None if it is unknown.
 
-    `way` holds the steps to the answer of a generated question.
+    `solution` holds the steps to the answer of a generated question.
     """
 
     id: str
     text: str
     answer: str | None = None
     difficulty: str = ""
-    way: tuple[Way, ...] = ()
+    solution: tuple[Way, ...] = ()
 
     @property
     def answers(self) -> tuple[str, ...]:

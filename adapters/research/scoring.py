@@ -187,8 +187,8 @@ def object_f1(predicted: object, gold: object) -> float:
 
 def _recall(wanted: Fields, given: Fields) -> float:
     """Return the mean score of the wanted fields; a missing field scores 0, and so does no wanted field at all."""
-    scores = [field_score(given[name], value) if name in given else 0.0 for name, value in wanted.items()]
-    return sum(scores) / len(scores) if scores else 0.0
+    values = [field_score(given[name], wanted_value) if name in given else 0.0 for name, wanted_value in wanted.items()]
+    return sum(values) / len(values) if values else 0.0
 
 
 def field_score(given: object, wanted: object) -> float:

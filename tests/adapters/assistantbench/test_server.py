@@ -29,7 +29,7 @@ def engine(server):
 
 
 def test_the_second_engine_knows_what_the_first_does_not(engine):
-    way = made("parcels", 1).question.way[2]
+    way = made("parcels", 1).question.solution[2]
     wanted = {*way.pages}
     first = {hit.url for hit in engine(FIRST).search(way.queries[0], 50)}
     second = {hit.url for hit in engine(SECOND).search(way.queries[0], 50)}
