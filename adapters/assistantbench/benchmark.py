@@ -302,7 +302,7 @@ class AssistantBench(ResearchBenchmark):
         """
         return self._split(split).with_text
 
-    def textless(self, split: str = "") -> Sequence[str]:
+    def ids_without_text(self, split: str = "") -> Sequence[str]:
         """Return the ids of questions without a text: no run can work on them, but published figures include them."""
         return tuple(self._split(split or DEV).without_text)
 

@@ -382,7 +382,7 @@ class HotpotQA(QuestionBenchmark[HotpotQuestion]):
 
     plain = "hotpotqa"
     configurations = (CORPUS, INTERACTIVE)
-    retrieving = (CORPUS, INTERACTIVE)
+    retrieval_configurations = (CORPUS, INTERACTIVE)
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
         super().__init__(folder, config)

@@ -349,7 +349,7 @@ class LoCoMo(QuestionBenchmark[Asked]):
     plain = "locomo"
     longest_answer = 300
     configurations = ()
-    retrieving = ("",)
+    retrieval_configurations = ("",)
     briefing = (
         "The corpus is one long conversation between two people, a passage a turn, with its speaker and its date; "
         '"yesterday" in a turn means the day before that date. Actions are search[words to look for], which shows the '

@@ -289,7 +289,7 @@ class MuSiQue(QuestionBenchmark[MusiqueQuestion]):
 
     plain = "musique"
     configurations = (CORPUS, SPLIT_HOPS, CORPUS_HOPS)
-    retrieving = (CORPUS, CORPUS_HOPS)
+    retrieval_configurations = (CORPUS, CORPUS_HOPS)
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
         super().__init__(folder, config)

@@ -319,7 +319,7 @@ class QuestionBenchmark(ABC, Generic[Q]):
     """Name without a configuration."""
     briefing: str
     configurations: tuple[str, ...]
-    retrieving: tuple[str, ...] = (CORPUS,)
+    retrieval_configurations: tuple[str, ...] = (CORPUS,)
     """Configurations whose passages have to be retrieved."""
     tools: tuple[str, ...] = (SEARCH, FINISH)
     longest_answer = 100
@@ -332,7 +332,7 @@ class QuestionBenchmark(ABC, Generic[Q]):
         self.folder, self.config = folder, config
         self.name = f"{self.plain}:{config}" if config else self.plain
         self.limits = PAPER_LIMITS[self.plain]
-        self.retrieves = config in self.retrieving
+        self.retrieves = config in self.retrieval_configurations
         self.bank = QuestionBank(self.plain, self.read)
         self._retrievers = Retrievers(self.bank, source=str(folder or self.plain))
         self._expert = Expert(self)

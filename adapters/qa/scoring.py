@@ -202,15 +202,15 @@ def measured(answer: str, references: Sequence[str], names: Sequence[str] = tupl
     return {name: max((MEASURES[name](answer, r) for r in references), default=0.0) for name in names}
 
 
-def similarities(answers: Sequence[str], references: Sequence[str], with_: Encoder | None = None) -> list[float] | None:
+def similarities(answers: Sequence[str], references: Sequence[str], model: Encoder | None = None) -> list[float] | None:
     """Return the cosines of the sentence vectors of answers and references; None if no encoder is installed.
 
     Args:
         answers: n texts.
         references: their n references.
-        with_: encoder to use instead of the process's.
+        model: encoder to use instead of the process's.
     """
-    model = with_ or encoder()
+    model = model or encoder()
     if model is None:
         return None
     pairs = zip(model.encode(answers), model.encode(references), strict=True)

@@ -180,7 +180,7 @@ class SweQA(QuestionBenchmark[Asked]):
 
     plain = "swe_qa"
     configurations = ()
-    retrieving = ("",)
+    retrieval_configurations = ("",)
     tools = TOOLS
     longest_answer = 3_000
     briefing = BRIEFING
