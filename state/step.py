@@ -57,7 +57,10 @@ class Lesson(Record):
 
 
 def nothing_learnt(lessons: Sequence[Lesson]) -> bool:
-    """Return whether the latest lesson repeats the one before it, so that another episode would be the same again."""
+    """Return whether the latest lesson is missing, empty, or equal to the one before it.
+
+    The next episode would then be the same again.
+    """
     contents = [(lesson.insights, lesson.strategy, lesson.reflection) for lesson in lessons[-2:]]
     return not contents or contents[-1] == (contents[0] if len(contents) > 1 else ((), (), ""))
 

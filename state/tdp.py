@@ -191,7 +191,7 @@ def _known(nodes: Nodes) -> Mended:
 
 
 def _acyclic(nodes: Nodes) -> Mended:
-    """Break each cycle at its node that is listed first: it no longer needs the node before it."""
+    """Break each cycle at its node that is listed first, by removing what that node needs in the cycle."""
     position, needs = {node.id: n for n, node in enumerate(nodes)}, {node.id: node.needs for node in nodes}
     acyclic = nodes
     while cycle := cycle_in(acyclic):
