@@ -74,7 +74,7 @@ class Dag(Record):
 
     @property
     def goal(self) -> Node | None:
-        """The node that completes the task. If all nodes have run, the last one that did; None in an empty graph."""
+        """The node that completes the task; after all nodes have run, the last such node. None in an empty graph."""
         ends = sinks(self.pending) or sinks(self.nodes)
         return ends[-1] if ends else None
 
@@ -290,7 +290,7 @@ def refusals(dag: Dag, revision: Revision, most: int) -> Iterator[str]:
     nodes = revised(dag, revision)
     if (count := sum(node.status != "failed" for node in nodes)) > most:
         yield f"{count} sub-tasks that have not failed, at most {most} are allowed"
-    # Without a pending node, the one that ran last would count as the goal.
+    # Without a pending node, one that has run would count as the goal.
     if dag.pending and all(node.status != "pending" for node in nodes):
         yield f"{_join_ids(node.id for node in dag.pending)}: without them nothing is left that settles the task"
     yield from problems(nodes)

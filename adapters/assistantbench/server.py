@@ -49,12 +49,12 @@ class Engine:
     def answer(self, query: str, most: int) -> Mapping[str, Any]:
         """Return the body of an answer."""
         urls = [hit.passage.id for hit in self._pool.search(query, most)]
-        return {"organic": [self._result(url, place) for place, url in enumerate(urls, 1)], "credits": 1}
+        return {"organic": [self._result(url, position) for position, url in enumerate(urls, 1)], "credits": 1}
 
-    def _result(self, url: str, place: int) -> Mapping[str, Any]:
+    def _result(self, url: str, position: int) -> Mapping[str, Any]:
         page = self._pages[url]
         snippet = " ".join(page.text.split())[:SNIPPET]
-        return {"title": page.title, "link": url, "snippet": snippet, "position": place}
+        return {"title": page.title, "link": url, "snippet": snippet, "position": position}
 
 
 def engines(pages: Sequence[WebPage]) -> Mapping[str, Engine]:

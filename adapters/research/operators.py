@@ -50,8 +50,8 @@ def unseen_numbers(text: str, shown: Iterable[str]) -> list[str]:
 
     Numbers are compared by value: 1,010 equals 1010, 07 equals 7, and 4.50 equals 4.5.
     """
-    seen = {_plain(number) for other in shown for number in NUMBERS.findall(other)}
-    seen |= {_plain(part) for other in shown for part in re.findall(r"\d+", other)}
+    seen = {_plain(number) for shown_text in shown for number in NUMBERS.findall(shown_text)}
+    seen |= {_plain(part) for shown_text in shown for part in re.findall(r"\d+", shown_text)}
     return [number for number in dict.fromkeys(NUMBERS.findall(text)) if _plain(number) not in seen]
 
 
