@@ -1,4 +1,8 @@
-"""Records that every method shares, endings, and the channel types of graph state."""
+"""Records that every method shares, endings and exceptions, channel types of graph state, and bounded reading of JSON.
+
+Everything that a run stores (a trajectory, a checkpoint) is built from these records. They are frozen pydantic models
+that refuse unknown fields.
+"""
 
 import hashlib
 import json
@@ -11,32 +15,31 @@ from typing import IO, Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hi
 from langgraph.channels import DeltaChannel
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-# The records that every method shares: frozen, exact, JSON-plain (vocabulary: README, "Words").
-
 Arguments = dict[str, JsonValue]
+"""Arguments of an action or a predicate: JSON values by name."""
 
 RESTORE = "restore"
-"""Kind of the predicate "the world is again as certified state `to` had it"; its certificate returns there."""
+"""Kind of the predicate "the world is back in certified state number `to`"; its certificate returns to that state."""
 
 
 class Record(BaseModel):
-    """Base of everything stored: immutable, unknown fields refused."""
+    """Base class of everything that is stored: immutable, and unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def as_json(self) -> dict[str, Any]:
-        """Plain JSON values, defaults left out, so that a stored line stays short."""
+        """Return plain JSON values without the fields that have their default, so that a stored line stays short."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
 
 class Task(Record):
-    """What is to be done: a goal in words and the constants that come with it."""
+    """What an agent has to do: a goal in words and the constants that come with it."""
 
     benchmark: str
     id: str
     goal: str = ""
     condition: str = ""
-    """The goal as a condition to check; empty where the goal's own text is one."""
+    """The goal written as a condition that can be checked; empty where `goal` is such a condition already."""
     constants: Arguments = Field(default_factory=dict)
 
 
@@ -49,7 +52,7 @@ class Predicate(Record):
 
 
 class Action(Record):
-    """What the agent does: text, and typed arguments where the benchmark has them."""
+    """What the agent does: text, and typed arguments where the benchmark defines them."""
 
     text: str
     kind: str = "text"
@@ -57,9 +60,10 @@ class Action(Record):
 
 
 class Observation(Record):
-    """What the world answered. `accepted` is False when the world refused the action and did not change.
+    """What the world returned for an action.
 
-    `done`: the world takes no further action; `solved`: it says itself that the task's goal is reached.
+    `accepted` is False when the world refused the action and did not change. `done`: the world takes no further action.
+    `solved`: the world itself reports that the task's goal is reached.
     """
 
     text: str
@@ -71,27 +75,27 @@ class Observation(Record):
     data: Arguments = Field(default_factory=dict)
 
     def digest(self) -> str:
-        """Sixteen hex digits that tell two observations apart; replay after a crash compares them."""
+        """Return 16 hex digits that identify this observation; a replay after a crash compares them."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
 
 class Finding(Record):
-    """What a step of an inquiry came to, in words, and the sources that bear it out or say otherwise."""
+    """What a research step found, in words, with the sources that support it and those that contradict it."""
 
     about: str
     text: str
     sources: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
     dispute: str = ""
-    """What the sources `against` say instead."""
+    """What the sources in `against` claim instead."""
 
 
 class Verdict(Record):
-    """How many consecutive predicates at the head of the plan hold (SDP Eq. 3); 0 means the target is unmet.
+    """How many consecutive predicates at the head of the plan hold (SDP Eq. 3); 0 means that the target is unmet.
 
-    `exhausted` says that no further attempt can help: the run ends there. `looked` says that the action only gathered
-    evidence, which is no try at the target: it does not count against the budget of attempts. `forced` names the policy
-    that lets the target pass although it was refused: the run goes on, and nothing is certified by it.
+    `exhausted`: no further attempt can help, so the run ends. `looked`: the action only gathered evidence and is not a
+    try at the target, so it does not count against the budget of attempts. `forced`: name of the policy that lets the
+    refused target pass; the run continues, and nothing is certified by it.
     """
 
     depth: int = Field(ge=0)
@@ -104,7 +108,7 @@ class Verdict(Record):
 
 
 class Step(Record):
-    """One entry of the world's log: the action taken and the digest of what it answered."""
+    """One entry of the world's log: the action taken and the digest of the observation it returned."""
 
     action: Action
     digest: str
@@ -121,12 +125,12 @@ class Attempt(Record):
 
 
 class Certificate(Record):
-    """One certified transition: the action that made `targets` hold at world step `step` (1-based).
+    """One certified transition: the action that made `targets` hold at world step `step` (counted from 1).
 
-    The states before and after are not stored but folded from the certificates (`certified_states`), so that a
-    checkpoint stays small. `evidence` and `finding` are what the verdict named as bearing it out, `restores` the
-    certified state that the transition returned to. One that a policy `forced` only moves the cursor: it adds its
-    finding to what is known, marked, and nothing to what is certified.
+    The states before and after are not stored: `certified_states` computes them from the certificates, so that a
+    checkpoint stays small. `evidence` and `finding` are what the verdict gave as support; `restores` is the number of
+    the certified state that the transition returned to. A `forced` certificate only moves the position in the plan: its
+    finding is added, marked, to the known findings, and nothing is added to what is certified.
     """
 
     step: int = Field(ge=1)
@@ -141,14 +145,14 @@ class Certificate(Record):
 
     @property
     def depth(self) -> int:
-        """Cascade depth k: how many predicates the one action discharged."""
+        """Cascade depth k: how many predicates this one action satisfied."""
         return len(self.targets)
 
 
 class Audit(Record):
-    """One audit of the goal, made after `step` world steps: whether all that the goal demands holds then.
+    """One audit of the goal after `step` world steps: whether everything that the goal demands holds at that time.
 
-    `votes` are those of the models that were asked, in order; empty where the world itself decided.
+    `votes` are the answers of the models in order; empty where the world itself decided.
     """
 
     confirmed: bool
@@ -158,17 +162,17 @@ class Audit(Record):
 
 
 class Revalidation(Record):
-    """Which of the checked predicates do not hold any more, as indices from 0, and why."""
+    """Which of the checked predicates no longer hold (indices from 0), and why."""
 
     undone: tuple[int, ...] = ()
     reason: str = ""
 
 
 class Invalidation(Record):
-    """A certified predicate that was found not to hold any more, after `step` world steps. Append-only.
+    """A certified predicate that was found to hold no longer, after `step` world steps. Append-only.
 
-    It was target number `target` of certificate number `certificate`, both counted from 0. The certificate stays as it
-    is: the predicate did hold when it was issued.
+    It is target number `target` of certificate number `certificate`, both counted from 0. The certificate stays
+    unchanged: the predicate did hold when it was issued.
     """
 
     certificate: int = Field(ge=0)
@@ -179,7 +183,7 @@ class Invalidation(Record):
 
 
 class Usage(Record):
-    """What one execution of a node cost. Seconds are wall-clock; tokens as the endpoint counts them."""
+    """Cost of one execution of a node. Seconds are wall-clock time; tokens are as the endpoint counts them."""
 
     node: str
     calls: int = 0
@@ -190,7 +194,7 @@ class Usage(Record):
     seconds: float = 0.0
 
     def spent(self) -> "Spent":
-        """The same in the units of a budget."""
+        """Convert to the units of a budget."""
         tokens = self.input_tokens + self.output_tokens
         return Spent(calls=self.calls, tokens=tokens, usd=self.usd, seconds=self.seconds)
 
@@ -204,7 +208,7 @@ class Spent(Record):
     seconds: float = 0.0
 
     def __add__(self, other: "Spent") -> "Spent":
-        """The two together."""
+        """Add two amounts, field by field."""
         return Spent(
             calls=self.calls + other.calls,
             tokens=self.tokens + other.tokens,
@@ -214,14 +218,14 @@ class Spent(Record):
 
 
 class Scores(Record):
-    """A benchmark's verdict on an episode: `value` in [0, 1], its parts by name, and what was delivered."""
+    """A benchmark's score of an episode: `value` in [0, 1], its parts by name, and the delivered answer."""
 
     value: float
     parts: dict[str, float | None] = Field(default_factory=dict)
     answer: JsonValue = None
 
 
-# How a run may end: a closed set of names, and the exceptions that carry the ones raised on the way.
+# The ways a run may end, a closed set of names, and the exceptions that stop a run with one of them.
 
 GOAL = "goal"
 WORLD_ENDED = "world_ended"
@@ -229,60 +233,65 @@ GAVE_UP = "gave_up"
 EXHAUSTED = "exhausted"
 
 INTERRUPTED = "interrupted"
-"""No ending: what is said of a run that has none on record."""
+"""Status of a run whose trajectory records no ending."""
 
 LimitKind = Literal["calls", "tokens", "usd", "seconds", "steps", "plan", "subtasks", "rounds"]
-"""What a run may use up: its budget, the steps of an episode, and what a method allows itself (`METHODS_OWN`)."""
+"""What can run out: the budget, the steps of an episode, and a method's internal limits (`METHODS_OWN`)."""
 
 METHODS_OWN: tuple[LimitKind, ...] = ("plan", "subtasks", "rounds")
-"""Limits that only some methods have: a run that one of them ended says less about the method than about the limit."""
+"""Internal limits that only some methods have. A run that hits one says more about the limit than about the method."""
 
 FAULTS = frozenset({"error:environment", "error:data"})
-"""Endings by a failure of the world or its data: such a run says nothing about a method, so no rate counts it.
+"""Endings by a failure of the world or its data. They say nothing about the method, so no success rate counts them.
 
-`error:model` and `error:operator` count as failures of the method: answers that fit no form and operators that raise
-are its own, and an endpoint that is down for long cannot be told from them afterwards."""
+`error:model` and `error:operator` count as failures of the method: malformed answers and operators that raise are the
+method's fault, and an endpoint that was down for long cannot be distinguished from them afterwards.
+"""
 
 Boundary = Literal["model", "environment", "data", "operator"]
+"""Which part outside the method failed."""
 
 
 def resumable(ending: str) -> bool:
-    """Whether a run can go on from its last checkpoint: an ending of the method's own is final."""
+    """Return whether a run can continue from its last checkpoint; an ending that the method chose is final."""
     return ending == INTERRUPTED or ending.startswith(("limit:", "error:"))
 
 
 def is_error(ending: str) -> bool:
-    """Whether something outside the method failed: the ending is `error:<boundary>`."""
+    """Return whether something outside the method failed, that is, whether the ending is `error:<boundary>`."""
     return ending.startswith("error:")
 
 
 class UnknownName(KeyError):
-    """A graph, benchmark, task, operator or model that does not exist; the message lists those that do."""
+    """A graph, benchmark, task, operator or model that does not exist; the message lists the existing names."""
 
     def __str__(self) -> str:
-        """The message as it was written, where KeyError would quote it."""
+        """Return the message without the quotes that KeyError would add."""
         return str(self.args[0])
 
 
 class Interrupted(Exception):
-    """Ctrl-C, with the command that goes on; the command line library would swallow a KeyboardInterrupt's words."""
+    """Ctrl-C, with the command that resumes the run.
+
+    It is no KeyboardInterrupt because the command line library would drop the message of one.
+    """
 
 
 class Stopped(Exception):
-    """A run was stopped from outside its graph; `ending` is the name that goes into the trajectory's footer."""
+    """A run was stopped from outside its graph; `ending` is the name written to the trajectory's footer."""
 
     ending: str
 
 
 class LimitReached(Stopped):
-    """A budget or another limit is spent. The thread stays resumable with a larger one.
+    """A budget or another limit is used up. The thread can be resumed with a larger one.
 
     Args:
-        kind: what is spent, which names the ending.
-        limit: how much there was.
-        spent: how much was used.
-        happened: what happened, in words that name both numbers; that so much of the kind is spent otherwise.
-        option: the field of `Budget` or `Limits` that is to be larger; the kind otherwise.
+        kind: what is used up; it names the ending.
+        limit: the amount that was allowed.
+        spent: the amount that was used.
+        happened: sentence for the message that names both numbers; default: "SPENT of LIMIT KIND are spent".
+        option: field of `Budget` or `Limits` that has to be larger; default: `kind`.
     """
 
     def __init__(self, kind: LimitKind, limit: float, spent: float, *, happened: str = "", option: str = "") -> None:
@@ -294,7 +303,7 @@ class LimitReached(Stopped):
 
 
 class Fault(Stopped):
-    """Something outside the method failed: the model's endpoint, the world, the data or an operator's own code."""
+    """Something outside the method failed: the model's endpoint, the world, the data or an operator's code."""
 
     def __init__(self, boundary: Boundary, message: str) -> None:
         self.boundary = boundary
@@ -302,12 +311,13 @@ class Fault(Stopped):
         super().__init__(message)
 
 
-# The two channel types beyond "last value wins": append-only logs and plans, both of flat checkpoint cost.
+# Channel types of graph state besides LangGraph's default (last value wins): append-only logs and plans. A checkpoint
+# stores only what changed, so its size does not grow with the length of the run.
 
 T = TypeVar("T")
 
 SNAPSHOT_EVERY = 5000
-"""Writes between full copies of a channel: a small number makes the stored history quadratic."""
+"""Number of writes between full copies of a channel. A small number makes the stored history quadratic in length."""
 
 
 def _extend(log: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
@@ -318,44 +328,51 @@ def _last(plan: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
     return list(writes[-1]) if writes else plan
 
 
-# One alias for every append-only log, so that the beta channel behind it can be exchanged in one place.
+# One alias for every append-only log, so that LangGraph's beta DeltaChannel can be replaced in one place.
 Log = Annotated[list[T], DeltaChannel(_extend, snapshot_frequency=SNAPSHOT_EVERY)]
 
 Plan = Annotated[list[Predicate], DeltaChannel(_last, snapshot_frequency=SNAPSHOT_EVERY)]
 
 
 class Growth(NamedTuple):
-    """How the list channels of a state take an update; of all other channels the last value wins."""
+    """How the list channels of a state take an update; of every other channel the last value wins."""
 
     lists: frozenset[str]
     """Channels that are empty lists before their first update."""
     logs: frozenset[str]
-    """Those of them that add an update to what they hold."""
+    """Those list channels that append an update to what they hold."""
 
 
 @lru_cache(maxsize=32)
 def growth_of(state: Any) -> Growth:
-    """The list channels of a state's TypedDict."""
+    """Return the list channels of a state's TypedDict."""
     hints = get_type_hints(state, include_extras=True)
-    deltas = {name: mark for name, hint in hints.items() for mark in getattr(hint, "__metadata__", ()) if _grows(mark)}
-    return Growth(frozenset(deltas), frozenset(name for name, mark in deltas.items() if mark.reducer is _extend))
+    channels = {
+        name: annotation
+        for name, hint in hints.items()
+        for annotation in getattr(hint, "__metadata__", ())
+        if _grows(annotation)
+    }
+    return Growth(
+        frozenset(channels), frozenset(name for name, annotation in channels.items() if annotation.reducer is _extend)
+    )
 
 
 def _grows(mark: Any) -> bool:
     return isinstance(mark, DeltaChannel)
 
 
-# JSON from outside: what nobody could walk through afterwards is refused like what is no JSON.
+# JSON from outside. Values nested too deep for recursive code are refused like malformed JSON.
 
 DEEPEST = 100
-"""Levels of nesting. What we write has about half as many at most: a model's answer (32) inside a trajectory's line."""
+"""Maximum nesting depth. The deepest value this library writes, an answer (32) in a trajectory line, has about half."""
 
 
 def json_value(text: str | bytes) -> Any:
-    """The value of a JSON text of at most 100 levels.
+    """Parse a JSON text of at most 100 levels.
 
     Raises:
-        ValueError: it is no JSON, or deeper, where json.loads would end with a RecursionError.
+        ValueError: the text is not JSON, or nested deeper (json.loads would raise a RecursionError).
     """
     plain = text if isinstance(text, str) else text.decode(json.detect_encoding(text))
     try:
@@ -367,7 +384,11 @@ def json_value(text: str | bytes) -> Any:
 
 
 def next_json_value(text: str, start: int) -> tuple[Any, int]:
-    """The value that begins at `start`, and where it ends. Raises as `json_value`, TooDeepError where it is deeper."""
+    """Parse the JSON value that begins at `start`; return it and its end.
+
+    Raises:
+        ValueError: as `json_value`; a TooDeepError if it is nested too deep.
+    """
     try:
         value, end = _DECODER.raw_decode(text, start)
     except RecursionError:
@@ -377,7 +398,7 @@ def next_json_value(text: str, start: int) -> tuple[Any, int]:
 
 
 class TooDeepError(ValueError):
-    """JSON with more levels than are read."""
+    """JSON with more levels of nesting than `DEEPEST`."""
 
     def __init__(self) -> None:
         super().__init__(f"nested deeper than {DEEPEST} levels")
@@ -387,21 +408,21 @@ _DECODER = json.JSONDecoder()
 
 
 def _check_depth(value: Any, brackets: int) -> None:
-    # counting brackets is a hundred times as fast as walking, and settles it for most texts
+    # counting brackets is a hundred times as fast as walking the value, and decides most cases
     if brackets > DEEPEST and _depth(value) > DEEPEST:
         raise TooDeepError()
 
 
 def replace_surrogates(text: str) -> str:
-    """The text with U+FFFD for every half of a surrogate pair, which no file, database or request can carry."""
+    """Replace each unpaired half of a surrogate pair with U+FFFD: no file, database or request can carry it."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _depth(value: Any) -> int:
-    """How many lists and objects stand inside one another, as far as it matters."""
+    """Return the nesting depth of lists and objects, counting no further than one level above the limit."""
     depth, level = 0, _nested([value])
     while level and depth <= DEEPEST:
-        depth, level = depth + 1, [part for one in level for part in _nested(one)]
+        depth, level = depth + 1, [part for value in level for part in _nested(value)]
     return depth
 
 
@@ -410,26 +431,26 @@ def _nested(value: Any) -> list[Any]:
     return [part for part in parts if isinstance(part, (dict, list))]
 
 
-# Lines of files, read with a bound: a file of one endless line costs the bound, not its size.
+# Reading files line by line with a maximum line length, so that a file of one endless line cannot fill the memory.
 
 MAX_LINE = 1 << 24
-"""Bytes of a line of a data file, a journal or a list of results; the longest known has less than a tenth of that."""
+"""Maximum bytes per line of a data file, a journal or a list of results; the longest known line has under a tenth."""
 
 _PIECE = 1 << 20
 """Bytes read at a time."""
 
 CORRECT = "is it another file, or a damaged one? Name the right file, or split that line"
-"""The fix for a line that is too long, where the caller knows no better one."""
+"""Default advice in the message about a line that is too long."""
 
 
 def read_bounded_lines(file: IO[bytes], name: str, most: int = MAX_LINE, fix: str = CORRECT) -> Iterator[bytes]:
-    """Read the lines of an open file in order, each with its newline, without ever holding more than one.
+    """Read the lines of an open file in order, each with its newline, holding only one in memory.
 
     Args:
-        file: opened for reading bytes; packed files (gzip, bz2) and members of archives too.
-        name: of the file, for the message of an error.
-        most: bytes that a line may have.
-        fix: what the reader of the message should do.
+        file: opened for reading bytes; compressed files (gzip, bz2) and members of archives work too.
+        name: name of the file for the error message.
+        most: maximum number of bytes per line.
+        fix: advice for the reader of the error message.
 
     Raises:
         Fault: ("data") a line is longer; at most `most` bytes and 1 MiB of it were read.
@@ -443,7 +464,7 @@ def read_bounded_lines(file: IO[bytes], name: str, most: int = MAX_LINE, fix: st
 
 
 def read_first_line(path: Path, most: int = MAX_LINE) -> bytes:
-    """Read the first line of a file with its newline; nothing where it has more than `most` bytes."""
+    """Read the first line of a file with its newline; return b"" if the line has more than `most` bytes."""
     with path.open("rb") as file:
         line = _read_line(file, most)
     return bytes(line) if len(line) <= most else b""
@@ -453,14 +474,14 @@ def _read_line(file: IO[bytes], most: int) -> bytes | bytearray:
     first = file.readline(_PIECE)
     if len(first) < _PIECE or first.endswith(b"\n"):
         return first
-    line = bytearray(first)  # grows in place, where `readline(most)` collects and then joins: twice the memory
+    line = bytearray(first)  # grows in place; `readline(most)` collects pieces and joins them: twice the memory
     while len(line) <= most and not line.endswith(b"\n") and (piece := file.readline(_PIECE)):
         line += piece
     return line
 
 
 def ends_line(path: Path) -> bool:
-    """Whether a file is empty or ends with a newline, so that its last line was written whole."""
+    """Return whether a file is empty or ends with a newline, that is, whether its last line is complete."""
     with path.open("rb") as file:
         if not file.seek(0, os.SEEK_END):
             return True
@@ -469,7 +490,7 @@ def ends_line(path: Path) -> bool:
 
 
 def drop_torn_line(path: Path) -> None:
-    """Cut what follows the last newline off a file, whatever its length; do nothing where there is no such file."""
+    """Cut an incomplete last line (everything after the last newline) off a file; ignore a missing file."""
     if not path.is_file():
         return
     with path.open("r+b") as file:
@@ -477,9 +498,9 @@ def drop_torn_line(path: Path) -> None:
         while end:
             start = max(end - _PIECE, 0)
             file.seek(start)
-            kept = file.read(end - start).rfind(b"\n") + 1
-            if kept:
-                end = start + kept
+            length = file.read(end - start).rfind(b"\n") + 1
+            if length:
+                end = start + length
                 break
             end = start
         if end < file.seek(0, os.SEEK_END):

@@ -1,4 +1,4 @@
-"""State of reward prediction and of the agents that look ahead."""
+"""State of the graphs that predict rewards and of the agents that look ahead (StateFactory, tree search)."""
 
 import hashlib
 import json
@@ -15,56 +15,60 @@ from typing_extensions import TypedDict
 from certigraph.state.records import Fault, Log, Record, Task
 from certigraph.state.run import ActingState, DecideView, RunState, Turn, decide_view, world_ending
 
-# World states as StateFactory factorises them: entities, and under each the values of its attributes.
+# World states factored as in StateFactory: entities, each with the values of its attributes.
 
 Granularity = Literal["raw", "textual", "object", "attribute"]
-"""How finely a state is told: the observation as it is; its relevant facts as one text; the facts of each object as one
-text; values under the attributes of objects (StateFactory, appendix C.5.1, levels 1 to 4)."""
+"""Level of detail of a state (StateFactory, appendix C.5.1, levels 1 to 4).
+
+`raw`: the observation as it is. `textual`: its relevant facts as one text. `object`: one text of facts per object.
+`attribute`: one value per attribute of an object.
+"""
 
 GRANULARITIES: tuple[str, ...] = get_args(Granularity)
+"""All granularities, the coarsest first."""
 
 ENTANGLED = "description"
-"""The one attribute of an object whose facts are not taken apart."""
+"""Name of the one attribute that an object has at granularity `object`; its facts are not separated."""
 
 
 class Entity(Record):
-    """An object: what it is, and what is so of it now (StateFactory Eq. 5)."""
+    """An object: its identity and the present values of its attributes (StateFactory Eq. 5)."""
 
     identity: str = Field(min_length=1)
     attributes: dict[str, str] = Field(default_factory=dict)
 
     def sentences(self) -> list[str]:
-        """One sentence an attribute; that it is there, where it has none."""
-        told = [f"{self.identity}: {name} {value}" for name, value in self.attributes.items()]
-        return told or [self.identity]
+        """Return one sentence per attribute, or the identity alone if there is no attribute."""
+        sentences = [f"{self.identity}: {name} {value}" for name, value in self.attributes.items()]
+        return sentences or [self.identity]
 
 
 class FactoredState(Record):
-    """What is known of the world, or wanted of it, entity by entity; identities are different."""
+    """The known or wanted state of the world, entity by entity; identities are unique."""
 
     entities: tuple[Entity, ...] = ()
 
     def get(self, identity: str) -> Entity | None:
-        """The entity of that identity."""
+        """Return the entity of an identity, or None."""
         return next((entity for entity in self.entities if entity.identity == identity), None)
 
 
 def factored(entities: dict[str, dict[str, str]]) -> FactoredState:
-    """The state of a mapping identity -> attribute -> value."""
+    """Create a state from a mapping identity -> attribute -> value."""
     return FactoredState(entities=tuple(Entity(identity=name, attributes=has) for name, has in entities.items()))
 
 
 def as_mapping(state: FactoredState) -> dict[str, dict[str, str]]:
-    """The mapping that `factored` takes; changing it changes no state."""
+    """Return a state as the mapping that `factored` takes; changing the mapping does not change the state."""
     return {entity.identity: dict(entity.attributes) for entity in state.entities}
 
 
 def coarsened(state: FactoredState, granularity: str, goal: FactoredState) -> FactoredState:
-    """The same facts at a coarser granularity than `attribute`, in a form that is compared in the same way.
+    """Return the same facts at a coarser granularity than `attribute`, in a form that is compared in the same way.
 
-    `textual` has the unstructured form of `raw` (appendix C.5.1): one text, of what is known about the goal's objects.
-    At `object` the facts of an object are one description of it. Both have them in a fixed order, so that no order is
-    taken for a difference.
+    `textual` has the unstructured form of `raw` (appendix C.5.1): one text of what is known about the goal's objects.
+    At `object` the facts of an object are one description of it. Both list the facts in a fixed order, so that a
+    different order never counts as a difference.
     """
     if granularity == "object":
         return factored({entity.identity: _entangled(entity) for entity in state.entities})
@@ -72,19 +76,21 @@ def coarsened(state: FactoredState, granularity: str, goal: FactoredState) -> Fa
 
 
 def _entangled(entity: Entity) -> dict[str, str]:
-    told = "; ".join(f"{name} {value}" for name, value in sorted(entity.attributes.items()))
-    return {ENTANGLED: told} if told else {}
+    description = "; ".join(f"{name} {value}" for name, value in sorted(entity.attributes.items()))
+    return {ENTANGLED: description} if description else {}
 
 
 def _flat(state: FactoredState, goal: FactoredState) -> str:
     named = {entity.identity for entity in goal.entities}
     relevant = [entity for entity in state.entities if entity.identity in named] or state.entities
-    told = (sentence for entity in sorted(relevant, key=lambda one: one.identity) for sentence in entity.sentences())
-    return ". ".join(told)
+    sentences = (
+        sentence for entity in sorted(relevant, key=lambda entity: entity.identity) for sentence in entity.sentences()
+    )
+    return ". ".join(sentences)
 
 
 def raw(text: str) -> FactoredState:
-    """A text as it is; nothing where it is blank."""
+    """Create a state that holds a text as it is; an empty state if the text is blank."""
     return factored({text: {}} if text.strip() else {})
 
 
@@ -94,32 +100,33 @@ RECORDINGS = "recordings"
 """Key of a task's constants: its trajectories, each a list of {"action": ..., "observation": ...}."""
 
 DOMAIN = "domain"
-"""Key of a task's constants: the benchmark whose world the recordings are from."""
+"""Key of a task's constants: the benchmark whose world the recordings come from."""
 
 TRUE_REWARDS = "true"
-"""Key of a scored answer with the rewards that were to be predicted, a list for each recording."""
+"""Key of a scored answer: the rewards that were to be predicted, one list per recording."""
 
 ending = world_ending
+"""A run that predicts rewards has no predicates, so its world decides its ending."""
 
 
 class Seen(Record):
-    """A step: an action, empty where the world was only looked at, and what the world answered."""
+    """One recorded step: an action (empty where the world was only observed) and the observation."""
 
     action: str = ""
     observation: str
     recording: int = Field(0, ge=0)
-    """Which of the task's recordings it is from."""
+    """Index of the task's recording that the step belongs to."""
 
 
 class Prediction(Record):
-    """The reward that is predicted after a step, in [0, 1]."""
+    """The reward predicted after a step, in [0, 1]."""
 
     reward: float
     recording: int = 0
 
 
 class RewardState(RunState, total=False):
-    """Everything that a predictor of rewards knows; `position` is the step that comes next."""
+    """State of a graph that predicts rewards; `position` is the index of the next step."""
 
     steps: Log[Seen]
     position: int
@@ -127,14 +134,14 @@ class RewardState(RunState, total=False):
     goal: FactoredState
     reward: float
     note: str
-    """What a predictor without states keeps in mind."""
+    """What a predictor without states remembers from step to step."""
     rewards: Log[Prediction]
 
 
 class FactorView(TypedDict):
     """What extraction (Eq. 4), interpretation (Eq. 6) and routing (Eqs. 7-9) see: no step but the present one.
 
-    `factored` and `goal` are the latest; both are empty where a trajectory begins.
+    `factored` and `goal` are the latest states; both are empty at the beginning of a trajectory.
     """
 
     task: Task
@@ -146,7 +153,7 @@ class FactorView(TypedDict):
 class RateView(TypedDict):
     """What a predictor without states sees: the steps of the trajectory up to the present one.
 
-    `length` is the number of all its steps. It is there for the monotonic baseline, which knows nothing else.
+    `length` is the number of all steps of the trajectory. Only the monotonic baseline uses it; it knows nothing else.
     """
 
     task: Task
@@ -156,13 +163,16 @@ class RateView(TypedDict):
 
 
 def recorded(task: Task) -> list[Seen]:
-    """The steps of a task's recordings, one recording after the other.
+    """Return the steps of a task's recordings, one recording after the other.
 
     Raises:
-        Fault: ("data") it has none, or one without steps; the message shows one. Or nothing is wanted.
+        Fault: ("data") the task has no recording, one without steps, or an empty goal; the message shows an example.
     """
     if not task.goal.strip():
-        raise Fault("data", f"task {task.id} has an empty goal, which no reward is for: give Task(..., goal='...')")
+        raise Fault(
+            "data",
+            f"task {task.id} has an empty goal, so there is nothing to predict rewards for: give Task(..., goal='...')",
+        )
     try:
         recordings = _RECORDINGS.validate_python(task.constants.get(RECORDINGS))
     except ValidationError as error:
@@ -177,80 +187,83 @@ _RECORDINGS = TypeAdapter(Annotated[list[Annotated[list[Seen], Field(min_length=
 
 
 def without_recordings(task: Task) -> Task:
-    """The task as operators see it: what comes later in a recording is not theirs to know."""
-    kept = {key: value for key, value in task.constants.items() if key != RECORDINGS}
-    return task.model_copy(update={"constants": kept})
+    """Return the task as operators see it: they must not know the later steps of a recording."""
+    visible = {key: value for key, value in task.constants.items() if key != RECORDINGS}
+    return task.model_copy(update={"constants": visible})
 
 
 def factor_view(state: RewardState) -> FactorView:
-    """The part of the state that StateFactory's operators may read."""
-    step, known = state["steps"][state["position"]], not begins(state)
+    """Return the part of the state that StateFactory's operators may read."""
+    step, started = state["steps"][state["position"]], not begins(state)
     return {
         "task": state["task"],
         "step": step,
-        "factored": state["factored"] if known else FactoredState(),
-        "goal": state["goal"] if known else FactoredState(),
+        "factored": state["factored"] if started else FactoredState(),
+        "goal": state["goal"] if started else FactoredState(),
     }
 
 
 def routed_view(state: RewardState) -> FactorView:
-    """The same once the step is extracted: also where a trajectory begins, both states are the step's own."""
+    """Return the view of the routing operator: both states are those of the present step, also at the beginning."""
     step = state["steps"][state["position"]]
     return {"task": state["task"], "step": step, "factored": state["factored"], "goal": state["goal"]}
 
 
 def interpret_view(state: RewardState) -> FactorView:
-    """The same for goal interpretation, which knows the new state and the goal before it."""
+    """Return the view of goal interpretation: the new state, and the goal before it."""
     return {**factor_view(state), "factored": state["factored"]}
 
 
 def rate_view(state: RewardState) -> RateView:
-    """The part of the state that a predictor without states may read."""
-    here, recording = state["position"], state["steps"][state["position"]].recording
-    inside = [step for step in state["steps"] if step.recording == recording]
-    first = next(place for place, step in enumerate(state["steps"]) if step.recording == recording)
+    """Return the part of the state that a predictor without states may read."""
+    position, recording = state["position"], state["steps"][state["position"]].recording
+    same = [step for step in state["steps"] if step.recording == recording]
+    first = next(index for index, step in enumerate(state["steps"]) if step.recording == recording)
     note = "" if begins(state) else state["note"]
-    return {"task": state["task"], "steps": inside[: here - first + 1], "length": len(inside), "note": note}
+    return {"task": state["task"], "steps": same[: position - first + 1], "length": len(same), "note": note}
 
 
 def begins(state: RewardState) -> bool:
-    """Whether the present step is the first of a trajectory."""
-    here = state["position"]
-    return here == 0 or state["steps"][here - 1].recording != state["steps"][here].recording
+    """Return whether the present step is the first of a trajectory."""
+    position = state["position"]
+    return position == 0 or state["steps"][position - 1].recording != state["steps"][position].recording
 
 
 def by_recording(rewards: Sequence[Prediction]) -> list[list[float]]:
-    """The predicted rewards of each recording."""
-    return [[one.reward for one in group] for _, group in groupby(rewards, key=lambda one: one.recording)]
+    """Group the predicted rewards by recording."""
+    return [
+        [prediction.reward for prediction in group]
+        for _, group in groupby(rewards, key=lambda prediction: prediction.recording)
+    ]
 
 
-# State of the agents that look ahead: candidates for the next action, what they would lead to, what that is worth.
+# State of the agents that look ahead: candidates for the next action, their predicted outcomes and expected rewards.
 
 
 class Foreseen(Record):
-    """What a world model says that an action leads to."""
+    """The outcome of an action as a world model predicts it."""
 
     action: str
     observation: str
     accepted: bool = True
     done: bool = False
     solved: bool = False
-    """Whether the world says that the goal is reached; no model's prediction says so."""
+    """Whether the world reports that the goal is reached; a model's prediction never reports that."""
 
 
 class Appraisal(Record):
-    """What a candidate's outcome is worth."""
+    """The value of a candidate's outcome."""
 
     action: str
     reward: float
     gain: float
-    """The reward of the outcome less that of the state before it (StateFactory Eq. 15)."""
+    """The reward of the outcome minus that of the state before it (StateFactory Eq. 15)."""
     seen: bool = False
-    """Whether the episode was in that state before, as far as states are extracted."""
+    """Whether the episode has been in that state before, if states are extracted."""
 
 
 class Imagined(Record):
-    """An outcome as a state, for who looks further ahead from there."""
+    """A predicted outcome as a state, from which operators can look further ahead."""
 
     foreseen: Foreseen
     appraisal: Appraisal
@@ -259,7 +272,7 @@ class Imagined(Record):
 
 
 class AppraisingState(ActingState, total=False):
-    """ReAct's state with where it stands (`factored`, `goal`, `reward`) and what it has in mind to do."""
+    """ReAct's state with the present state (`factored`, `goal`, `reward`) and the actions considered next."""
 
     factored: FactoredState
     goal: FactoredState
@@ -268,19 +281,19 @@ class AppraisingState(ActingState, total=False):
     foreseen: tuple[Foreseen, ...]
     appraisals: tuple[Appraisal, ...]
     visited: Log[str]
-    """Digests of the states that the episode was in."""
+    """Digests of the states that the episode has been in."""
 
 
 class LookaheadView(DecideView):
-    """What proposes actions and imagines their outcomes: as who decides, and where they would be taken."""
+    """What the operators that propose actions and imagine outcomes see: the acting agent's view, and a path."""
 
     path: tuple[str, ...]
-    """Imagined actions that lead there from the present; the last of `turns` are theirs."""
+    """Imagined actions that lead from the present to the state looked at; the last of `turns` belong to them."""
     candidates: tuple[str, ...]
 
 
 class AppraiseView(TypedDict):
-    """What appraises outcomes: the state that the candidates start from, and the outcomes."""
+    """What the operator that appraises outcomes sees: the state that the candidates start from, and the outcomes."""
 
     task: Task
     factored: FactoredState
@@ -290,25 +303,25 @@ class AppraiseView(TypedDict):
 
 
 class ChooseView(DecideView):
-    """What the agent that chooses sees: as who decides, and what every candidate is worth."""
+    """What the agent that chooses sees: the acting agent's view, and the value of every candidate."""
 
     appraisals: tuple[Appraisal, ...]
 
 
 def standing_view(state: AppraisingState) -> FactorView:
-    """What StateFactory's operators see of the live world: the latest step."""
+    """Return what StateFactory's operators see of the live world: the latest step."""
     history = state["history"]
     step = Seen(action=history[-1].action.text if history else "", observation=state["observation"].text)
     return {"task": state["task"], "step": step, "factored": state["factored"], "goal": state["goal"]}
 
 
 def lookahead_view(state: AppraisingState) -> LookaheadView:
-    """Candidates and outcomes of the next action."""
+    """Return the view for proposing and imagining the next action."""
     return {**decide_view(state), "path": (), "candidates": state["candidates"]}
 
 
 def appraise_view(state: AppraisingState) -> AppraiseView:
-    """Outcomes that start from where the agent is."""
+    """Return the view for appraising outcomes that start from the present state."""
     return {
         "task": state["task"],
         "factored": state["factored"],
@@ -319,28 +332,28 @@ def appraise_view(state: AppraisingState) -> AppraiseView:
 
 
 def choose_view(state: AppraisingState) -> ChooseView:
-    """The part of the state that the agent chooses by."""
+    """Return the part of the state that the agent chooses by."""
     return {**decide_view(state), "appraisals": state["appraisals"]}
 
 
 def turns_of(outcomes: Sequence[Foreseen]) -> tuple[Turn, ...]:
-    """Imagined steps as turns."""
+    """Return imagined steps as turns."""
     return tuple(Turn(action=o.action, observation=o.observation, accepted=o.accepted) for o in outcomes)
 
 
 def digest(state: FactoredState) -> str:
-    """Sixteen hex digits that tell two states apart, in whatever order their facts came to be known."""
+    """Return 16 hex digits that identify a state, independent of the order of its facts."""
     return hashlib.sha256(json.dumps(as_mapping(state), sort_keys=True).encode()).hexdigest()[:16]
 
 
-# The search tree of MCTS: nodes as imagined, and simulations as a log from which every statistic is counted.
+# The search tree of MCTS: imagined nodes, and a log of simulations from which every statistic is counted.
 
 Path = tuple[str, ...]
-"""Actions from the present to a node; the root's is empty."""
+"""Actions from the present to a node; the root's path is empty."""
 
 
 class Node(Record):
-    """A state that was imagined."""
+    """An imagined state: a node of the search tree."""
 
     path: Path
     foreseen: Foreseen
@@ -350,35 +363,35 @@ class Node(Record):
 
     @property
     def value(self) -> float:
-        """What it is worth to the search: its reward; 1 where the goal is reached, 0 where the world ended without."""
+        """Value for the search: 1 where the goal is reached, 0 where the world ended without it, else the reward."""
         if self.foreseen.solved:
             return 1.0
         return 0.0 if self.foreseen.done else self.reward
 
 
 class Simulation(Record):
-    """One pass through the tree: the node that it came to, and what that was worth."""
+    """One pass through the tree: the node that it reached, and the value found there."""
 
     path: Path
     value: float
 
 
 class TreeState(AppraisingState, total=False):
-    """What MCTS knows beside where it stands."""
+    """State of MCTS: the look-ahead state and the search tree."""
 
     tree: Log[Node]
     simulations: Log[Simulation]
     leaf: Path
-    """The node that is expanded now."""
+    """The node that is being expanded."""
     searched: int
-    """Expansions for the present action."""
+    """Number of expansions for the present action."""
     searching: bool
     imagined: tuple[Node, ...]
-    """What was imagined from the leaf, before it is in the tree."""
+    """Nodes imagined from the leaf that are not yet in the tree."""
 
 
 class TreeView(TypedDict):
-    """What the operators on the tree see: the tree, the node that is expanded, and what was imagined from there."""
+    """What the operators on the tree see: the tree, the node being expanded, and the nodes imagined from it."""
 
     task: Task
     tree: Sequence[Node]
@@ -390,57 +403,61 @@ class TreeView(TypedDict):
 
 
 class Tally(NamedTuple):
-    """Visits of every node and the sum of what they came to, by path."""
+    """Number of visits and sum of values of every node, by path."""
 
     visits: Counter[Path]
     totals: Counter[Path]
 
     def mean(self, path: Path) -> float:
-        """Q: what a visit came to on average."""
+        """Return Q, the mean value of a node's visits."""
         return self.totals[path] / self.visits[path] if self.visits[path] else 0.0
 
     def uct(self, path: Path, c: float) -> float:
-        """Upper confidence bound of a node below the root (Kocsis and Szepesvari, 2006)."""
-        visits, above = self.visits[path], self.visits[path[:-1]]
-        return self.mean(path) + c * sqrt(log(above) / visits) if visits else float("inf")
+        """Return the upper confidence bound of a node below the root (Kocsis and Szepesvari, 2006)."""
+        visits, parent_visits = self.visits[path], self.visits[path[:-1]]
+        return self.mean(path) + c * sqrt(log(parent_visits) / visits) if visits else float("inf")
 
 
 def tally(simulations: Iterable[Simulation]) -> Tally:
-    """Every simulation counts for all nodes on its path."""
+    """Count visits and values; every simulation counts for all nodes on its path."""
     visits, totals = Counter[Path](), Counter[Path]()
-    for one in simulations:
-        for length in range(len(one.path) + 1):
-            visits[one.path[:length]] += 1
-            totals[one.path[:length]] += one.value  # type: ignore[assignment]
+    for simulation in simulations:
+        for length in range(len(simulation.path) + 1):
+            visits[simulation.path[:length]] += 1
+            totals[simulation.path[:length]] += simulation.value  # type: ignore[assignment]
     return Tally(visits, totals)
 
 
 def leaf_of(tree: Sequence[Node], counts: Tally, c: float, random: Random) -> Path:
-    """The node to expand: down from the root by the highest bound, ties by lot."""
-    here: Path = ()
-    while below := children(tree, here):
-        random.shuffle(below)
-        here = max(below, key=lambda node: counts.uct(node.path, c)).path
-    return here
+    """Select the node to expand: follow the highest bound down from the root; break ties at random."""
+    path: Path = ()
+    while options := children(tree, path):
+        random.shuffle(options)
+        path = max(options, key=lambda node: counts.uct(node.path, c)).path
+    return path
 
 
 def children(tree: Sequence[Node], path: Path) -> list[Node]:
-    """The nodes one action below."""
+    """Return the nodes one action below a path."""
     return [node for node in tree if node.path[:-1] == path and node.path]
 
 
 def found(tree: Sequence[Node], path: Path) -> Node | None:
-    """The node of a path; None for the root, which is the world itself."""
+    """Return the node of a path; None for the root, which is the world itself."""
     return next((node for node in tree if node.path == path), None)
 
 
 def solution(tree: Sequence[Node]) -> Path | None:
-    """The shortest path on which the world says that the goal is reached."""
+    """Return the shortest path on which the world reports that the goal is reached, or None."""
     return min((node.path for node in tree if node.foreseen.solved), key=len, default=None)
 
 
 def below(tree: Sequence[Node], simulations: Sequence[Simulation], action: str) -> tuple[list[Node], list[Simulation]]:
-    """The part of a search under an action, once that is taken: what is left to reuse."""
+    """Return the part of a search below an action, to be reused once that action is taken."""
     nodes = [node.model_copy(update={"path": node.path[1:]}) for node in tree if node.path[:1] == (action,)]
-    kept = [one.model_copy(update={"path": one.path[1:]}) for one in simulations if one.path[:1] == (action,)]
-    return [node for node in nodes if node.path], kept
+    remaining = [
+        simulation.model_copy(update={"path": simulation.path[1:]})
+        for simulation in simulations
+        if simulation.path[:1] == (action,)
+    ]
+    return [node for node in nodes if node.path], remaining

@@ -1,4 +1,8 @@
-"""State of one run: task, episode log, evidence, certified state, belief, and agents without predicates."""
+"""State of one run: task, episode log, evidence, certified state, belief, and the state of agents without predicates.
+
+`RunState` is the base of every graph's state. The certified state is not stored: `certified_state` computes it from the
+certificates of a run.
+"""
 
 import hashlib
 import re
@@ -28,48 +32,51 @@ from certigraph.state.records import (
     Usage,
 )
 
-# What the state of every graph has: the task, the live episode's log, what the world shows, and what was spent.
+# State that every graph has: the task, the log of the live episode, what the world shows, and what was spent.
 
 
 class Evidence(Record):
-    """What the world shows now, whatever the last action answered. Changes with every action; not certified."""
+    """What the world shows now, whatever the last action returned.
+
+    It changes with every action and certifies nothing.
+    """
 
     view: str = ""
     sources: tuple[str, ...] = ()
-    """Ids of the passages at hand, where the world finds passages."""
+    """Ids of the passages retrieved so far, in worlds that retrieve passages."""
 
 
 class Entry(Record):
-    """Where a run begins that is a part of another, in its world: TDP's sub-tasks are such runs."""
+    """Start of a run inside the world of another run, such as the run of a TDP sub-task."""
 
     episode: str
     """Key of the live episode."""
     steps: tuple[Step, ...] = ()
-    """What was done in the world before."""
+    """Steps taken in the world before this run."""
     observation: Observation
-    """What it answered last."""
+    """The latest observation of those steps."""
     apart: bool = False
-    """Whether the run gets a copy of the world, where those steps are repeated first."""
+    """Whether the run works on a copy of the world, where those steps are repeated first."""
     known: tuple[str, ...] = ()
-    """What the parts that it builds on came to."""
+    """Results of the sub-tasks that this one depends on."""
     last: bool = False
-    """Whether it settles the whole task."""
+    """Whether this run completes the whole task."""
 
 
 class RunInput(TypedDict):
-    """What a caller gives: a task, or just its benchmark and id."""
+    """Input that a caller gives: a task, or a dictionary with its benchmark and id."""
 
     task: Task
 
 
 class RunState(TypedDict, total=False):
-    """The channels that the nodes `reset` and `act` and the meter write; every graph's state extends them."""
+    """The channels that the nodes `reset` and `act` and the usage meter write; every graph's state extends them."""
 
     task: Task
     episode: str
     """Key of the live episode in the episode table."""
     history: Log[Step]
-    """The log of this episode: what a replay repeats."""
+    """The steps of this episode, which a replay repeats."""
     evidence: Evidence
     action: Action
     observation: Observation
@@ -78,55 +85,68 @@ class RunState(TypedDict, total=False):
 
 
 def world_ending(state: RunState) -> str:
-    """Why a run without predicates ended, by what its world said last."""
+    """Return the ending of a run without predicates from the last observation of its world."""
     observation = state.get("observation")
     if observation and observation.solved:
         return GOAL
     return WORLD_ENDED if observation and observation.done else GAVE_UP
 
 
-# The actions of search agents: they look for passages, look further on a page, file a finding, answer.
+# The actions of search agents: search for passages, look something up on a page, record a finding, answer.
 
 SEARCH, CLAIM, ANSWER, FINISH = "search", "claim", "answer", "finish"
-"""`answer` may be given anew, `finish` hands an answer in and ends the episode."""
+"""Names of the actions: a later `answer` replaces an earlier one; `finish` submits an answer and ends the episode."""
 
 RETRIEVED = "retrieved"
-"""In the `args` of an answer: ids of passages that were found for it in other worlds of the same question."""
+"""Key of an answer's `args`: ids of passages that were retrieved for it in other worlds of the same question."""
 
 WRITTEN = re.compile(r"\s*(\w+)\s*\[(.*)\]\s*", re.DOTALL)
+"""An action written as text, as in `search[...]`."""
 
 ANSWERS = (ANSWER, FINISH)
+"""Actions that carry an answer."""
 
 
 def search(query: str, **args: JsonValue) -> Action:
-    """Look for passages. `args`: `k`, how many; `alpha`, the weight of BM25 against vectors; else the world's own."""
+    """Create an action that searches for passages.
+
+    Args:
+        query: what to search for.
+        args: `k`, the number of passages; `alpha`, the weight of BM25 against vectors. The world has its own defaults.
+    """
     return use(SEARCH, query, **args)
 
 
 def answer(text: str) -> Action:
-    """Note an answer, which a later one replaces; the episode goes on."""
+    """Create an action that notes an answer; a later one replaces it, and the episode continues."""
     return use(ANSWER, text)
 
 
 def finish(text: str, **args: JsonValue) -> Action:
-    """Hand in an answer. `forced` in `args` says why it was not the agent's own decision."""
+    """Create an action that submits an answer.
+
+    `forced` in `args` gives the reason if the agent did not decide to submit it.
+    """
     return Action(text=f"finish[{text}]", kind=FINISH, args={"answer": text, **args})
 
 
 def claim(subquestion: str, *, finding: str, title: str, entity: str) -> Action:
-    """File what was found for a sub-question, the title of its paragraph, and the entity that later hops need."""
+    """Create an action that records the finding for a sub-question.
+
+    `title` names the paragraph it is from; `entity` is the name that later hops need.
+    """
     args: dict[str, JsonValue] = {"subquestion": subquestion, "finding": finding, "title": title, "entity": entity}
     return Action(text=f"claim[{entity}: {finding} ({title})]", kind=CLAIM, args=args)
 
 
 def use(tool: str, text: str, **args: JsonValue) -> Action:
-    """Use a tool of the world by its name; `search` and `finish` are two that most have."""
+    """Create an action that uses a tool of the world by its name, for example "search"."""
     field = "answer" if tool in ANSWERS else "query"
     return Action(text=f"{tool}[{text}]", kind=tool, args={field: text, **({} if tool in ANSWERS else args)})
 
 
 def parsed(action: Action) -> Action | None:
-    """The action that an agent means which wrote it freely, as `search[...]`; None where it is not of that form."""
+    """Parse an action written as text (`search[...]`) into a typed one; return None if it does not have that form."""
     if action.kind != "text":
         return action
     match = WRITTEN.fullmatch(action.text)
@@ -134,16 +154,16 @@ def parsed(action: Action) -> Action | None:
 
 
 def asked_for(action: Action) -> str:
-    """The words that an action looks for; of other actions their text. Two actions are compared by these."""
-    meant = parsed(action)
-    return str(meant.args.get("query") or meant.text) if meant else action.text
+    """Return the query of an action, or the text of one without a query. Actions are compared by it."""
+    typed = parsed(action)
+    return str(typed.args.get("query") or typed.text) if typed else action.text
 
 
-# The certified state, folded from certificates: SDP's state space (Table 1).
+# The certified state, computed from certificates: SDP's state space (Table 1).
 
 
 class Known(Record):
-    """A finding, and the policy that let it pass where none of it is certified."""
+    """A finding, with the name of the policy that let it pass if it is not certified."""
 
     finding: Finding
     forced: str = ""
@@ -155,9 +175,9 @@ class CertifiedState(Record):
     predicates: tuple[Predicate, ...] = ()
     actions: tuple[Action, ...] = ()
     evidence: tuple[str, ...] = ()
-    """What bears out each action, as its certificate has it."""
+    """The evidence for each action, as its certificate states it."""
     known: tuple[Known, ...] = ()
-    """The findings of certificates; those that were forced are handed on too, and marked."""
+    """The findings of all certificates; those of forced ones are included and marked."""
 
 
 class Transition(Record):
@@ -171,7 +191,7 @@ class Transition(Record):
 
 
 def certified_states(certificates: Sequence[Certificate]) -> list[CertifiedState]:
-    """All certified states, the empty one first: one more than there are certificates."""
+    """Return all certified states from the empty one on: one more than there are certificates."""
     states = [CertifiedState()]
     for certificate in certificates:
         states.append(_after(states, certificate))
@@ -179,14 +199,15 @@ def certified_states(certificates: Sequence[Certificate]) -> list[CertifiedState
 
 
 def certified_state(certificates: Sequence[Certificate], invalidations: Sequence[Invalidation] = ()) -> CertifiedState:
-    """The latest certified state, without building those before it unless one was returned to.
+    """Return the latest certified state.
 
-    Invalidated predicates are left out of it; the actions and findings of their certificates stay.
+    Earlier states are only built if a certificate returns to one of them. Invalidated predicates are left out; the
+    actions and findings of their certificates stay.
     """
     if any(c.restores is not None for c in certificates):
         latest = certified_states(certificates)[-1]
     else:
-        # Asked for at every superstep, and made of records that are valid already.
+        # Called at every superstep with records that are validated already, so validation is skipped.
         certified = [c for c in certificates if not c.forced]
         latest = CertifiedState.model_construct(
             predicates=tuple(p for c in certified for p in c.targets),
@@ -196,12 +217,12 @@ def certified_state(certificates: Sequence[Certificate], invalidations: Sequence
         )
     if not invalidations:
         return latest
-    held = tuple(place.predicate for place in predicates_in_force(certificates, invalidations))
-    return latest.model_copy(update={"predicates": held})
+    valid = tuple(entry.predicate for entry in predicates_in_force(certificates, invalidations))
+    return latest.model_copy(update={"predicates": valid})
 
 
 class Place(NamedTuple):
-    """A certified predicate and where its certificate is: target number `target` of certificate `certificate`."""
+    """A certified predicate and its position: target number `target` of certificate number `certificate`."""
 
     certificate: int
     target: int
@@ -209,13 +230,13 @@ class Place(NamedTuple):
 
 
 def predicates_in_force(certificates: Sequence[Certificate], invalidations: Sequence[Invalidation] = ()) -> list[Place]:
-    """The predicates of the latest certified state that were not invalidated since it was reached, in order.
+    """Return the predicates of the latest certified state that were not invalidated since it was reached, in order.
 
-    A return to an earlier state brings back what was in force there, also what was invalidated in between.
+    A return to an earlier state restores what was in force there, including what was invalidated in between.
     """
     if all(c.restores is None for c in certificates):
-        places = [place for index, certificate in enumerate(certificates) for place in _places(index, certificate)]
-        return _without(places, invalidations)
+        entries = [entry for index, certificate in enumerate(certificates) for entry in _places(index, certificate)]
+        return _without(entries, invalidations)
     states: list[list[Place]] = [[]]
     since = 0
     for index, certificate in enumerate(certificates):
@@ -229,19 +250,18 @@ def predicates_in_force(certificates: Sequence[Certificate], invalidations: Sequ
 
 
 def _places(index: int, certificate: Certificate) -> list[Place]:
-    """The predicates that certificate number `index` adds to the certified state."""
     if certificate.forced:
         return []
     return [Place(index, number, predicate) for number, predicate in enumerate(certificate.targets)]
 
 
-def _without(places: Sequence[Place], invalidations: Sequence[Invalidation]) -> list[Place]:
+def _without(entries: Sequence[Place], invalidations: Sequence[Invalidation]) -> list[Place]:
     lost = {(invalidation.certificate, invalidation.target) for invalidation in invalidations}
-    return [place for place in places if (place.certificate, place.target) not in lost]
+    return [entry for entry in entries if (entry.certificate, entry.target) not in lost]
 
 
 def transitions(certificates: Sequence[Certificate]) -> list[Transition]:
-    """The certified transitions in order; none where a policy forced a target."""
+    """Return the certified transitions in order; a forced certificate makes none."""
     states = certified_states(certificates)
     return [
         Transition(before=before, action=c.action, after=after, depth=c.depth, step=c.step)
@@ -268,28 +288,30 @@ def _known(certificates: Sequence[Certificate]) -> tuple[Known, ...]:
     return tuple(Known.model_construct(finding=c.finding, forced=c.forced) for c in certificates if c.finding)
 
 
-# What a search agent believes (CGDP section 5.1), and the signs that its search has run dry (section 5.2).
+# The belief of a search agent (CGDP section 5.1), and the signals of a search that finds nothing new (section 5.2).
 
 Form = Literal["native", "lobotomized", "structured", "freeform"]
+"""Form of a belief: `native` is the complete transcript, `lobotomized` the latest observation (CGDP section 6.2)."""
 
 RECENT = 3
-"""Rounds back that an action is compared with: a search that alternates between two queries stagnates too."""
+"""Number of earlier rounds an action is compared with: a search that alternates between two queries stagnates too."""
 
 GLIMPSE = 300
-"""Characters of an observation that a round keeps, for gates that ask a model."""
+"""Maximum characters of an observation kept in its round, for gates that ask a model."""
 
 
 class Fact(Record):
-    """A proposition that an observation confirmed, and where it stands."""
+    """A proposition that an observation confirmed, and its source."""
 
     text: str
     source: str = ""
 
 
 class Belief(Record):
-    """The belief state b_t. `window` is how many of the latest turns the agent sees beside it; None: all of them.
+    """The belief state b_t.
 
-    Structured: `facts` and `questions`, the open predicates, the most important first. Freeform: `notes`, plain text.
+    `window` is the number of latest turns the agent sees in addition to it; None means all. A structured belief has
+    `facts` and `questions` (the open predicates, most important first), a freeform one has `notes` (plain text).
     """
 
     form: Form = "native"
@@ -298,55 +320,55 @@ class Belief(Record):
     notes: tuple[str, ...] = ()
     window: int | None = None
     reorganised: int = 0
-    """How often it was curated down to its target size."""
+    """How often the belief was reduced to its target size."""
 
     @property
     def items(self) -> int:
-        """What counts against its capacity."""
+        """Number of entries that count against the belief's capacity."""
         return len(self.facts) + len(self.questions) + len(self.notes)
 
     @property
     def text(self) -> str:
-        """As prompts show it; empty where nothing is believed yet."""
+        """The belief as prompts show it; empty without any entry."""
         facts = [f"- {fact.text} ({fact.source})" if fact.source else f"- {fact.text}" for fact in self.facts]
         questions = [f"- {question}" for question in self.questions]
-        told = [("Facts:", facts), ("Still open:", questions), ("Notes:", self.notes)]
-        return "\n".join(chain.from_iterable((name, *lines) for name, lines in told if lines))
+        sections = [("Facts:", facts), ("Still open:", questions), ("Notes:", self.notes)]
+        return "\n".join(chain.from_iterable((name, *lines) for name, lines in sections if lines))
 
 
 class Round(Record):
-    """What one round showed of progress: section 5.2's two signals, and what later rounds are compared with."""
+    """Progress signals of one round (section 5.2), and what later rounds are compared with."""
 
     action: str
     chunks: tuple[str, ...]
-    """Passage ids, or digests of the observation's lines where the world names no sources."""
+    """Ids of the passages, or digests of the observation's lines if the world names no sources."""
     glimpse: str = ""
     jaccard: float
-    """Highest token-level Jaccard similarity to an action of the `RECENT` rounds before; 0 in the first round."""
+    """Highest token-level Jaccard similarity to an action of the `RECENT` previous rounds; 0 in the first round."""
     upr: float
-    """Unique passage rate: the share of chunks that no round before has shown; 0 where nothing was found."""
+    """Unique passage rate: the share of chunks that no previous round has shown; 0 if nothing was found."""
 
 
 class Stagnation(Record):
-    """What a gate makes of the rounds so far. `streak` counts the latest stagnant rounds in a row."""
+    """A gate's assessment of the rounds so far. `streak` counts the latest stagnant rounds in a row."""
 
     streak: int = 0
     level: float = 0.0
-    """Of gates that smooth: the moving average that they compare."""
+    """The moving average that a smoothing gate compares with its threshold."""
     stop: bool = False
     reason: str = ""
     advice: str = ""
-    """A new direction for the agent to take, where the gate gives one instead of stopping."""
+    """A new direction for the agent, from a gate that gives one instead of stopping."""
     resampled: int = 0
-    """How often it gave one."""
+    """How often the gate gave such advice."""
     at: int | None = None
-    """The round, from 1, at which a shadow gate would have stopped the run."""
+    """The round (from 1) at which a shadow gate would have stopped the run."""
     answer: str | None = None
-    """What the agent would have answered there."""
+    """The answer that the agent would have given there."""
 
 
 class BelievingState(RunState, total=False):
-    """The channels of memory and gate, which any graph may take."""
+    """The channels of memory and gate, which any graph may have."""
 
     belief: Belief
     rounds: Log[Round]
@@ -354,40 +376,40 @@ class BelievingState(RunState, total=False):
 
 
 def belief_of(state: BelievingState) -> Belief:
-    """What is believed; nothing where no memory has written yet."""
+    """Return the belief; an empty one if no memory has written yet."""
     return state.get("belief", Belief())
 
 
 def stagnation_of(state: BelievingState) -> Stagnation:
-    """What the gate made of the latest round; nothing where there is no gate, or no round."""
+    """Return the gate's latest assessment; an empty one without a gate or a round."""
     return state.get("stagnation", Stagnation())
 
 
 def stopped(state: BelievingState) -> bool:
-    """Whether a gate has ended the search."""
+    """Return whether a gate has ended the search."""
     return stagnation_of(state).stop
 
 
 def advised(state: BelievingState) -> tuple[str, ...]:
-    """The direction that a gate has given, if any."""
+    """Return the gate's advice as a tuple of at most one text."""
     return tuple(filter(None, [stagnation_of(state).advice]))
 
 
 def round_of(action: Action, observation: Observation, before: Sequence[Round]) -> Round:
-    """The signals of a round, from its action and answer and the rounds before it."""
-    words, chunks = asked_for(action), _chunks(observation)
+    """Return the signals of a round from its action, its observation and the previous rounds."""
+    query, chunks = asked_for(action), _chunks(observation)
     seen = set(chain.from_iterable(r.chunks for r in before))
     return Round(
-        action=words,
+        action=query,
         chunks=chunks,
         glimpse=" ".join(observation.text.split())[:GLIMPSE],
-        jaccard=max((jaccard(words, r.action) for r in before[-RECENT:]), default=0.0),
+        jaccard=max((jaccard(query, r.action) for r in before[-RECENT:]), default=0.0),
         upr=sum(chunk not in seen for chunk in chunks) / len(chunks) if chunks else 0.0,
     )
 
 
 def jaccard(one: str, other: str) -> float:
-    """Token-level Jaccard similarity of two texts, 0 to 1; two texts without any token are alike."""
+    """Return the token-level Jaccard similarity of two texts, in [0, 1]; two texts without tokens have 1."""
     first, second = _tokens(one), _tokens(other)
     return len(first & second) / len(first | second) if first | second else 1.0
 
@@ -408,11 +430,11 @@ def _chunks(observation: Observation) -> tuple[str, ...]:
 # State of the agents that act without predicates: ReAct, and what plan-and-solve adds to it.
 
 REFUSED = "Refused: "
-"""How the advice begins that names an action not to take."""
+"""Prefix of an advice that names an action not to take."""
 
 
 class Turn(Record):
-    """One turn of an episode: what the agent thought and did, and what the world answered."""
+    """One turn of an episode: the agent's thought and action, and the world's observation."""
 
     thought: str = ""
     action: str
@@ -420,15 +442,15 @@ class Turn(Record):
     accepted: bool = True
     reward: float = 0.0
     sources: tuple[str, ...] = ()
-    """Ids of the passages that were found, in the order of the observation's lines."""
+    """Ids of the retrieved passages, in the order of the observation's lines."""
 
 
 class ActingState(BelievingState, total=False):
-    """Everything a run of ReAct knows; `turns` are this episode's."""
+    """State of a run of ReAct; `turns` belong to the live episode."""
 
     turns: Log[Turn]
     thought: str
-    """The thought behind `action`."""
+    """The thought that led to `action`."""
 
 
 class OutlineState(ActingState, total=False):
@@ -438,27 +460,27 @@ class OutlineState(ActingState, total=False):
 
 
 class DecideView(TypedDict):
-    """What the agent that acts sees: its assignment, what it did so far, the world now, and advice if it has any."""
+    """What the acting agent sees: its assignment, its turns so far, the world now, and advice if there is any."""
 
     task: Task
     assignment: str
-    """What it works on: the task's goal, or a subtask whose executor must not see the task."""
+    """What the agent works on: the task's goal, or a sub-task whose executor must not see the task."""
     turns: Sequence[Turn]
     evidence: Evidence
     advice: Sequence[str]
     belief: Belief
-    """What its memory holds; empty without one."""
+    """Content of the agent's memory; empty without one."""
 
 
 class OutlineView(TypedDict):
-    """What the writer of an outline sees."""
+    """What the operator that writes the outline sees."""
 
     task: Task
     evidence: Evidence
 
 
 def decide_view(state: ActingState) -> DecideView:
-    """The part of the state that ReAct's agent may read."""
+    """Return the part of the state that ReAct's agent may read."""
     return {
         "task": state["task"],
         "assignment": state["task"].goal,
@@ -470,23 +492,23 @@ def decide_view(state: ActingState) -> DecideView:
 
 
 def remembered_turns(state: ActingState) -> tuple[Turn, ...]:
-    """The turns that the agent's memory leaves it."""
+    """Return the turns inside the window of the agent's memory."""
     turns, window = tuple(state["turns"]), belief_of(state).window
     return turns if window is None else turns[len(turns) - min(window, len(turns)) :]
 
 
 def outlined_view(state: OutlineState) -> DecideView:
-    """The same, with the steps of the plan as advice."""
+    """Return the view of `decide_view` with the steps of the outline as advice."""
     return {**decide_view(state), "advice": state["outline"]}
 
 
 def outline_view(state: OutlineState) -> OutlineView:
-    """The part of the state that the writer of an outline may read."""
+    """Return the part of the state that the operator that writes the outline may read."""
     return {"task": state["task"], "evidence": state["evidence"]}
 
 
 def turn_of(thought: str, action: Action, observation: Observation) -> Turn:
-    """The turn that an action and its answer make."""
+    """Create the turn of an action and its observation."""
     return Turn(
         thought=thought,
         action=action.text,
@@ -498,5 +520,5 @@ def turn_of(thought: str, action: Action, observation: Observation) -> Turn:
 
 
 def acts(turns: Iterable[Turn]) -> tuple[Turn, ...]:
-    """The turns as actions and answers, without thoughts: STEP's other roles and CLIN's memory do not see them."""
+    """Return the turns without thoughts: STEP's other roles and CLIN's memory do not see them."""
     return tuple(turn.model_copy(update={"thought": ""}) for turn in turns)

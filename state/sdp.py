@@ -1,4 +1,4 @@
-"""SDP's certified state and graph state, and the views that enforce its locality."""
+"""State of SDP: certificates, attempts and verdicts, and the views that keep each operator to what it may read."""
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
@@ -39,7 +39,7 @@ from certigraph.state.search import forced_ending
 
 
 class SDPState(BelievingState, total=False):
-    """Everything a run of SDP knows. `head` is the cursor: `plan[head]` is the target."""
+    """State of a run of SDP. `head` is the position in the plan: `plan[head]` is the target."""
 
     plan: Plan
     head: int
@@ -51,7 +51,7 @@ class SDPState(BelievingState, total=False):
     audits: Log[Audit]
     """Written by the optional operator `audit`."""
     invalidations: Log[Invalidation]
-    """Written by the optional operator `revalidate`: certified predicates that lost their force."""
+    """Written by the optional operator `revalidate`: certified predicates that no longer hold."""
 
 
 class ProposeView(TypedDict):
@@ -62,7 +62,7 @@ class ProposeView(TypedDict):
 
 
 class RealizeView(TypedDict):
-    """Realize (Eq. 2) sees the certified state, its target, the world's current view and the tries at this target."""
+    """Realize (Eq. 2) sees the certified state, its target, the world's present view and the tries at this target."""
 
     task: Task
     certified: CertifiedState
@@ -70,13 +70,13 @@ class RealizeView(TypedDict):
     evidence: Evidence
     attempts: Sequence[Attempt]
     belief: Belief
-    """What the optional memory holds; it was drawn from earlier observations, so it loosens locality."""
+    """Content of the optional memory. It comes from earlier observations, so it weakens locality."""
     advice: Sequence[str]
-    """The direction that an optional gate gave; it loosens locality too."""
+    """Advice of an optional gate; it weakens locality too."""
 
 
 class ValidateView(TypedDict):
-    """Validate (Eq. 3) sees the plan tail and the new observation."""
+    """Validate (Eq. 3) sees the rest of the plan and the new observation."""
 
     task: Task
     tail: Sequence[Predicate]
@@ -86,7 +86,8 @@ class ValidateView(TypedDict):
 class AuditView(TypedDict):
     """An audit sees the goal, the last action and its observation, and the world's present view.
 
-    Not the verdict that it checks, nor what was certified, tried or planned: the goal is to be judged by the world.
+    It does not see the verdict that it checks, nor what was certified, tried or planned: it has to judge the goal by
+    the world alone.
     """
 
     task: Task
@@ -97,18 +98,18 @@ class AuditView(TypedDict):
 
 
 class RevalidateView(TypedDict):
-    """Revalidation sees what is to be checked again, the plan tail, the new observation, and the world's view."""
+    """Revalidation sees the predicates to check, the rest of the plan, the new observation and the world's view."""
 
     task: Task
     certified: Sequence[Predicate]
-    """The certified predicates in force that the plan tail does not name, in order."""
+    """The certified predicates in force that the rest of the plan does not name, in order."""
     tail: Sequence[Predicate]
     observation: Observation
     evidence: Evidence
 
 
 class ReplanView(TypedDict):
-    """Replan (Eq. 4), the one operator that sees everything."""
+    """Replan (Eq. 4) is the one operator that sees everything."""
 
     task: Task
     certified: CertifiedState
@@ -121,20 +122,20 @@ class ReplanView(TypedDict):
     audits: Sequence[Audit]
     invalidations: Sequence[Invalidation]
     denied: Audit | None
-    """The audit whose denial led to this replan; tries at the target may be left."""
+    """The denying audit that led to this replan; tries at the target may be left."""
     undone: Sequence[Invalidation]
-    """The invalidations that led to this replan, which no plan has made true again; tries may be left too."""
+    """The invalidations that led to this replan and that no plan has repaired; tries may be left too."""
 
 
 CUT = "cut_at"
-"""Argument of a goal whose plan was cut: how many conditions it was cut to."""
+"""Argument of the goal of a plan that was cut: the number of conditions that were kept."""
 
 
 def plan_of(texts: Sequence[str], goal: Predicate, most: int) -> list[Predicate]:
-    """A plan of at most `most` conditions and the goal, which is marked where conditions may be missing before it.
+    """Build a plan of at most `most` conditions and the goal.
 
-    That is so of a longer plan, and of one that is as long as a plan may be and does not end with the goal. No
-    condition, no plan.
+    The goal is marked with `CUT` if conditions may be missing before it: if `texts` has more conditions, or exactly
+    `most` and does not end with the goal. Without any text the plan is empty.
     """
     cut = len(texts) > most or (len(texts) == most and texts[-1] != goal.text)
     conditions = [Predicate(text=text) for text in texts[:most] if text != goal.text]
@@ -143,18 +144,18 @@ def plan_of(texts: Sequence[str], goal: Predicate, most: int) -> list[Predicate]
 
 
 def extends(state: SDPState | ReplanView) -> bool:
-    """Whether what comes next is the rest of a plan that was cut: all its conditions are certified."""
+    """Return whether all conditions of a plan that was cut are certified, so that its rest has to be planned next."""
     plan, head = state["plan"], state["head"]
     return head < len(plan) and CUT in plan[head].args
 
 
 def propose_view(state: SDPState) -> ProposeView:
-    """The part of the state that Propose may read."""
+    """Return the part of the state that Propose may read."""
     return {"task": state["task"], "certified": _certified(state)}
 
 
 def realize_view(state: SDPState) -> RealizeView:
-    """The part of the state that Realize may read."""
+    """Return the part of the state that Realize may read."""
     head = state["head"]
     return {
         "task": state["task"],
@@ -168,12 +169,12 @@ def realize_view(state: SDPState) -> RealizeView:
 
 
 def validate_view(state: SDPState) -> ValidateView:
-    """The part of the state that Validate may read."""
+    """Return the part of the state that Validate may read."""
     return {"task": state["task"], "tail": state["plan"][state["head"] :], "observation": state["observation"]}
 
 
 def replan_view(state: SDPState) -> ReplanView:
-    """Everything but bookkeeping."""
+    """Return everything but internal counters."""
     audits, invalidations = tuple(state.get("audits", ())), tuple(state.get("invalidations", ()))
     step = len(state["history"]) if audits or invalidations else 0
     return {
@@ -193,14 +194,15 @@ def replan_view(state: SDPState) -> ReplanView:
 
 
 def judged_attempts(state: SDPState) -> Sequence[Attempt]:
-    """The attempts as they were judged in the end: one whose claim of the goal an audit denied has the audit's reason.
+    """Return the attempts with their final verdicts.
 
-    The log itself keeps what Validate said.
+    An attempt whose claim of the goal was denied by an audit has the audit's reason; the log itself keeps the verdict
+    of Validate.
     """
     denied = {audit.step: audit for audit in state.get("audits", ()) if not audit.confirmed}
     if not denied:
         return state["attempts"]
-    # Every action is validated; a run that is a part of another has the steps before it in its log.
+    # Every action is validated, so attempts and steps correspond; a nested run's history begins with the outer steps.
     first = 1 + len(state["history"]) - len(state["attempts"])
     return [
         _denied(attempt, denied[step]) if step in denied else attempt
@@ -214,7 +216,7 @@ def _denied(attempt: Attempt, audit: Audit) -> Attempt:
 
 
 def audit_view(state: SDPState) -> AuditView:
-    """The part of the state that an audit may read."""
+    """Return the part of the state that an audit may read."""
     return {
         "task": state["task"],
         "goal": state["plan"][-1],
@@ -225,10 +227,10 @@ def audit_view(state: SDPState) -> AuditView:
 
 
 def revalidate_view(state: SDPState) -> RevalidateView:
-    """The part of the state that revalidation may read."""
+    """Return the part of the state that revalidation may read."""
     return {
         "task": state["task"],
-        "certified": [place.predicate for place in revalidated(state)],
+        "certified": [entry.predicate for entry in revalidated(state)],
         "tail": state["plan"][state["head"] :],
         "observation": state["observation"],
         "evidence": state["evidence"],
@@ -236,14 +238,14 @@ def revalidate_view(state: SDPState) -> RevalidateView:
 
 
 def revalidated(state: SDPState) -> list[Place]:
-    """The certified predicates that a revalidation checks: in force, and not to be made true again by the plan.
+    """Return the certified predicates to check again: those in force that the plan will not make true again.
 
-    Of equal ones the latest; a return to an earlier state is no condition to check.
+    Of equal predicates the latest is returned; a return to an earlier state is no condition that can be checked.
     """
     planned = {predicate.text for predicate in state["plan"][state["head"] :]}
-    places = predicates_in_force(state["certificates"], state.get("invalidations", ()))
-    latest = {place.predicate.text: place for place in places if place.predicate.kind != RESTORE}
-    return sorted((p for text, p in latest.items() if text not in planned), key=lambda place: place[:2])
+    entries = predicates_in_force(state["certificates"], state.get("invalidations", ()))
+    latest = {entry.predicate.text: entry for entry in entries if entry.predicate.kind != RESTORE}
+    return sorted((p for text, p in latest.items() if text not in planned), key=lambda entry: entry[:2])
 
 
 def _certified(state: SDPState) -> CertifiedState:
@@ -251,7 +253,7 @@ def _certified(state: SDPState) -> CertifiedState:
 
 
 def ending(state: SDPState) -> str:
-    """Why a run that reached the graph's end ended."""
+    """Return the ending of a run that reached the graph's end."""
     plan, head, verdict = state.get("plan"), state.get("head", 0), state.get("verdict")
     if plan and head >= len(plan):
         return GAVE_UP if state["certificates"][-1].forced else GOAL

@@ -1,4 +1,4 @@
-"""State of search and research agents: actions, passages, beliefs, hypotheses and their views."""
+"""State of search and research agents: passages, actions, chains of hops, views, and parallel hypotheses."""
 
 import datetime
 import hashlib
@@ -45,11 +45,11 @@ from certigraph.state.run import (
     world_ending,
 )
 
-# Passages: the pieces of text that search agents find. They stay outside graph state, named by id.
+# Passages: the pieces of text that search agents find. Graph state holds only their ids.
 
 
 class Passage(Record):
-    """One paragraph, dialogue turn or piece of a file. Ids are unique within a corpus."""
+    """One paragraph, dialogue turn or part of a file. Ids are unique within a corpus."""
 
     id: str
     title: str
@@ -57,57 +57,57 @@ class Passage(Record):
 
 
 def listed_lines(text: str, sources: Sequence[str]) -> list[tuple[str, str]] | None:
-    """The lines of an observation, each with the source that it shows; None where it is no list of passages."""
+    """Return each line of an observation with its source, or None if the observation is not a list of passages."""
     lines = text.splitlines()
     return list(zip(sources, lines, strict=True)) if len(lines) == len(sources) else None
 
 
-# How search worlds word their answers: a passage a line, and refusals with their reason.
+# Observations of search worlds: one passage per line, or a refusal with its reason.
 
 
 def told(passages: Sequence[Passage], none: str = "", **data: JsonValue) -> Observation:
-    """Passages as an observation: one a line, their ids as its sources; `none` where there are none."""
+    """Create an observation of passages: one per line, their ids as sources; `none` is the text if there are none."""
     text = "\n".join(line(f"{p.title}: {p.text}" if p.title else p.text) for p in passages)
     return Observation(text=text or none, sources=tuple(p.id for p in passages), data=data)
 
 
 def refused(reason: str) -> Observation:
-    """The answer to an action that the world did not take."""
+    """Create the observation of an action that the world refused."""
     return Observation(text=reason, accepted=False)
 
 
 def line(text: str) -> str:
-    """The text on one line."""
+    """Join a text to one line."""
     return " ".join(text.split())
 
 
 def storable_line(text: str) -> str:
-    """The text on one line, without what UTF-8 cannot hold: halves of characters, from a shell or a model."""
+    """Join a text to one line and drop what UTF-8 cannot encode: unpaired surrogates from a shell or a model."""
     return line(text.encode(errors="ignore").decode())
 
 
-# A question of one's own as a task: `certigraph ask`.
+# The user's own question as a task: `certigraph ask`.
 
 LONGEST = 2_000
-"""Characters of a question."""
+"""Maximum number of characters of a question."""
 
 GENERATED = "generated"
-"""In place of a search provider: the web of the benchmark `web`, to try things out."""
+"""Name to give instead of a search provider for the generated web of the benchmark `web`, to try things out."""
 
 MODEL = "openai:gpt-4o-mini"
-"""Who answers where nobody is named."""
+"""Model that answers if the user names none."""
 
 
 def asked(question: str, search: str = "", now: datetime.datetime | None = None) -> Task:
-    """A question as a task, with the search providers that it names and the time at which it is asked.
+    """Create the task of a question, with the names of the search providers and the time of the question.
 
     Raises:
-        UnknownName: it is empty, or has more than 2,000 characters.
+        UnknownName: the question is empty, or has more than 2,000 characters.
     """
     text = storable_line(question)
     if not text or len(text) > LONGEST:
-        wrong = "is empty" if not text else f"has {len(text):,} characters"
-        raise UnknownName(f"the question {wrong}: ask in 1 to {LONGEST:,} characters")
+        problem = "is empty" if not text else f"has {len(text):,} characters"
+        raise UnknownName(f"the question {problem}: ask in 1 to {LONGEST:,} characters")
     at = now or datetime.datetime.now(datetime.UTC)
     id_ = hashlib.sha256(text.encode()).hexdigest()[:8]
     return Task(benchmark="ask", id=id_, goal=text, constants={"search": search, "asked": at.isoformat()})
@@ -116,33 +116,34 @@ def asked(question: str, search: str = "", now: datetime.datetime | None = None)
 # The actions of agents that research on the web: search, open a page, or both for one step of a plan.
 
 OPEN, RESEARCH = "open", "research"
-"""`open` reads one page; `research` is one step's searches and pages together."""
+"""Kinds of actions: `open` reads one page; `research` does the searches and reads the pages of one step."""
 
 COLLECT, FILTER, EXTRACT, COMPUTE = "collect", "filter", "extract", "compute"
-"""Kinds of steps (SDP paper, appendix A.4): raw candidates, fewer of them, one fact, a calculation or comparison."""
+"""Kinds of steps (SDP paper, appendix A.4): collect candidates, filter them, extract one fact, compute or compare."""
 
 STEPS = (COLLECT, FILTER, EXTRACT, COMPUTE)
+"""All kinds of steps."""
 
 
 def open_page(url: str) -> Action:
-    """Read a page that a search brought up or the question names."""
+    """Create an action that reads a page found by a search or named in the question."""
     return use(OPEN, url)
 
 
 def research(
     goal: str, queries: Sequence[str], urls: Sequence[str], known: Sequence[Known], *, rejected: int, elsewhere: bool
 ) -> Action:
-    """Gather evidence for one step.
+    """Create an action that gathers evidence for one step.
 
     Args:
-        goal: what the step is to establish.
+        goal: what the step has to establish.
         queries: what to search for.
-        urls: pages to read; of those that neither a search brought up nor the question names, none is fetched.
-        known: the findings so far: Validate sees them through the action alone.
-        rejected: findings of this step that were refused so far.
-        elsewhere: ask the second source of evidence too.
+        urls: pages to read; only those that a search found or the question names are fetched.
+        known: the findings so far; Validate sees them through the action alone.
+        rejected: number of findings of this step that were refused so far.
+        elsewhere: whether to ask the second source of evidence too.
     """
-    told = "; ".join([*(f"search: {query}" for query in queries), *(f"open: {url}" for url in urls)])
+    summary = "; ".join([*(f"search: {query}" for query in queries), *(f"open: {url}" for url in urls)])
     args: dict[str, JsonValue] = {
         "goal": goal,
         "queries": [*queries],
@@ -150,56 +151,61 @@ def research(
         "rejected": rejected,
         "elsewhere": elsewhere,
     }
-    return Action(text=f"research[{told or 'nothing new'}]", kind=RESEARCH, args={**args, **findings_argument(known)})
+    return Action(
+        text=f"research[{summary or 'nothing new'}]", kind=RESEARCH, args={**args, **findings_argument(known)}
+    )
 
 
 def noted(text: str, known: Sequence[Known]) -> Action:
-    """Note an answer, with the findings that it stands on."""
+    """Create an action that notes an answer, with the findings that support it."""
     return _with(answer(text), known)
 
 
 def handed_in(text: str, known: Sequence[Known], **args: JsonValue) -> Action:
-    """Hand an answer in, with the findings that it stands on; `policy` in `args` says what made it do."""
+    """Create an action that submits an answer, with the findings that support it.
+
+    `policy` in `args` names the policy that made the agent submit it.
+    """
     return _with(finish(text, **args), known)
 
 
 def findings_argument(known: Sequence[Known]) -> Arguments:
-    """The argument by which an action carries findings along."""
-    return {"known": [one.as_json() for one in known]} if known else {}
+    """Return the argument by which an action carries findings."""
+    return {"known": [finding.as_json() for finding in known]} if known else {}
 
 
 def findings_of(args: Arguments) -> list[Known]:
-    """The findings that an action brought along."""
+    """Return the findings that an action carries."""
     known = args.get("known")
-    return [Known.model_validate(one) for one in known] if isinstance(known, list) else []
+    return [Known.model_validate(item) for item in known] if isinstance(known, list) else []
 
 
 def texts(value: JsonValue) -> list[str]:
-    """The texts of a list among arguments, each once and without blanks around; none of anything else."""
-    given = (str(one).strip() for one in value) if isinstance(value, list) else iter(())
-    return list(dict.fromkeys(one for one in given if one))
+    """Return the unique, stripped, non-empty texts of a list in arguments; an empty list for any other value."""
+    items = (str(item).strip() for item in value) if isinstance(value, list) else iter(())
+    return list(dict.fromkeys(item for item in items if item))
 
 
 def _with(action: Action, known: Sequence[Known]) -> Action:
     return action.model_copy(update={"args": {**action.args, **findings_argument(known)}})
 
 
-# The chain of hops that an answer to a multi-hop question stands on, certified and as the answer carries it along.
+# The chain of hops behind the answer to a multi-hop question: as certified, and as the answer's action carries it.
 
 
 class Hop(NamedTuple):
-    """A hop and what was found for it."""
+    """A hop of a multi-hop question and what was found for it."""
 
     question: str
     finding: str
     entity: str
-    """What later hops need of it."""
+    """The name that later hops need."""
     passage: str = ""
-    """Id of the passage that bears it out; empty where nobody verified it."""
+    """Id of the passage that supports the finding; empty if it was not verified."""
 
 
 def certified_hops(certified: CertifiedState) -> dict[int, Hop]:
-    """The certified hops by index, in the order of their certificates."""
+    """Return the certified hops by index, in the order of their certificates."""
     pairs = zip(certified.actions, certified.evidence, strict=True)
     claims = ((action.args, passage) for action, passage in pairs if action.kind == CLAIM and "hop" in action.args)
     return {
@@ -209,24 +215,25 @@ def certified_hops(certified: CertifiedState) -> dict[int, Hop]:
 
 
 def chain_argument(chain: Sequence[Hop]) -> Arguments:
-    """The argument by which an answer carries its chain along: neither Validate nor the world sees certificates."""
+    """Return the argument by which an answer carries its chain; Validate and the world see no certificates."""
     return {"chain": [[*hop] for hop in chain]} if chain else {}
 
 
 def chain_of(args: Arguments) -> list[Hop]:
-    """The chain that an answer brought along."""
+    """Return the chain that an answer carries."""
     chain = args.get("chain")
     return [Hop(*map(str, hop)) for hop in chain if isinstance(hop, list)] if isinstance(chain, list) else []
 
 
-# The views of the operators that gather context (CGDP): memory, gate and final answer. Any graph's state will do.
+# Views of the operators that gather context (CGDP): memory, gate and final answer. They work on any graph's state.
 
 BY_GATE, BY_ROUNDS, BY_STEPS, BY_METHOD = "gate", "rounds", "steps", "method"
-"""What forced a final answer: the gate, the harness's own number of rounds, the world's steps, or a plan given up."""
+"""Reasons for a forced final answer: the gate, the maximum number of rounds or of world steps, or the method gave up.
+"""
 
 
 class MemoryView(TypedDict):
-    """The extractor sees b_t and o_t, nothing else of the episode (CGDP appendix E)."""
+    """The extractor sees b_t and o_t and nothing else of the episode (CGDP appendix E)."""
 
     task: Task
     belief: Belief
@@ -234,7 +241,7 @@ class MemoryView(TypedDict):
 
 
 class GateView(TypedDict):
-    """A gate sees the rounds so far, the latest last, and, where it asks a model, the state of the investigation."""
+    """A gate sees the rounds so far, the latest last, and (if it asks a model) the state of the investigation."""
 
     task: Task
     rounds: Sequence[Round]
@@ -246,7 +253,7 @@ class GateView(TypedDict):
 
 
 class AnswerView(TypedDict):
-    """Who has to give the final answer sees what the agent's memory left it, and what is certified."""
+    """The operator that gives the final answer sees what is left in the agent's memory, and what is certified."""
 
     task: Task
     belief: Belief
@@ -256,12 +263,12 @@ class AnswerView(TypedDict):
 
 
 def memory_view(state: Any) -> MemoryView:
-    """The part of the state that the extractor may read."""
+    """Return the part of the state that the extractor may read."""
     return {"task": state["task"], "belief": belief_of(state), "observation": state["observation"]}
 
 
 def gate_view(state: Any) -> GateView:
-    """The part of the state that a gate may read; the round that has just ended is the last of `rounds`."""
+    """Return the part of the state that a gate may read; the round that has just ended is the last of `rounds`."""
     return {
         **answer_view(state),
         "rounds": [*state["rounds"], *latest_round(state)],
@@ -270,12 +277,12 @@ def gate_view(state: Any) -> GateView:
 
 
 def latest_round(state: Any) -> list[Round]:
-    """The round that has just ended and is not among `rounds` yet; none before the first action."""
+    """Return the round that has just ended and is not yet in `rounds`; an empty list before the first action."""
     return [round_of(state["action"], state["observation"], state["rounds"])] if state.get("action") else []
 
 
 def answer_view(state: Any) -> AnswerView:
-    """The part of the state that the author of the final answer may read."""
+    """Return the part of the state that the operator that gives the final answer may read."""
     return {
         "task": state["task"],
         "belief": belief_of(state),
@@ -286,14 +293,14 @@ def answer_view(state: Any) -> AnswerView:
 
 
 def ending(state: BelievingState) -> str:
-    """Why an episode ended that a gate may have stopped: a forced answer says what forced it."""
+    """Return the ending of an episode that a gate may have stopped; a forced answer gives the reason."""
     observation = state.get("observation")
-    over = observation is not None and observation.done  # then the world came first
+    over = observation is not None and observation.done  # the world ended the episode before the gate could
     return forced_ending(state) or (EXHAUSTED if stopped(state) and not over else world_ending(state))
 
 
 def forced_ending(state: RunState) -> str:
-    """The ending that a forced answer stands for; empty where none was given."""
+    """Return the ending that a forced answer stands for; an empty text if no answer was forced."""
     action = state.get("action")
     forced = action.args.get("forced") if action and action.kind == FINISH else None
     if forced is None:
@@ -301,40 +308,40 @@ def forced_ending(state: RunState) -> str:
     return {BY_GATE: EXHAUSTED, BY_ROUNDS: WORLD_ENDED, BY_STEPS: "limit:steps"}.get(str(forced), GAVE_UP)
 
 
-# State of parallel hypotheses (CGDP appendix B): directions, the search that followed each, and what it answered.
+# State of parallel hypotheses (CGDP appendix B): the hypotheses, the search that followed each, and its answer.
 
 
 class Branch(Record):
-    """One search. Before it ran it has a number, from 1, and a hypothesis."""
+    """The search for one hypothesis. Before it has run, only `number` (from 1) and `hypothesis` are set."""
 
     number: int
     hypothesis: str
     answer: str = ""
-    """Empty where it gave none: its share of the budget was spent, and what it found so far is all there is."""
+    """Empty if the search gave none because its share of the budget was used up."""
     belief: str = ""
-    """What it believed at its end, or the thoughts of its last turns."""
+    """The search's belief at its end, or the thoughts of its last turns."""
     retrieved: tuple[str, ...] = ()
-    """Ids of the passages that it found, in order."""
+    """Ids of the passages it retrieved, in order."""
     rounds: int = 0
-    """Of search; handing in an answer is none."""
+    """Number of rounds of search; submitting an answer does not count."""
     ending: str = ""
 
 
 class HypothesesState(RunState, total=False):
-    """Everything a run of parallel hypotheses knows; `branches` in the order in which they ended."""
+    """State of a run of parallel hypotheses; `branches` are in the order in which they ended."""
 
     hypotheses: tuple[str, ...]
     branches: Log[Branch]
 
 
 class HypothesiseView(TypedDict):
-    """Who thinks of hypotheses sees the task: nothing was searched yet."""
+    """The operator that writes hypotheses sees the task; nothing has been searched yet."""
 
     task: Task
 
 
 class ExploreView(TypedDict):
-    """What one search gets; `share` is how many searches divide what is left of the budget."""
+    """What one search gets; `share` is the number of searches that divide the rest of the budget."""
 
     task: Task
     branch: Branch
@@ -343,19 +350,19 @@ class ExploreView(TypedDict):
 
 
 class AggregateView(TypedDict):
-    """Who aggregates sees every branch, in the order of the hypotheses."""
+    """The operator that aggregates sees every branch, in the order of the hypotheses."""
 
     task: Task
     branches: Sequence[Branch]
 
 
 def hypothesise_view(state: HypothesesState) -> HypothesiseView:
-    """The part of the state that the author of hypotheses may read."""
+    """Return the part of the state that the operator that writes hypotheses may read."""
     return {"task": state["task"]}
 
 
 def explore_views(state: HypothesesState) -> list[ExploreView]:
-    """What each search gets, one a hypothesis."""
+    """Return the view of each search, one per hypothesis."""
     branches = [Branch(number=n, hypothesis=text) for n, text in enumerate(state["hypotheses"], 1)]
     return [
         {"task": state["task"], "branch": branch, "share": len(branches), "spent": state["spent"]}
@@ -364,5 +371,5 @@ def explore_views(state: HypothesesState) -> list[ExploreView]:
 
 
 def aggregate_view(state: HypothesesState) -> AggregateView:
-    """The part of the state that the aggregator may read."""
+    """Return the part of the state that the aggregator may read."""
     return {"task": state["task"], "branches": sorted(state["branches"], key=lambda branch: branch.number)}

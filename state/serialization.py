@@ -10,32 +10,32 @@ from certigraph.state.records import Record
 
 
 class Exact(JsonPlusSerializer):
-    """LangGraph's, but a channel that held a tuple holds one again: msgpack alone makes a list of it."""
+    """LangGraph's serializer, extended so that tuples in channels are restored; msgpack alone returns lists."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """As LangGraph's, of a checkpoint or of one channel's value."""
+        """Serialize a checkpoint or the value of one channel."""
         return super().dumps_typed(_marked(obj))
 
 
 def serializer() -> JsonPlusSerializer:
-    """A checkpoint serializer that restores every record type defined so far and refuses all other classes.
+    """Return a checkpoint serializer that restores every record type defined so far and refuses all other classes.
 
     Give it to a saver of your own: `SqliteSaver(connection, serde=serializer())`.
     """
     from certigraph.state import trajectory  # noqa: F401 - a record type exists once its module is imported
 
-    allowed = [(kind.__module__, kind.__name__) for kind in _kinds(Record)]
+    allowed = [(record.__module__, record.__name__) for record in _kinds(Record)]
     return Exact(allowed_msgpack_modules=[*allowed, (__name__, tuple_of.__name__)])
 
 
 def tuple_of(items: list[Any]) -> tuple[Any, ...]:
-    """What a checkpoint calls to have a tuple again."""
+    """Rebuild a tuple from a list; a checkpoint names this function where a tuple was stored."""
     return tuple(items)
 
 
 @dataclass
 class _Marked:
-    """Written as a call of `tuple_of`, for LangGraph names the class of a dataclass and gives its fields."""
+    """A tuple to be stored as a call of `tuple_of`: LangGraph stores a dataclass as its class name and its fields."""
 
     items: list[Any]
 
@@ -48,11 +48,11 @@ def _marked(value: Any) -> Any:
         return _Marked(list(value))
     if isinstance(value, dict) and "channel_values" in value:
         channels = value["channel_values"]
-        return {**value, "channel_values": {name: _marked(held) for name, held in channels.items()}}
+        return {**value, "channel_values": {name: _marked(item) for name, item in channels.items()}}
     return value
 
 
-def _kinds(kind: type[Record]) -> Iterator[type[Record]]:
-    for child in kind.__subclasses__():
+def _kinds(parent: type[Record]) -> Iterator[type[Record]]:
+    for child in parent.__subclasses__():
         yield child
         yield from _kinds(child)

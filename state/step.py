@@ -1,4 +1,4 @@
-"""State of the agents that try a task several times: Reflexion, CLIN and STEP."""
+"""State of the agents that try a task several times and learn between episodes: Reflexion, CLIN and STEP."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -19,14 +19,12 @@ from certigraph.state.run import (
     world_ending,
 )
 
-# State of the agents that try a task several times and learn between: Reflexion, CLIN, STEP.
-
 KEPT = 3
-"""Lessons of earlier episodes that are shown (Reflexion's and CLIN's own number)."""
+"""Number of lessons of earlier episodes that are shown (as in Reflexion and CLIN)."""
 
 
 class Trial(Record):
-    """One finished episode: its number from 1, its score, and how its world ended."""
+    """One finished episode: its number from 1, its score, its ending and its number of steps."""
 
     number: int
     scores: Scores
@@ -35,15 +33,15 @@ class Trial(Record):
 
     @property
     def cut(self) -> bool:
-        """Whether a limit of the method's own ended it. That of steps does not count: every episode has so many."""
+        """Whether an internal limit of the method ended it. The limit of steps does not count: every episode has it."""
         return self.ending in {f"limit:{kind}" for kind in METHODS_OWN}
 
 
 class Lesson(Record):
-    """What one episode taught.
+    """What the agent learned from one episode.
 
-    `insights` are CLIN's causal abstractions ("X is necessary for Y"), `strategy` STEP's list of subtasks,
-    `reflection` Reflexion's prose. `report` says how the episode went.
+    `insights` are CLIN's causal abstractions ("X is necessary for Y"), `strategy` is STEP's list of subtasks,
+    `reflection` is Reflexion's prose. `report` describes how the episode went.
     """
 
     trial: int
@@ -54,18 +52,21 @@ class Lesson(Record):
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """The insights that forbid: what STEP's Evaluator holds actions against (section 3)."""
+        """The insights that forbid something; STEP's Evaluator checks actions against them (section 3)."""
         return tuple(insight for insight in self.insights if "NOT" in insight.split())
 
 
 def nothing_learnt(lessons: Sequence[Lesson]) -> bool:
-    """Whether the latest lesson teaches what was known before: the next episode would be the same again."""
-    taught = [(lesson.insights, lesson.strategy, lesson.reflection) for lesson in lessons[-2:]]
-    return not taught or taught[-1] == (taught[0] if len(taught) > 1 else ((), (), ""))
+    """Return whether the latest lesson is missing, empty, or equal to the one before it.
+
+    The next episode would then be the same again.
+    """
+    contents = [(lesson.insights, lesson.strategy, lesson.reflection) for lesson in lessons[-2:]]
+    return not contents or contents[-1] == (contents[0] if len(contents) > 1 else ((), (), ""))
 
 
 class TrialState(ActingState, total=False):
-    """What an agent that learns between episodes knows; `lessons` are the latest, oldest first."""
+    """State of an agent that learns between episodes; `lessons` are the latest, oldest first."""
 
     trial: int
     trials: Log[Trial]
@@ -73,7 +74,7 @@ class TrialState(ActingState, total=False):
 
 
 class ReflectView(TypedDict):
-    """What the author of a lesson sees: the episode that just ended, and the lessons of those before."""
+    """What the operator that writes a lesson sees: the episode that just ended, and the lessons before it."""
 
     task: Task
     trial: Trial
@@ -82,7 +83,7 @@ class ReflectView(TypedDict):
 
 
 class RecallView(TypedDict):
-    """What names the lessons to recall, and those of the run so far, which its memory need not have stored."""
+    """What the operator that recalls lessons sees: the task, the trial's number, and the lessons of this run."""
 
     task: Task
     trial: int
@@ -90,7 +91,7 @@ class RecallView(TypedDict):
 
 
 def reflect_view(state: TrialState) -> ReflectView:
-    """The part of the state that the author of a lesson may read."""
+    """Return the part of the state that the operator that writes a lesson may read."""
     return {
         "task": state["task"],
         "trial": state["trials"][-1],
@@ -100,12 +101,12 @@ def reflect_view(state: TrialState) -> ReflectView:
 
 
 def recall_view(state: TrialState) -> RecallView:
-    """The part of the state that recalling needs."""
+    """Return the part of the state that the operator that recalls lessons may read."""
     return {"task": state["task"], "trial": state["trial"], "lessons": state["lessons"]}
 
 
 def advised_view(state: TrialState) -> DecideView:
-    """ReAct's view with what earlier episodes taught as advice: all reflections, the latest insights."""
+    """Return ReAct's view with the lessons as advice: all reflections, and the latest insights."""
     lessons = state["lessons"]
     reflections = tuple(lesson.reflection for lesson in lessons if lesson.reflection)
     insights = lessons[-1].insights if lessons else ()
@@ -113,16 +114,16 @@ def advised_view(state: TrialState) -> DecideView:
 
 
 def best_of(state: Mapping[str, Any], live: Scores | None) -> Scores | None:
-    """The score of a run: of its episodes, the live one included, the best (the rule of Reflexion, CLIN and STEP)."""
-    known = [trial.scores for trial in state.get("trials", [])] + ([live] if live else [])
-    # Of equals the last one: a later episode knows more.
-    return max(reversed(known), key=lambda scores: scores.value, default=None)
+    """Return the best score among a run's episodes, the live one included (the rule of Reflexion, CLIN and STEP)."""
+    scores = [trial.scores for trial in state.get("trials", [])] + ([live] if live else [])
+    # Of equal scores the latest counts, because a later episode has learned more.
+    return max(reversed(scores), key=lambda score: score.value, default=None)
 
 
 def trials_ending(state: TrialState) -> str:
-    """Why a run of several episodes ended: with the goal when one of them reached it.
+    """Return the ending of a run of several episodes: the goal if one of them reached it.
 
-    It gave up where the last of its episodes used up the steps that every episode has.
+    The run gave up if its last episode used up the steps that every episode has.
     """
     trials = state.get("trials", [])
     if any(trial.ending == GOAL for trial in trials):
@@ -133,20 +134,21 @@ def trials_ending(state: TrialState) -> str:
 
 
 def trials_message(state: Mapping[str, Any]) -> str:
-    """What became of the episodes of a run that gave up; empty for any other."""
+    """Return a message about the episodes of a run that gave up; an empty text for any other ending."""
     trials = state.get("trials", [])
     if not trials or trials_ending(state) != GAVE_UP:  # type: ignore[arg-type]
         return ""
     last = trials[-1]
-    told = f"none of {len(trials)} episodes reached the goal; the last one ended after {last.steps} steps"
+    message = f"none of {len(trials)} episodes reached the goal; the last one ended after {last.steps} steps"
     if last.ending == "limit:steps":
-        told += f", all that it had: a new run has more with --budget steps={2 * last.steps}"
-    return told
+        message += f", all that it had: a new run has more with --budget steps={2 * last.steps}"
+    return message
 
 
-# STEP's state (section 3, Algorithm 1), and the views that keep its four roles apart.
+# STEP's state (section 3, Algorithm 1), and the views that keep its four roles separate.
 
 Status = Literal["open", "completed", "failed"]
+"""Status of a subtask."""
 
 
 class Subtask(Record):
@@ -156,26 +158,29 @@ class Subtask(Record):
     insights: tuple[str, ...] = ()
     status: Status = "open"
     reason: str = ""
-    """Why it is completed or failed."""
+    """Why the subtask is completed or failed."""
     whole: bool = False
     """Whether it is the main task itself, which is never refined: the paper's ablation of the Planner."""
 
 
 class Approval(Record):
-    """The Evaluator's answer before an action is taken (f in Algorithm 1): approved, or the rule it breaks."""
+    """The Evaluator's answer before an action is taken (f in Algorithm 1): approval, or the rule that is broken."""
 
     approved: bool = True
     reason: str = ""
 
 
 class StepState(TrialState, total=False):
-    """Everything a run of STEP knows. `subtasks` are this episode's finished ones, `begun` the turn that began this."""
+    """State of a run of STEP.
+
+    `subtasks` are the finished ones of this episode; `begun` is the turn at which the present one started.
+    """
 
     subtask: Subtask
     subtasks: Log[Subtask]
     begun: int
     refusals: tuple[str, ...]
-    """What the Evaluator said against this turn's candidates."""
+    """The Evaluator's reasons against this turn's candidates."""
     approval: Approval
 
 
@@ -191,7 +196,7 @@ class PlannerView(TypedDict):
 
 
 class AlignView(TypedDict):
-    """The Evaluator before an action sees the action and the rules, nothing by which to have a view of its own."""
+    """Before an action the Evaluator sees the action and the rules, so that it cannot judge by anything else."""
 
     task: Task
     subtask: str
@@ -200,7 +205,7 @@ class AlignView(TypedDict):
 
 
 class AssessView(TypedDict):
-    """The Evaluator after an action sees the subtask, the turns made for it, and the world now."""
+    """After an action the Evaluator sees the subtask, the turns made for it, and the world's present view."""
 
     task: Task
     subtask: Subtask
@@ -209,7 +214,7 @@ class AssessView(TypedDict):
 
 
 def planner_view(state: StepState) -> PlannerView:
-    """The part of the state that the Planner may read."""
+    """Return the part of the state that the Planner may read."""
     lesson = state["lessons"][-1] if state["lessons"] else None
     return {
         "task": state["task"],
@@ -222,7 +227,7 @@ def planner_view(state: StepState) -> PlannerView:
 
 
 def executor_view(state: StepState) -> DecideView:
-    """The Executor's part: its subtask in place of the task."""
+    """Return the part of the state that the Executor may read: its subtask in place of the task."""
     refused = tuple(f"{REFUSED}{refusal}" for refusal in state["refusals"])
     return {
         "task": _unnamed(state["task"], state["subtask"]),
@@ -235,7 +240,7 @@ def executor_view(state: StepState) -> DecideView:
 
 
 def align_view(state: StepState) -> AlignView:
-    """The part of the state that the Evaluator may read before an action."""
+    """Return the part of the state that the Evaluator may read before an action."""
     rules = state["lessons"][-1].rules if state["lessons"] else ()
     subtask = state["subtask"]
     return {
@@ -247,7 +252,7 @@ def align_view(state: StepState) -> AlignView:
 
 
 def assess_view(state: StepState) -> AssessView:
-    """The part of the state that the Evaluator may read after an action."""
+    """Return the part of the state that the Evaluator may read after an action."""
     return {
         "task": _unnamed(state["task"], state["subtask"]),
         "subtask": state["subtask"],
@@ -257,13 +262,13 @@ def assess_view(state: StepState) -> AssessView:
 
 
 def _unnamed(task: Task, subtask: Subtask) -> Task:
-    """The task without its words: benchmark and id, which operators need to find their world."""
+    """Return the task with only its benchmark and id, which operators need to find their world."""
     return task if subtask.whole else Task(benchmark=task.benchmark, id=task.id)
 
 
 def _scoped(state: StepState, turns: Sequence[Turn]) -> Iterator[Turn]:
-    """The turns; where the world told the task, as ScienceWorld does when asked, its words are taken out."""
+    """Return the turns without the task's goal, which some worlds show on request (ScienceWorld does)."""
     goal = state["task"].goal
     for turn in turns:
-        told = goal and not state["subtask"].whole and goal in turn.observation
-        yield turn.model_copy(update={"observation": turn.observation.replace(goal, "(not shown)")}) if told else turn
+        hidden = goal and not state["subtask"].whole and goal in turn.observation
+        yield turn.model_copy(update={"observation": turn.observation.replace(goal, "(not shown)")}) if hidden else turn

@@ -1,4 +1,4 @@
-"""TDP's task graph, its revision, and the state and views of Supervisor and sub-tasks."""
+"""State of TDP: the task graph, its repair and revision, and the views of the Supervisor and of sub-tasks."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,16 +24,16 @@ from certigraph.state.run import (
     world_ending,
 )
 
-# TDP's task graph (section 3.2): sub-tasks, and what each needs. Immutable; what is no such graph cannot be made.
-#
-# The goal is the one unfinished node that no unfinished node needs: what settles the task. Every other unfinished
-# node leads to it.
+# TDP's task graph (section 3.2): sub-tasks and their dependencies. A graph is immutable, and an invalid one cannot be
+# created. Its goal is the one pending node that no pending node needs: completing it completes the task, and every
+# other pending node leads to it.
 
 Status = Literal["pending", "completed", "failed"]
+"""Status of a node."""
 
 
 class Node(Record):
-    """A sub-task with a specification that stands alone, and the ids of those whose outcomes it needs."""
+    """A sub-task with a self-contained specification, and the ids of the sub-tasks whose results it needs."""
 
     id: str
     task: str
@@ -42,19 +42,23 @@ class Node(Record):
 
 
 class Dag(Record):
-    """A task graph, or an empty one. Raises a validation error with all `problems` where the nodes make none."""
+    """A task graph, possibly empty.
+
+    Raises:
+        ValidationError: the nodes form no task graph; the message lists all `problems`.
+    """
 
     nodes: tuple[Node, ...] = ()
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
-        if found := list(problems(self.nodes)):
-            raise ValueError("; ".join(found))
+        if messages := list(problems(self.nodes)):
+            raise ValueError("; ".join(messages))
         return self
 
     @property
     def by_id(self) -> Mapping[str, Node]:
-        """The nodes by id, in the order in which they are listed."""
+        """The nodes by id, in the order of `nodes`."""
         return {node.id: node for node in self.nodes}
 
     @property
@@ -64,41 +68,41 @@ class Dag(Record):
 
     @property
     def ready(self) -> tuple[Node, ...]:
-        """The nodes that may run now: all that they need is completed."""
+        """The nodes that may run now: all sub-tasks that they need are completed."""
         completed = {node.id for node in self.nodes if node.status == "completed"}
         return tuple(node for node in self.pending if completed.issuperset(node.needs))
 
     @property
     def goal(self) -> Node | None:
-        """The node that settles the task; where all have run, the one that was it last. None in an empty graph."""
+        """The node that completes the task; after all nodes have run, the last such node. None in an empty graph."""
         ends = sinks(self.pending) or sinks(self.nodes)
         return ends[-1] if ends else None
 
     def order(self) -> tuple[str, ...]:
-        """The ids in a topological order, the same for the same graph."""
+        """Return the ids in a topological order, which is always the same for the same graph."""
         return tuple(TopologicalSorter({node.id: node.needs for node in self.nodes}).static_order())
 
     def before(self, id_: str) -> frozenset[str]:
-        """Everything that a node builds on: what it needs, what that needs, and so on."""
+        """Return the ids of all sub-tasks that a node depends on, directly or indirectly."""
         nodes = self.by_id
-        found, waiting = set[str](), list(nodes[id_].needs)
+        ancestors, waiting = set[str](), list(nodes[id_].needs)
         while waiting:
             need = waiting.pop()
-            if need not in found:
-                found.add(need)
+            if need not in ancestors:
+                ancestors.add(need)
                 waiting += nodes[need].needs
-        return frozenset(found)
+        return frozenset(ancestors)
 
     def with_status(self, statuses: Mapping[str, Status]) -> "Dag":
-        """The graph with what became of some nodes, all of which were ready."""
-        # Checked anew: a checkpoint whose graph is refused would come back as plain values, without a word.
+        """Return the graph with new statuses for some nodes, all of which were ready."""
+        # Validated again, because a checkpoint with an invalid graph would silently be restored as plain values.
         nodes = self.by_id
         ran = {id_: nodes[id_].model_copy(update={"status": status}) for id_, status in statuses.items()}
         return Dag(nodes=tuple(ran.get(node.id, node) for node in self.nodes))
 
 
 def problems(nodes: Iterable[Node]) -> Iterator[str]:
-    """What keeps nodes from being a task graph, each with the ids: none where `Dag` takes them."""
+    """Yield the reasons why nodes form no task graph, each with the ids; none if `Dag` accepts them."""
     nodes = tuple(nodes)
     known = Counter(node.id for node in nodes)
     if nameless := [node.id or "?" for node in nodes if not (node.id and node.task)]:
@@ -114,7 +118,7 @@ def problems(nodes: Iterable[Node]) -> Iterator[str]:
 
 
 def cycle_in(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """The ids along a cycle, each needed by the next and the first again at the end; none where there is no cycle."""
+    """Return the ids along a cycle, each needed by the next, the first repeated at the end; empty without a cycle."""
     try:
         TopologicalSorter({node.id: node.needs for node in nodes}).prepare()
     except CycleError as error:
@@ -123,26 +127,26 @@ def cycle_in(nodes: Iterable[Node]) -> tuple[str, ...]:
 
 
 def sinks(nodes: Iterable[Node]) -> list[Node]:
-    """Those of the nodes that none of them needs."""
+    """Return those of the nodes that none of them needs."""
     nodes = list(nodes)
     needed = {need for node in nodes for need in node.needs}
     return [node for node in nodes if node.id not in needed]
 
 
-# What a model gave for a task graph, made one by rule, and no further from what it said than need be.
+# Repair of a model's task graph by rules, which change as little of its answer as possible.
 
 Nodes = tuple[Node, ...]
 
 
 class Mended(NamedTuple):
-    """Nodes that make a task graph, and what was changed about them, a line each."""
+    """Nodes that form a task graph, and one line about each change that was made to them."""
 
     nodes: Nodes
     notes: tuple[str, ...]
 
 
 def flaws(nodes: Nodes, most: int) -> Iterator[str]:
-    """What keeps nodes from being the graph of a whole task with at most `most` sub-tasks, each with the ids."""
+    """Yield the reasons why nodes are no graph of a task with at most `most` sub-tasks, each with the ids."""
     if not nodes:
         yield "there is no sub-task"
     if len(nodes) > most:
@@ -153,19 +157,19 @@ def flaws(nodes: Nodes, most: int) -> Iterator[str]:
 
 
 def mended(nodes: Iterable[Node], *, goal: str, most: int) -> Mended:
-    """The nodes as a graph without flaws; what has none stays as it is.
+    """Repair nodes so that they form a graph without flaws; valid nodes stay unchanged.
 
     Args:
-        nodes: as a model gave them; none of them has run.
-        goal: text of the task, the one sub-task where no other is left.
-        most: nodes that are kept; what settles the task is one of them.
+        nodes: nodes of a model's answer, none of which has run.
+        goal: text of the task; it becomes the only sub-task if no other is left.
+        most: maximum number of nodes to keep; the node that completes the task is one of them.
     """
-    made, notes = tuple(nodes), list[str]()
-    for mend in (_named, _once, _distinct, _known, _acyclic, _one_end, lambda nodes: _few(nodes, most)):
-        made, changed = mend(made)
-        notes += changed
-    if made:
-        return Mended(made, tuple(notes))
+    repaired, notes = tuple(nodes), list[str]()
+    for repair in (_named, _once, _distinct, _known, _acyclic, _one_end, lambda nodes: _few(nodes, most)):
+        repaired, lines = repair(repaired)
+        notes += lines
+    if repaired:
+        return Mended(repaired, tuple(notes))
     return Mended((Node(id="task", task=goal),), (*notes, "mended: the task is its only sub-task"))
 
 
@@ -187,34 +191,34 @@ def _known(nodes: Nodes) -> Mended:
 
 
 def _acyclic(nodes: Nodes) -> Mended:
-    """Whatever is listed first in a cycle waits for something listed later: it no longer does."""
-    place, needs = {node.id: n for n, node in enumerate(nodes)}, {node.id: node.needs for node in nodes}
-    made = nodes
-    while cycle := cycle_in(made):
-        need, first = min(pairwise(cycle), key=lambda pair: place[pair[1]])
+    """Break each cycle at its node that is listed first, by removing what that node needs in the cycle."""
+    position, needs = {node.id: n for n, node in enumerate(nodes)}, {node.id: node.needs for node in nodes}
+    acyclic = nodes
+    while cycle := cycle_in(acyclic):
+        need, first = min(pairwise(cycle), key=lambda pair: position[pair[1]])
         needs[first] = tuple(other for other in needs[first] if other != need)
-        made = tuple(node.model_copy(update={"needs": needs[node.id]}) for node in nodes)
+        acyclic = tuple(node.model_copy(update={"needs": needs[node.id]}) for node in nodes)
     return _needing(nodes, needs)
 
 
 def _one_end(nodes: Nodes) -> Mended:
-    """The last end settles the task."""
+    """Make the last end the goal."""
     return _towards(_ends(nodes)[-1], nodes) if nodes else Mended(nodes, ())
 
 
 def _few(nodes: Nodes, most: int) -> Mended:
-    """What settles the task and what can be done first, as many as there is room for."""
+    """Keep the goal and the nodes that can run first, up to the maximum."""
     if len(nodes) <= most:
         return Mended(nodes, ())
     goal = _ends(nodes)[-1]
     order = TopologicalSorter({node.id: node.needs for node in nodes}).static_order()
     ids = {goal, *[id_ for id_ in order if id_ != goal][: most - 1]}
-    kept, notes = _kept(nodes, [node for node in nodes if node.id in ids], f"more than {most}")
-    return Mended(_towards(goal, _known(kept).nodes).nodes, notes)
+    limited, notes = _kept(nodes, [node for node in nodes if node.id in ids], f"more than {most}")
+    return Mended(_towards(goal, _known(limited).nodes).nodes, notes)
 
 
 def _towards(goal: str, nodes: Nodes) -> Mended:
-    """The goal needs all other ends."""
+    """Let the goal need all other ends."""
     others = [id_ for id_ in _ends(nodes) if id_ != goal]
     return _needing(nodes, {node.id: (*node.needs, *others) for node in nodes if node.id == goal})
 
@@ -224,84 +228,84 @@ def _ends(nodes: Nodes) -> list[str]:
 
 
 def _first(nodes: Nodes, key: Callable[[Node], str]) -> list[Node]:
-    found = dict[str, Node]()
+    firsts = dict[str, Node]()
     for node in nodes:
-        found.setdefault(key(node), node)
-    return [*found.values()]
+        firsts.setdefault(key(node), node)
+    return [*firsts.values()]
 
 
-def _kept(nodes: Nodes, kept: Sequence[Node], why: str) -> Mended:
-    out = _others(nodes, kept)
-    return Mended(tuple(kept), (f"mended: left out {_ids(out)}, {why}",) if out else ())
+def _kept(nodes: Nodes, remaining: Sequence[Node], why: str) -> Mended:
+    dropped = _others(nodes, remaining)
+    return Mended(tuple(remaining), (f"mended: left out {_ids(dropped)}, {why}",) if dropped else ())
 
 
-def _others(nodes: Nodes, kept: Sequence[Node]) -> list[Node]:
-    return [node for node in nodes if not any(node is one for one in kept)]
+def _others(nodes: Nodes, selected: Sequence[Node]) -> list[Node]:
+    return [node for node in nodes if not any(node is other for other in selected)]
 
 
 def _needing(nodes: Nodes, needs: Mapping[str, Sequence[str]]) -> Mended:
-    made = [node.model_copy(update={"needs": tuple(needs.get(node.id, node.needs))}) for node in nodes]
-    pairs = [(old, new) for old, new in zip(nodes, made, strict=True) if old != new]
+    updated = [node.model_copy(update={"needs": tuple(needs.get(node.id, node.needs))}) for node in nodes]
+    pairs = [(old, new) for old, new in zip(nodes, updated, strict=True) if old != new]
     notes = (f"mended: {new.id} needs {', '.join(new.needs) or 'nothing'}" for _, new in pairs)
-    return Mended(tuple(made), tuple(notes))
+    return Mended(tuple(updated), tuple(notes))
 
 
 def _ids(nodes: Iterable[Node]) -> str:
     return ", ".join(node.id or "?" for node in nodes)
 
 
-# Self-Revision's changes to a task graph (TDP section 3.4): what has run stays as it is, whatever a model says.
+# Self-Revision's changes to a task graph (TDP section 3.4). Nodes that have run never change, whatever a model answers.
 
 
 class Revision(NamedTuple):
-    """What is to become of a graph."""
+    """Changes to make to a task graph."""
 
     change: Nodes = ()
-    """Pending nodes as they are to be, by id."""
+    """New versions of pending nodes, by id."""
     add: Nodes = ()
     remove: tuple[str, ...] = ()
 
 
 def room(dag: Dag, most: int) -> int:
-    """How many nodes may be added. Failed ones take none: what replaces them needs it."""
+    """Return how many nodes may be added. Failed nodes do not count, because their replacements need the place."""
     return max(most - sum(node.status != "failed" for node in dag.nodes), 0)
 
 
 def new_ids(dag: Dag, count: int) -> list[str]:
-    """So many ids that no node has."""
+    """Return `count` ids that no node has."""
     taken = {node.id for node in dag.nodes}
     return [id_ for number in range(1, len(taken) + count + 1) if (id_ := f"n{number}") not in taken][:count]
 
 
 def effective(dag: Dag, revision: Revision) -> Revision:
-    """The revision without changes that change nothing: models repeat what is there."""
-    there = {(node.id, node.task, node.needs) for node in dag.nodes}
-    change, add = ([n for n in nodes if (n.id, n.task, n.needs) not in there] for nodes in revision[:2])
+    """Return the revision without changes that repeat the present graph, as models' answers often do."""
+    present = {(node.id, node.task, node.needs) for node in dag.nodes}
+    change, add = ([n for n in nodes if (n.id, n.task, n.needs) not in present] for nodes in revision[:2])
     return Revision(tuple(change), tuple(add), tuple(dict.fromkeys(revision.remove)))
 
 
 def refusals(dag: Dag, revision: Revision, most: int) -> Iterator[str]:
-    """What keeps a revision from being carried out, each with the ids."""
+    """Yield the reasons why a revision is refused, each with the ids."""
     yield from _out_of_reach(dag, revision)
     nodes = revised(dag, revision)
     if (count := sum(node.status != "failed" for node in nodes)) > most:
         yield f"{count} sub-tasks that have not failed, at most {most} are allowed"
-    # What ran last would pass for what settles the task.
+    # Without a pending node, one that has run would count as the goal.
     if dag.pending and all(node.status != "pending" for node in nodes):
         yield f"{_join_ids(node.id for node in dag.pending)}: without them nothing is left that settles the task"
     yield from problems(nodes)
 
 
 def ran_otherwise(before: Dag, after: Dag) -> list[str]:
-    """The ids of nodes that have run in one of two graphs and are not the same in both."""
+    """Return the ids of nodes that have run in one of two graphs and are not equal in both."""
     ran = [{node.id: node for node in dag.nodes if node.status != "pending"} for dag in (before, after)]
     return [id_ for id_ in {**ran[0], **ran[1]} if ran[0].get(id_) != ran[1].get(id_)]
 
 
 def revised(dag: Dag, revision: Revision) -> Nodes:
-    """The nodes as they are to be, what settles the task last; of a revision that is refused no task graph.
+    """Return the nodes after a revision: those that have run, unchanged, then the others, the goal last.
 
-    Those that have run come first, each as it is.
+    The result is no task graph if the revision is refused.
     """
     changed = {node.id: node for node in revision.change}
     left = [node for node in dag.pending if node.id not in revision.remove]
@@ -332,38 +336,37 @@ def _join_ids(ids: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(ids))
 
 
-# State of one sub-task at work (TDP section 3.3), and the views that keep its operators to it.
-#
-# Plan-and-Act and the one-shot plan use the same state for the whole task.
+# State of one running sub-task (TDP section 3.3), and the views that keep its operators to it. Plan-and-Act and the
+# one-shot plan use the same state for the complete task.
 
 
 class Progress(Record):
-    """The Supervisor's word on a sub-task after an action."""
+    """The Supervisor's assessment of a sub-task after an action."""
 
     status: Literal["needs_more_steps", "completed", "failed"] = "needs_more_steps"
     reason: str = ""
     off_plan: bool = False
-    """Whether what was observed conflicts with the plan so that it must be made anew."""
+    """Whether the observations conflict with the plan, so that a new one is needed."""
     guidance: str = ""
-    """What to do next, in the large."""
+    """High-level advice on what to do next."""
     result: str = ""
-    """What those who need the sub-task have to know; once it has ended."""
+    """What the sub-tasks that need this one have to know; set once it has ended."""
 
 
 class SubtaskState(ActingState, total=False):
-    """Everything that one sub-task knows. Its specification is its task's goal, `outline` its plan."""
+    """State of one sub-task. Its specification is the goal of `task`, its plan is `outline`."""
 
     known: tuple[str, ...]
-    """The outcomes of the sub-tasks that it needs."""
+    """The results of the sub-tasks that it needs."""
     last: bool
-    """Whether it settles the whole task: then it is done when the world is."""
+    """Whether it completes the whole task: then it is done when the world is."""
     outline: tuple[str, ...]
     progress: Progress
     replanned: int
 
 
 class PlanView(TypedDict):
-    """The Planner sees the specification, what it builds on, and the world now."""
+    """The Planner sees the specification, the results it builds on, and the world's present view."""
 
     task: Task
     assignment: str
@@ -372,7 +375,7 @@ class PlanView(TypedDict):
 
 
 class ReplanView(PlanView):
-    """A plan is made anew from the same, the plan so far, this sub-task's own trace, and what went against it."""
+    """For a new plan the Planner also sees the plan so far, this sub-task's trace, and the reason."""
 
     outline: Sequence[str]
     turns: Sequence[Turn]
@@ -381,7 +384,7 @@ class ReplanView(PlanView):
 
 
 class SuperviseView(PlanView):
-    """The Supervisor sees one sub-task at work, nothing of the others."""
+    """The Supervisor sees one running sub-task and nothing of the others."""
 
     outline: Sequence[str]
     turns: Sequence[Turn]
@@ -390,36 +393,36 @@ class SuperviseView(PlanView):
 
 
 def plan_view(state: SubtaskState) -> PlanView:
-    """The part of the state that the Planner may read."""
+    """Return the part of the state that the Planner may read."""
     task = state["task"]
     return {"task": task, "assignment": task.goal, "known": state["known"], "evidence": state["evidence"]}
 
 
 def execute_view(state: SubtaskState) -> DecideView:
-    """The part of the state that the Executor may read: plan and guidance are its advice.
+    """Return the part of the state that the Executor may read; its advice is the plan and the guidance.
 
-    What the sub-tasks that it needs came to is shown beside it, in `known`.
+    `known` of the state has the results of the sub-tasks that it needs.
     """
     guidance = state["progress"].guidance if "progress" in state else ""
-    seen = decide_view(state)
+    view = decide_view(state)
     steps = [f"Plan, step {number}: {step}" for number, step in enumerate(state["outline"], 1)]
-    told = [*steps, *([f"Now: {guidance}"] if guidance else []), *seen["advice"]]
-    return {**seen, "advice": tuple(told)}
+    advice = [*steps, *([f"Now: {guidance}"] if guidance else []), *view["advice"]]
+    return {**view, "advice": tuple(advice)}
 
 
 def supervise_view(state: SubtaskState) -> SuperviseView:
-    """The part of the state that the Supervisor of a sub-task may read."""
+    """Return the part of the state that the Supervisor of a sub-task may read."""
     return {**_traced(state), "last": state["last"]}  # type: ignore[typeddict-item]
 
 
 def replan_view(state: SubtaskState) -> ReplanView:
-    """The part of the state that the Planner may read when the plan is made anew."""
+    """Return the part of the state that the Planner may read for a new plan."""
     reason = state["progress"].reason if "progress" in state else ""
     return {**_traced(state), "reason": reason}  # type: ignore[typeddict-item]
 
 
 def subtask_ending(state: SubtaskState) -> str:
-    """`goal` where its Supervisor calls it completed."""
+    """Return the ending of a sub-task: `goal` if its Supervisor assesses it as completed."""
     return GOAL if state["progress"].status == "completed" else GAVE_UP
 
 
@@ -432,44 +435,45 @@ def _traced(state: SubtaskState) -> dict[str, object]:
 
 
 class Outcome(Record):
-    """What became of a node."""
+    """Result of a node."""
 
     node: str
     status: Status
-    """Pending where its part of the budget was spent: it begins again later, by itself, with all that is left."""
+    """Pending if its share of the budget was used up: it starts again later, alone, with all that is left."""
     result: str
-    """What the nodes that need it are told, or why it is not completed."""
+    """What the nodes that need it are shown, or the reason why it is not completed."""
     ending: str
-    """Why the graph that solved it ended."""
+    """Ending of the graph that solved it."""
     certified: tuple[str, ...] = ()
-    """The predicates that were certified on the way, where its solver certifies some."""
+    """The predicates certified while solving it, if its solver certifies any."""
     steps: tuple[Step, ...] = ()
-    """What it did in the world; of a node that is not the goal without the action that ended its own copy of it.
+    """Its steps in the world.
 
-    None of a pending one, whose copy is thrown away.
+    The action that ended a node's own copy of the world is left out unless the node is the goal. A pending node has
+    none, because its copy is discarded.
     """
     taken: int = 0
-    """World steps, those included."""
+    """Number of world steps taken, including those not in `steps`."""
     observation: Observation
-    """What its world said last."""
+    """The latest observation of its world."""
 
 
 class TDPState(RunState, total=False):
-    """Everything a run of TDP knows. `outcomes` in the order in which the nodes were gathered."""
+    """State of a run of TDP. `outcomes` are in the order in which the nodes were gathered."""
 
     dag: Dag
     outcomes: Log[Outcome]
     gathered: int
-    """How many of the outcomes are in `history` and in the graph's statuses."""
+    """Number of outcomes that are already in `history` and in the statuses of the graph."""
     concurrent: bool
-    """Whether the world may be stepped in copies at the same time."""
+    """Whether copies of the world may be stepped at the same time."""
     revisions: int
     notes: Log[str]
-    """What was wrong with graphs and revisions that a model gave, and was refused or mended."""
+    """Problems of graphs and revisions from a model that were refused or repaired."""
 
 
 class DecomposeView(TypedDict):
-    """Who decomposes sees the task and the world as it is at the start."""
+    """The operator that decomposes sees the task and the world at the start."""
 
     task: Task
     evidence: Evidence
@@ -477,20 +481,20 @@ class DecomposeView(TypedDict):
 
 
 class SolveView(TypedDict):
-    """What a dispatched node gets: its specification, where it begins and with what, and its part of the budget."""
+    """What a dispatched node gets: its specification, its start in the world, and its share of the budget."""
 
     task: Task
     node: Node
     entry: Entry
     steps: int
-    """World steps that it may take."""
+    """Maximum number of world steps."""
     share: int
-    """How many nodes divide what is left of the budget."""
+    """Number of nodes that divide the rest of the budget."""
     spent: Spent
 
 
 class ReviseView(TypedDict):
-    """Who revises sees the whole graph and every outcome, no traces."""
+    """The operator that revises sees the complete graph and every outcome, but no traces."""
 
     task: Task
     dag: Dag
@@ -500,12 +504,12 @@ class ReviseView(TypedDict):
 
 
 def decompose_view(state: TDPState) -> DecomposeView:
-    """The part of the state that the decomposing Supervisor may read."""
+    """Return the part of the state that the decomposing Supervisor may read."""
     return {"task": state["task"], "evidence": state["evidence"], "observation": state["observation"]}
 
 
 def revise_view(state: TDPState) -> ReviseView:
-    """The part of the state that Self-Revision may read."""
+    """Return the part of the state that Self-Revision may read."""
     return {
         "task": state["task"],
         "dag": state["dag"],
@@ -516,23 +520,23 @@ def revise_view(state: TDPState) -> ReviseView:
 
 
 def latest_outcomes(state: TDPState) -> Sequence[Outcome]:
-    """The outcomes of the batch that has just run, in the graph's own order, whichever ended first."""
-    place = {id_: number for number, id_ in enumerate(state["dag"].order())}
-    return sorted(state["outcomes"][state["gathered"] :], key=lambda outcome: place[outcome.node])
+    """Return the outcomes of the batch that has just run, in the order of the graph."""
+    position = {id_: number for number, id_ in enumerate(state["dag"].order())}
+    return sorted(state["outcomes"][state["gathered"] :], key=lambda outcome: position[outcome.node])
 
 
 def steps_taken(state: TDPState) -> int:
-    """World steps of all nodes that were gathered."""
+    """Return the number of world steps of all gathered nodes."""
     return sum(outcome.taken for outcome in state["outcomes"][: state["gathered"]])
 
 
 def tdp_ending(state: TDPState) -> str:
-    """`goal` where the node that settles the task is completed, as its Supervisor saw it; else what the world says."""
+    """Return `goal` if the goal node is completed according to its Supervisor, else the ending by the world."""
     return GOAL if settled(state) else world_ending(state)
 
 
 def message(state: TDPState) -> str:
-    """Which sub-task a run failed at that gave up, and why; empty for any other."""
+    """Return which sub-task failed in a run that gave up, and why; an empty text for any other ending."""
     failed = [outcome for outcome in state.get("outcomes", ()) if outcome.status == "failed"]
     if not failed or tdp_ending(state) != GAVE_UP:
         return ""
@@ -540,6 +544,6 @@ def message(state: TDPState) -> str:
 
 
 def settled(state: TDPState) -> bool:
-    """Whether the node that settles the task is completed."""
+    """Return whether the goal node is completed."""
     dag = state.get("dag")
     return dag is not None and dag.goal is not None and dag.goal.status == "completed" and not dag.pending

@@ -1,4 +1,4 @@
-"""The trajectory of a run: records, reading, folding and serialization."""
+"""Trajectories of runs: their lines, reading them from files, and computing the graph state from them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -26,8 +26,6 @@ from certigraph.state.search import HypothesesState
 from certigraph.state.step import StepState, TrialState
 from certigraph.state.tdp import SubtaskState, TDPState
 
-# The state of every graph by the graph's name, for those who read a trajectory without the graph.
-
 STATES: dict[str, Any] = {
     "sdp": SDPState,
     "step": StepState,
@@ -51,45 +49,43 @@ STATES: dict[str, Any] = {
     "reward_judge": RewardState,
     "statefactory": RewardState,
 }
+"""State of every graph by the graph's name, so that a trajectory can be read without loading the graph."""
 
 
 def state_type(graph: str) -> Any:
-    """The TypedDict of a graph's state; of an unknown graph, what all have."""
+    """Return the TypedDict of a graph's state; `RunState` for an unknown graph."""
     return STATES.get(graph, RunState)
 
 
-# The state that a run's updates add up to.
-
-
 class Change(NamedTuple):
-    """What one node returned, and which of its keys took the place of what was there."""
+    """The update that a node returned, and the keys whose previous value it replaces instead of extending it."""
 
     update: Mapping[str, Any]
     replaced: Sequence[str] = ()
 
 
-def folded_state(graph: str, begun: Mapping[str, Any], changes: Iterable[Change]) -> Any:
-    """The state of a graph, from what it began with and what its nodes returned, in order.
+def folded_state(graph: str, initial: Mapping[str, Any], changes: Iterable[Change]) -> Any:
+    """Compute the state of a graph from its initial state and the updates of its nodes, in order.
 
     Raises:
-        TypeError, ValueError: an update is none of such a graph.
+        TypeError, ValueError: an update does not fit the graph's state.
     """
-    kind = state_type(graph)
-    growth = growth_of(kind)
-    folded: dict[str, Any] = {**{name: [] for name in growth.lists}, **begun}
+    schema = state_type(graph)
+    channels = growth_of(schema)
+    state: dict[str, Any] = {**{name: [] for name in channels.lists}, **initial}
     for change in changes:
-        _apply(folded, change, growth.logs)
-    return _validator(kind).validate_python(folded)
+        _apply(state, change, channels.logs)
+    return _validator(schema).validate_python(state)
 
 
-def _apply(folded: dict[str, Any], change: Change, logs: frozenset[str]) -> None:
-    """Fold one change into lists and values of its own: nothing that it holds is changed."""
-    growing = logs - {*change.replaced}
+def _apply(state: dict[str, Any], change: Change, logs: frozenset[str]) -> None:
+    """Fold one update into `state`; the update's own lists are copied, never changed."""
+    appended = logs - {*change.replaced}
     for key, value in change.update.items():
-        if key in growing:
-            folded[key].extend(value)
+        if key in appended:
+            state[key].extend(value)
         else:
-            folded[key] = list(value) if key in logs else value
+            state[key] = list(value) if key in logs else value
 
 
 @lru_cache(maxsize=32)
@@ -97,27 +93,29 @@ def _validator(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-# The trajectory of a run: append-only JSONL of a header, one line a node execution, and a footer.
+# The trajectory of a run is append-only JSONL: a header, one line per execution of a node, and a footer.
 #
-# A line that could not be written whole (a crash) is tolerated at the end of the file. After a resume, events that
-# ran ahead of the checkpoint are superseded: the reader drops what they did and keeps what they cost. A model call
-# has a line of its own before its request is sent; one that no event records, because the run was killed, counts as
-# superseded too.
+# An incomplete last line (after a crash) is ignored. After a resume, events that are later than the checkpoint are
+# superseded: the reader drops their updates and keeps their cost. A model call has a line of its own before its
+# request is sent; a call that no event records, because the run was killed, counts as superseded too.
 
 SCHEMA = 5
+"""Version of the schema that is written."""
 
 READABLE = (2, 3, 4, 5)
-"""Schemas that can be read. Since 3 there are events of graphs inside nodes, with `scope` and `subtask`; since 4 lines
-have numbers, and each model call that begins has a line; since 5 checkpoints name the records by their present modules,
-so that only runs of 5 can be resumed.
+"""Versions of the schema that can be read.
+
+Since 3 there are events of graphs inside nodes, with `scope` and `subtask`; since 4 lines have numbers, and each model
+call has a line when it starts; since 5 checkpoints name the records by their present modules, so only runs of 5 can be
+resumed.
 """
 
 UNRECORDED = "the run was stopped before the answer was recorded"
-"""Failure of a call that began and that no event records."""
+"""Failure of a call that was started and that no event records."""
 
 
 class Header(Record):
-    """What the run was: enough to tell it from others and, with its local settings, to build it again."""
+    """What was run: enough to identify the run and, with its local settings, to build it again."""
 
     type: Literal["header"] = "header"
     schema_version: int = SCHEMA
@@ -131,10 +129,10 @@ class Header(Record):
 
 
 class CallBegun(Record):
-    """A request that is about to be sent to a model endpoint. The event whose `calls` have its `id` records the call.
+    """A request that is about to be sent to a model endpoint; the event whose `calls` have its `id` records its result.
 
-    Without such an event the call still counts. `input_tokens` and `usd` are then all that is known of it: an estimate
-    of the prompt's length, and what that costs.
+    A call without such an event still counts. `input_tokens` and `usd` are then all that is known about it: an estimate
+    of the prompt's length, and the cost of that.
     """
 
     type: Literal["call_begun"] = "call_begun"
@@ -153,7 +151,10 @@ class CallBegun(Record):
 
 
 class Event(Record):
-    """One execution of a node. `t` and `seconds` are wall-clock seconds, `t` since the run (or its resume) began."""
+    """One execution of a node.
+
+    `t` and `seconds` are wall-clock seconds; `t` is counted from the start of the run or of its latest resume.
+    """
 
     type: Literal["event"] = "event"
     t: float
@@ -162,31 +163,31 @@ class Event(Record):
     usage: Usage
     calls: list[dict[str, JsonValue]] = Field(default_factory=list)
     update: dict[str, JsonValue] | None = None
-    """None when the node raised: it changed nothing but what it spent."""
+    """None if the node raised: it changed nothing, but its cost counts."""
     replaced: list[str] = Field(default_factory=list)
-    """Logs that the update begins anew instead of adding to: a new episode's."""
+    """Logs that the update replaces instead of extending: those of a new episode."""
     scope: str = ""
-    """Namespace of the inner graph that the node is of; empty for those of the run's own graph."""
+    """Namespace of the inner graph that the node belongs to; empty for nodes of the run's own graph."""
     subtask: str = ""
-    """Id of the node of a task graph that the inner graph solved."""
+    """Id of the task graph's node that the inner graph solved."""
 
 
 class Resumed(Record):
-    """The run went on from the checkpoint of `superstep`; later events before this line are superseded."""
+    """The run was resumed from the checkpoint of `superstep`; later events before this line are superseded."""
 
     type: Literal["resumed"] = "resumed"
     superstep: int
     scopes: dict[str, int] = Field(default_factory=dict)
-    """The same of inner graphs, by namespace."""
+    """Supersteps of the inner graphs' checkpoints, by namespace."""
 
     def keeps(self, event: Event) -> bool:
-        """Whether an event before this line is in the checkpoints that the run went on from."""
+        """Return whether an event before this line is contained in the checkpoints that the run was resumed from."""
         latest = self.scopes.get(event.scope, -1) if event.scope else self.superstep
         return event.superstep <= latest and event.update is not None
 
 
 class Footer(Record):
-    """How the run ended. A resumed run may have several; the last one counts."""
+    """How the run ended. A resumed run may have several footers; the last one counts."""
 
     type: Literal["footer"] = "footer"
     ending: str
@@ -196,6 +197,7 @@ class Footer(Record):
 
 
 Line = Header | CallBegun | Event | Resumed | Footer
+"""Any line of a trajectory."""
 
 
 class Trajectory(Record):
@@ -204,75 +206,80 @@ class Trajectory(Record):
     header: Header
     events: list[Event]
     superseded: list[Event] = Field(default_factory=list)
-    """Executions that no checkpoint holds, and the calls that began and that no execution recorded."""
+    """Executions that no checkpoint contains, and calls that were started and never recorded."""
     footer: Footer | None = None
     resumes: int = 0
-    """How often the run was gone on with."""
+    """How often the run was resumed."""
 
     @property
     def ending(self) -> str:
-        """How the run ended; INTERRUPTED while it has no ending on record."""
+        """The run's ending; INTERRUPTED while none is recorded."""
         return self.footer.ending if self.footer else INTERRUPTED
 
     @property
     def usage(self) -> Usage:
-        """Everything the run cost, superseded work included: it was paid."""
+        """Cost of the run, including superseded work."""
         return total(e.usage for e in [*self.events, *self.superseded])
 
     def state(self) -> Any:
-        """The graph state that the events add up to, of the type that the graph's name stands for.
+        """Compute the graph state from the events, in the state type of the graph's name.
 
         Raises:
-            Fault: ("data") an update is none of such a graph.
+            Fault: ("data") an update does not fit that state.
         """
-        certain = [event for event in self.events if event.update is not None]
-        changes = [Change(event.update or {}, event.replaced) for event in certain if not event.scope]
-        usage = [event.usage for event in certain]
+        successful = [event for event in self.events if event.update is not None]
+        changes = [Change(event.update or {}, event.replaced) for event in successful if not event.scope]
+        usage = [event.usage for event in successful]
         try:
             state = folded_state(self.header.graph, {"task": self.header.task.as_json(), "usage": usage}, changes)
         except (TypeError, ValueError) as error:
-            told = f"the updates of run {self.header.run_id} make no state of {self.header.graph} ({error!s:.200})"
-            raise Fault("data", f"{' '.join(told.split())}: restore its trajectory or start the run anew") from error
+            problem = f"the updates of run {self.header.run_id} do not fit the state of {self.header.graph}"
+            message = f"{problem} ({error!s:.200}): restore its trajectory or start a new run"
+            raise Fault("data", " ".join(message.split())) from error
         return {**state, "spent": total(usage).spent()}
 
 
 def assembled(lines: Iterable[Line]) -> Trajectory:
-    """Put lines together: the latest footer, and events without the superseded ones."""
+    """Combine lines into a trajectory: events without the superseded ones, and the latest footer.
+
+    Raises:
+        Fault: ("data") there is no header.
+    """
     header, footer = None, None
     events: list[Event] = []
     superseded: list[Event] = []
-    begun: dict[int, CallBegun] = {}
+    started: dict[int, CallBegun] = {}
     resumes = 0
     for line in lines:
         match line:
             case Header():
                 header = line
             case CallBegun():
-                begun[line.id] = line
+                started[line.id] = line
             case Event():
                 events.append(line)
                 for id_ in recorded_ids(line):
-                    begun.pop(id_, None)
+                    started.pop(id_, None)
             case Footer():
                 footer = line
             case Resumed():
-                superseded += [*(e for e in events if not line.keeps(e)), *_unrecorded(begun.values())]
+                superseded += [*(e for e in events if not line.keeps(e)), *_unrecorded(started.values())]
                 events = [e for e in events if line.keeps(e)]
-                begun, footer = {}, None
+                started, footer = {}, None
                 resumes += 1
     if header is None:
-        raise Fault("data", "the trajectory has no header line: its run stopped before it began; start it again")
-    superseded += _unrecorded(begun.values())
+        raise Fault("data", "the trajectory has no header line: its run was stopped before it started; start it again")
+    superseded += _unrecorded(started.values())
     return Trajectory(header=header, events=events, superseded=superseded, footer=footer, resumes=resumes)
 
 
 def recorded_ids(event: Event) -> list[int]:
-    """The ids of the event's calls that had a line of their own before."""
+    """Return the ids of the event's calls that have a line of their own before it."""
     return [id_ for call in event.calls if isinstance(id_ := call.get("id"), int)]
 
 
-def _unrecorded(begun: Iterable[CallBegun]) -> list[Event]:
-    """One event for each call that began and that no event records."""
+def _unrecorded(started: Iterable[CallBegun]) -> list[Event]:
+    """Return one event for each call that was started and that no event records."""
     return [
         Event(
             t=call.t,
@@ -288,12 +295,12 @@ def _unrecorded(begun: Iterable[CallBegun]) -> list[Event]:
             scope=call.scope,
             subtask=call.subtask,
         )
-        for call in begun
+        for call in started
     ]
 
 
 def total(usages: Iterable[Usage], node: str = "all") -> Usage:
-    """The sum of several usages under one name."""
+    """Return the sum of several usages under one name."""
     sums = {name: 0.0 for name in Usage.model_fields if name != "node"}
     for usage in usages:
         for name in sums:
@@ -301,12 +308,11 @@ def total(usages: Iterable[Usage], node: str = "all") -> Usage:
     return Usage.model_validate({"node": node, **sums})
 
 
-# The lines of trajectory files: a torn last line is tolerated, anything else that is wrong is named.
-#
-# A line in the file is the JSON of a record with one key more, its `number`, so that lines that are gone are noticed.
+# Reading and writing lines. A line in the file is the JSON of a record with an additional key `number`, so that
+# missing lines are noticed.
 
 LONGEST_LINE = 1 << 26
-"""Bytes. A line holds what one node said and was told, which prompts bound far below that."""
+"""Maximum bytes per line. A line holds one node's prompts and replies, which limits of prompts keep far smaller."""
 
 _RESTORE = "restore the file, or delete the run (`certigraph delete`) and start it again"
 
@@ -317,8 +323,8 @@ def read_trajectory(path: Path | str) -> Trajectory:
     """Read a trajectory from its file, or from the folder of its run.
 
     Raises:
-        Fault: the file or one of its lines is missing, a line other than the last is not a trajectory line, or one has
-            more than 64 MB.
+        Fault: ("data") the file or one of its lines is missing, a line other than the last is no trajectory line, or a
+            line has more than 64 MB.
     """
     path = Path(path)
     path = path / "trajectory.jsonl" if path.is_dir() else path
@@ -327,17 +333,21 @@ def read_trajectory(path: Path | str) -> Trajectory:
     try:
         return assembled(read_lines(path))
     except Fault as fault:
-        told = str(fault)
-        raise Fault(fault.boundary, told if str(path) in told else f"{path}: {told}") from fault
+        message = str(fault)
+        raise Fault(fault.boundary, message if str(path) in message else f"{path}: {message}") from fault
 
 
 def first_line(path: Path) -> bytes:
-    """The first line of a file, its header's, with its newline; nothing where it is longer than any is."""
+    """Read the first line of a file, the header, with its newline; return b"" if it is longer than any header."""
     return read_first_line(path, LONGEST_LINE)
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """The lines of a file in order, without a torn last one. Raises Fault as `read_trajectory` does."""
+    """Read the lines of a file in order, without an incomplete last one.
+
+    Raises:
+        Fault: as `read_trajectory`.
+    """
     expected = 1
     with path.open("rb") as file:
         for row, text in enumerate(read_bounded_lines(file, str(path), LONGEST_LINE, _RESTORE), 1):
@@ -347,7 +357,7 @@ def read_lines(path: Path) -> Iterator[Line]:
                 number, line = _parse_numbered(text)
             except Fault as error:
                 raise Fault(error.boundary, f"{path}: {error}") from None
-            except ValueError as error:  # no JSON, no UTF-8 (a character cut in two) or no line of ours
+            except ValueError as error:  # no JSON, no UTF-8 (a character cut in two) or no trajectory line
                 if not text.endswith(b"\n"):
                     return
                 shown = text[:80].decode(errors="replace")
@@ -360,21 +370,26 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 
 def with_number(text: str, number: int) -> str:
-    """The JSON of a line with its number, from 1."""
+    """Add the line's number (from 1) to its JSON text."""
     return f'{text[:-1]},"number":{number}}}'
 
 
 def parse_line(text: str | bytes) -> Line:
-    """One line. Raises ValueError when it is none, and Fault when it is the header of another schema's trajectory."""
+    """Parse one line.
+
+    Raises:
+        ValueError: it is no trajectory line.
+        Fault: ("data") it is the header of a trajectory with another schema.
+    """
     return _parse_numbered(text)[1]
 
 
 def _parse_numbered(text: str | bytes) -> tuple[int | None, Line]:
-    """The number of a line, which those of schemas before 4 lack, and the line."""
+    """Parse a line and its number, which lines of schemas before 4 do not have."""
     plain = json_value(text)
     number = plain.pop("number", None) if isinstance(plain, dict) else None
     if number is not None and type(number) is not int:
-        raise ValueError(f"{number!r:.40} is no number of a line")
+        raise ValueError(f"{number!r:.40} is not a line number")
     if isinstance(plain, dict) and plain.get("type") == "header":
         _check_schema(plain)
     return number, _LINE.validate_python(plain)
@@ -387,9 +402,10 @@ def _misplaced(number: int, expected: int) -> str:
 
 
 def _check_schema(header: dict[str, Any]) -> None:
-    found, versions = header.get("schema_version", SCHEMA), header.get("versions")
-    if found not in READABLE:
-        wrote = versions.get("certigraph", "") if isinstance(versions, dict) else ""
+    schema, versions = header.get("schema_version", SCHEMA), header.get("versions")
+    if schema not in READABLE:
+        writer = versions.get("certigraph", "") if isinstance(versions, dict) else ""
         readable = " and ".join(map(str, READABLE))
-        told = f"trajectory schema {found!r}, written by certigraph {wrote or 'of an unknown version'}; this one reads"
-        raise Fault("data", f"{told} {readable}: read it with the certigraph that wrote it, or start the run anew")
+        problem = f"trajectory schema {schema!r}, written by certigraph {writer or 'of an unknown version'}"
+        advice = "read it with the certigraph that wrote it, or start a new run"
+        raise Fault("data", f"{problem}; this version reads {readable}: {advice}")

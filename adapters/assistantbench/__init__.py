@@ -1,1 +1,1 @@
-"""AssistantBench (Yoran et al., 2024): questions that take an afternoon on the web; and a web made for them."""
+"""AssistantBench (Yoran et al., 2024): time-consuming questions on the web, and a generated web with questions."""

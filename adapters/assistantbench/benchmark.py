@@ -1,4 +1,4 @@
-"""AssistantBench: questions, recorded web evidence, submissions and benchmark."""
+"""AssistantBench: its questions, submissions, the web that recorded agents saw, and the benchmark."""
 
 import json
 import re
@@ -25,18 +25,20 @@ from certigraph.adapters.web.sources import Web, providers, web_cache
 from certigraph.state.records import Fault, Scores, Task
 from certigraph.state.search import Passage
 
-# AssistantBench's questions, in the layout of its data set (facts/qa_scoring.md, section 3.1).
+# Questions, in the layout of AssistantBench's data set (facts/qa_scoring.md, section 3.1).
 
 SPLITS = ("dev", "test")
-"""The default first. The answers of test are not public."""
+"""Names of the splits, the default first. The answers of test are not public."""
 
 NAMES = ("*.jsonl", "*.jsonl.gz")
+"""Patterns of question files."""
 
 EXAMPLE = "assistant_bench_v1.0_{split}.jsonl"
+"""Name of a question file, for messages."""
 
 
 class Official(BaseModel):
-    """One row; other fields (gold_url, explanation, metadata, ...) are not looked at."""
+    """One row of a question file; other fields (gold_url, explanation, metadata, ...) are ignored."""
 
     id: str = Field(min_length=1)
     set: str
@@ -48,21 +50,22 @@ class Official(BaseModel):
 class Split(NamedTuple):
     """The questions of a split by id."""
 
-    asked: dict[str, ResearchQuestion]
-    textless: dict[str, ResearchQuestion]
-    """Those whose text the file does not have: nobody can be asked them, but answers to them can be scored."""
+    with_text: dict[str, ResearchQuestion]
+    without_text: dict[str, ResearchQuestion]
+    """Questions without a text in the file: no run can work on them, but answers to them can be scored."""
 
     @property
     def all(self) -> dict[str, ResearchQuestion]:
-        """Both: what published figures are over."""
-        return self.asked | self.textless
+        """All questions, over which published figures are computed."""
+        return self.with_text | self.without_text
 
 
 def read_split(folder: Path, split: str) -> Split:
-    """The questions of a split, from whatever files of JSON lines in the folder have rows with `id` and `task`.
+    """Read the questions of a split from all files of JSON lines in the folder whose rows have `id` and `task`.
 
     Raises:
-        Fault: no file has any of the split, a row is malformed, or an id is given twice; with file and line.
+        Fault: ("data") no file has a question of the split, a row is malformed, or an id is given twice; the message
+            names file and line.
     """
     rows = [(row, checked(Official, row)) for row in _question_rows(folder)]
     unique([(row, official.id) for row, official in rows])
@@ -71,8 +74,8 @@ def read_split(folder: Path, split: str) -> Split:
         name = EXAMPLE.format(split=split)
         message = f"{folder}: no questions of the split {split}: put AssistantBench's {name} there, or name its folder"
         raise Fault("data", f"{message} with --data DIR") from FileNotFoundError(name)
-    asked = {question.id: question for question in questions if question.text}
-    return Split(asked, {question.id: question for question in questions if not question.text})
+    with_text = {question.id: question for question in questions if question.text}
+    return Split(with_text, {question.id: question for question in questions if not question.text})
 
 
 def _question_rows(folder: Path) -> Iterator[Row]:
@@ -95,39 +98,40 @@ def _question(official: Official) -> ResearchQuestion:
 
 
 class Prediction(BaseModel):
-    """One row; other fields, as BrowserGym's files have them, are not looked at."""
+    """One row of a submission; other fields, as in BrowserGym's files, are ignored."""
 
     id: str
     answer: JsonValue
 
 
 def write_submission(path: Path, ids: Iterable[str], answers: Mapping[str, JsonValue]) -> None:
-    """Write a row for each id in order; its answer is empty where there is none."""
+    """Write one row per id, in order; the answer is empty if there is none."""
     rows = ({"id": id_, "answer": answers.get(id_) or ""} for id_ in ids)
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
 def read_submission(path: Path, ids: Collection[str]) -> dict[str, JsonValue]:
-    """The answers by id.
+    """Read the answers of a submission by id.
 
     Raises:
-        Fault: a row is malformed, names no task of the split or one that another row has answered; with file and line.
+        Fault: ("data") a row is malformed, or its id is no task of the split or given twice; the message names file and
+            line.
     """
-    read = [(row, checked(Prediction, row)) for row in read_rows(path)]
-    unique([(row, prediction.id) for row, prediction in read])
-    for row, prediction in read:
+    rows = [(row, checked(Prediction, row)) for row in read_rows(path)]
+    unique([(row, prediction.id) for row, prediction in rows])
+    for row, prediction in rows:
         if prediction.id not in ids:
-            some = f"for example {next(iter(ids))}"
-            message = f"{row.where}: no task {prediction.id!r} among the {len(ids)}, {some}: name the right --split"
+            example = f"for example {next(iter(ids))}"
+            message = f"{row.where}: no task {prediction.id!r} among the {len(ids)}, {example}: name the right --split"
             raise Fault("data", message)
-    return {prediction.id: prediction.answer for _, prediction in read}
+    return {prediction.id: prediction.answer for _, prediction in rows}
 
 
 def score_submission(path: Path, questions: Sequence[ResearchQuestion]) -> list[Scored]:
-    """The official scores of every question of a split, none of one that the file does not answer.
+    """Return the official scores of every question of a split; None for a question without an answer.
 
     Raises:
-        Fault: as `read_submission`; or nobody here knows the split's answers.
+        Fault: ("data") as `read_submission`; or the answers of the split are not available.
     """
     if all(question.answer is None for question in questions):
         message = f"{path} cannot be scored: these answers are not public; hand the file in at the leaderboard"
@@ -140,27 +144,29 @@ def _scores(answers: Mapping[str, JsonValue], question: ResearchQuestion) -> Sco
     return scores(answers[question.id], question.answer) if question.id in answers else None
 
 
-# What web agents saw on the way to AssistantBench's answers: Who&When's trajectories (facts/qa_scoring.md, 3.1).
+# The pages that web agents saw for AssistantBench's questions: Who&When's trajectories (facts/qa_scoring.md, 3.1).
 #
-# That is results which a search tool printed, and the text of pages which a browser showed. What agents said
-# themselves is left out, and so are search engines' own pages, which show no whole addresses.
+# These are results that a search tool printed, and texts of pages that a browser showed. The agents' own messages are
+# left out, and so are result pages of search engines, which do not show complete addresses.
 
 FILES = ("whowhen_trajectories.jsonl", "whowhen_trajectories.jsonl.gz")
+"""Names of the file of trajectories."""
 
 TERMINAL, BROWSER = "Computer_terminal", "WebSurfer"
-"""Who brought what was seen: the output of programs, and a browser."""
+"""Senders of the messages that show pages: the output of programs, and a browser."""
 
 SEARCHES = "bing.com/search"
+"""Part of the address of a search engine's result page."""
 
 _RESULT = re.compile(r"Search Result \d+:\n(?P<title>.+)\n(?P<url>https?://\S+)\n(?P<text>.+)")
 _SHOWN = re.compile(r"Here is a screenshot of \[(?P<title>.*?)\]\((?P<url>https?://\S+?)\)\. The viewport", re.DOTALL)
 _TEXT = re.compile(r"detected the following text:\n(?P<text>.*?)(?=\nTraceback|\Z)", re.DOTALL)
 _COURTESY = re.compile(r"\A\s*[^\n]*(?:transcribed|transcription|visible text)[^\n]{0,40}\n", re.IGNORECASE)
-"""How the model that read screenshots begins."""
+"""First line of the model that transcribed screenshots."""
 
 
 class Message(BaseModel):
-    """One message of a trajectory; who sent it is its `name`, else its `role`."""
+    """One message of a trajectory; its sender is `name`, else `role`."""
 
     role: str
     content: str
@@ -168,14 +174,14 @@ class Message(BaseModel):
 
 
 class Recording(BaseModel):
-    """One trajectory; what was found wrong with it is not looked at."""
+    """One trajectory; the analysis of its failure is ignored."""
 
     id: str
     history: list[Message]
 
 
 class Seen(NamedTuple):
-    """A piece of a page, and the question that it was seen for."""
+    """A part of a page, and the question for which it was seen."""
 
     task: str
     url: str
@@ -184,88 +190,100 @@ class Seen(NamedTuple):
 
 
 def read_seen(folder: Path) -> Iterator[Seen]:
-    """Every piece of a page that was seen, in order. Raises Fault where the file is missing or malformed."""
+    """Read every part of a page that was seen, in order.
+
+    Raises:
+        Fault: ("data") the file is missing or malformed.
+    """
     path = next((folder / name for name in FILES if (folder / name).is_file()), None)
     if path is None:
         raise Fault("data", f"{folder}: no {FILES[0]}: put the recorded trajectories there, or leave out :recorded")
     for recording in (checked(Recording, row) for row in read_rows(path)):
         for message in recording.history:
-            yield from (piece._replace(task=recording.id) for piece in _pieces(message))
+            yield from (part._replace(task=recording.id) for part in _pieces(message))
 
 
 def _pieces(message: Message) -> Iterator[Seen]:
-    who, content = message.name or message.role, message.content
-    if who == TERMINAL:
-        yield from (Seen("", address(one["url"]), one["title"], one["text"]) for one in _RESULT.finditer(content))
+    sender, content = message.name or message.role, message.content
+    if sender == TERMINAL:
+        yield from (
+            Seen("", address(match["url"]), match["title"], match["text"]) for match in _RESULT.finditer(content)
+        )
     shown, text = _SHOWN.search(content), _TEXT.search(content)
-    if who == BROWSER and shown and text and SEARCHES not in shown["url"]:
+    if sender == BROWSER and shown and text and SEARCHES not in shown["url"]:
         yield Seen("", address(shown["url"]), shown["title"], _COURTESY.sub("", text["text"]).strip())
 
 
 def address(url: str) -> str:
-    """The address of the page that a URL leads to, wherever on the page."""
+    """Return the address of a page without the fragment."""
     return url.partition("#")[0]
 
 
-# What web agents saw while they worked on AssistantBench's questions, as a small web to search offline.
+# The pages that web agents saw, as a small web that can be searched offline.
 #
-# It is partial: 306 pages (`recordings`), often no more than a search result's lines, for 23 of the 31 questions
-# whose text there is, of 2024, seen by agents that failed. Where they came past the answer, the answer is in it,
-# which is a leak: the whole gold occurs for 6 questions, of 4 as a number that may mean anything. Scores on it
-# compare with nothing published.
+# It is partial: 306 pages from 2024, often only the lines of a search result, for 23 of the 31 questions with a text,
+# seen by agents that failed. If they saw the answer, the recorded web contains it, which is a leak: the complete gold
+# occurs for 6 questions, for 4 of them as a number that may mean anything. Scores on it cannot be compared with any
+# published score.
 
 
 class RecordedWeb:
-    """The recorded pages: a search provider over them (BM25), and a source of pages that has no others."""
+    """The recorded pages: a search provider over them (BM25), and a source of their texts."""
 
     name = "recorded"
 
     def __init__(self, seen: Iterable[Seen]) -> None:
-        """Put what was seen together by URL. Raises Fault where nothing was."""
-        self._pages = {url: _page(url, pieces) for url, pieces in _by_url(seen).items()}
+        """Combine the parts by URL."""
+        self._pages = {url: _page(url, parts) for url, parts in _by_url(seen).items()}
         documents = [Passage(id=url, title=page.title, text=page.text) for url, page in self._pages.items()]
         self._pool = Pool(documents)
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """At most `k` pages that share a word with the query, best first."""
+        """Return at most `k` pages that share a word with the query, the best first."""
         return found_in(self._pool, query, k)
 
     def page(self, url: str) -> Page | Unreadable:
-        """What was seen of a page: perhaps a search result's lines alone."""
+        """Return everything that was seen of a page, which may be only a search result's lines."""
         page = self._pages.get(address(url))
         return page.model_copy(update={"url": url}) if page else Unreadable(url=url, reason="never recorded")
 
 
 def recorded_web(folder: Path) -> RecordedWeb:
-    """The recorded web of a data folder. Raises Fault where its file is missing or malformed."""
+    """Return the recorded web of a data folder.
+
+    Raises:
+        Fault: ("data") the file is missing or malformed.
+    """
     return RecordedWeb(read_seen(folder))
 
 
 def _by_url(seen: Iterable[Seen]) -> dict[str, list[Seen]]:
     grouped = defaultdict[str, list[Seen]](list)
-    for piece in seen:
-        if piece.text:
-            grouped[piece.url].append(piece)
+    for part in seen:
+        if part.text:
+            grouped[part.url].append(part)
     return grouped
 
 
-def _page(url: str, pieces: list[Seen]) -> Page:
-    title = one_line(pieces[0].title, LONGEST_TITLE)
-    return Page(url=url, title=title, text="\n\n".join(dict.fromkeys(piece.text for piece in pieces)))
+def _page(url: str, parts: list[Seen]) -> Page:
+    title = one_line(parts[0].title, LONGEST_TITLE)
+    return Page(url=url, title=title, text="\n\n".join(dict.fromkeys(part.text for part in parts)))
 
 
-# AssistantBench as a benchmark: questions that take a person minutes on the open web.
+# The benchmark: questions that take a person minutes on the open web.
 
 RECORDED = "recorded"
+"""Configuration that uses the recorded web."""
 
 DEV = SPLITS[0]
+"""The default split."""
 
 
 class AssistantBench(ResearchBenchmark):
-    """Questions of a person, to be researched on the web as it is now; without a folder, invented ones on their web.
+    """Questions of people, to be researched on the web; without a folder, generated questions on their web.
 
-    Configurations: none; `recorded`, the few pages that recorded agents saw are the web, which needs no network (see
-    the module `recorded` before you quote a score).
+    In the configuration `recorded` the web is the small set of pages that recorded agents saw, which needs no network
+    (see the comment above `RecordedWeb` before you quote a score).
     """
 
     plain = "assistantbench"
@@ -277,19 +295,23 @@ class AssistantBench(ResearchBenchmark):
         self._split = cache(self._read_split)
 
     def read(self, split: str) -> Mapping[str, ResearchQuestion]:
-        """The questions of a split that have a text. Raises Fault as `read_split` does."""
-        return self._split(split).asked
+        """Read the questions of a split that have a text.
 
-    def textless(self, split: str = "") -> Sequence[str]:
-        """Ids of the questions whose text is not there: no run can be about them, yet published figures are."""
-        return tuple(self._split(split or DEV).textless)
+        Raises:
+            Fault: as `read_split`.
+        """
+        return self._split(split).with_text
+
+    def ids_without_text(self, split: str = "") -> Sequence[str]:
+        """Return the ids of questions without a text: no run can work on them, but published figures include them."""
+        return tuple(self._split(split or DEV).without_text)
 
     def ids(self, split: str = "") -> Sequence[str]:
-        """Ids of all tasks of a split, those without a text last: what a submission has a row for."""
+        """Return the ids of all tasks of a split, those without a text last: the rows of a submission."""
         return tuple(self._split(split or DEV).all)
 
     def web(self, task: Task) -> Web:
-        """The web out there, the recorded or the invented one; what was read once is kept (`web_cache`).
+        """Return the live, the recorded or the generated web; pages that were read are cached (`web_cache`).
 
         Raises:
             UnknownName, Fault: as `providers` and `recorded_web`.
@@ -301,16 +323,20 @@ class AssistantBench(ResearchBenchmark):
         return Web(providers(), Fetcher(allowed=allowed_hosts()), web_cache())
 
     def ready(self) -> None:
-        """Make sure, before any run begins, that there is a web to ask. Raises UnknownName and Fault as `web` does."""
+        """Check before any run starts that there is a web to search.
+
+        Raises:
+            UnknownName, Fault: as `web`.
+        """
         if self.folder is not None and self.config != RECORDED:
             providers()
 
     def expert(self) -> Responder | None:
-        """Who knows the invented web; nobody knows the others."""
+        """Return the scripted model that knows the generated web; None for the other webs."""
         return None if self.folder else self._generated.expert()
 
     def score_file(self, path: Path, split: str = "") -> list[Scored]:
-        """The official scores of a submission, over all tasks of a split; `rates` adds them up.
+        """Return the official scores of a submission, over all tasks of a split; `rates` gives the figures.
 
         Raises:
             UnknownName: there is no such split.
@@ -320,7 +346,7 @@ class AssistantBench(ResearchBenchmark):
         return score_submission(path, list(self._split(split or DEV).all.values()))
 
     def rates(self, scores: Sequence[Scored]) -> dict[str, float]:
-        """The official figures of what `score_file` gave."""
+        """Return the official figures of the scores of `score_file`."""
         return rates(scores)
 
     def _read_split(self, split: str) -> Split:

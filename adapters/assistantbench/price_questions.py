@@ -1,4 +1,4 @@
-"""Generated web sites for questions about prices."""
+"""Generated questions about prices with the web sites that answer them, and the table of all generated questions."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -10,25 +10,26 @@ from certigraph.adapters.assistantbench.pages import Made, Making, Reach, Table,
 from certigraph.state.records import Fault
 from certigraph.state.search import COMPUTE, EXTRACT
 
-# What annual passes save a family at a museum: several pages of prices, an outdated list, a namesake.
+# What annual passes save a family at a museum: several pages of prices, an outdated list, and a namesake.
 
 ADULTS = 2
+"""Number of adults in a family."""
 
 THEMES = ("Toy Museum", "Railway Museum", "Museum of Glass", "Harbour Museum")
 
 
 class Prices(NamedTuple):
-    """Of one adult and one child, USD."""
+    """Prices of one adult and one child in USD."""
 
     adult: int
     child: int
 
     def family(self, children: int) -> int:
-        """Of all."""
+        """Return the price for a family."""
         return ADULTS * self.adult + children * self.child
 
     def table(self, what: str) -> Table:
-        """As a page shows them."""
+        """Return the table that a page shows."""
         rows = (("Adults", f"{self.adult} USD"), ("Children up to 15", f"{self.child} USD"))
         return Table(head=("Visitors", what), rows=rows)
 
@@ -36,90 +37,101 @@ class Prices(NamedTuple):
         return f"{self.adult} USD for an adult and {self.child} USD for a child"
 
 
-def museum(making: Making, id_: str) -> Made:
-    """How much do annual passes save a family in so many visits?"""
-    random, town = making.random, making.names.word()
-    name = f"{making.names.word()} {random.choice(THEMES)}"
+def museum(builder: Making, id_: str) -> Made:
+    """Generate the question: How much do annual passes save a family in so many visits?"""
+    random, town = builder.random, builder.names.word()
+    name = f"{builder.names.word()} {random.choice(THEMES)}"
     visits, children = random.randrange(4, 8), random.randrange(2, 4)
     day = Prices(random.randrange(14, 23), random.randrange(6, 11))
     year = Prices(2 * day.adult + random.randrange(1, 9), 2 * day.child + random.randrange(1, 5))
 
-    prices = _day(making, name, town, day)
-    old = _archive(making, name, day)
-    passes = _passes(making, name, town, year)
-    _around(making, name, town, day)
+    prices_page = _day(builder, name, town, day)
+    archive = _archive(builder, name, day)
+    passes_page = _passes(builder, name, town, year)
+    _around(builder, name, town, day)
 
-    asks_day, asks_year = [f"{name} {town} ticket prices"], [f"{name} annual pass price", f"{town} pass {name} portal"]
-    making.step(
+    day_queries, year_queries = (
+        [f"{name} {town} ticket prices"],
+        [f"{name} annual pass price", f"{town} pass {name} portal"],
+    )
+    builder.add_step(
         EXTRACT,
         f"What do day tickets of the {name} in {town} cost?",
-        [*asks_day, f"{name} price list of 2017"],
-        [prices],
+        [*day_queries, f"{name} price list of 2017"],
+        [prices_page],
         f"A day ticket costs {day}.",
-        against=[old],
+        against=[archive],
         dispute=f"The price list of 2017 has {_older(day)}.",
     )
     goal = f"What do annual passes of the {name} in {town} cost?"
-    making.step(EXTRACT, goal, asks_year, [passes], f"An annual pass costs {year}.")
+    builder.add_step(EXTRACT, goal, year_queries, [passes_page], f"An annual pass costs {year}.")
     paid, saved = visits * day.family(children), visits * day.family(children) - year.family(children)
-    told = f"{visits} visits cost the family {paid} USD by day ticket and {year.family(children)} USD by pass"
-    making.step(
+    costs = f"{visits} visits cost the family {paid} USD by day ticket and {year.family(children)} USD by pass"
+    builder.add_step(
         COMPUTE,
         f"What do passes save {ADULTS} adults and {children} children in {visits} visits?",
-        [*asks_day, *asks_year],
-        [prices, passes],
-        f"{told}: passes save {saved} USD.",
+        [*day_queries, *year_queries],
+        [prices_page, passes_page],
+        f"{costs}: passes save {saved} USD.",
     )
-    asked = (
+    question = (
         f"How much will I save by getting annual passes for my family ({ADULTS} adults, {children} children of 8) for "
         f"the {name} in {town}, compared to buying daily tickets, if we visit {visits} times in a year?"
     )
-    return making.asked(id_, asked, [str(saved)])
+    return builder.build(id_, question, [str(saved)])
 
 
 def _older(day: Prices) -> Prices:
     return Prices(day.adult - 3, day.child - 2)
 
 
-def _day(making: Making, name: str, town: str, day: Prices) -> str:
-    told = f"Day tickets of the {name} in {town} are sold at the desk and online. They are valid until we close."
+def _day(builder: Making, name: str, town: str, day: Prices) -> str:
+    text = f"Day tickets of the {name} in {town} are sold at the desk and online. They are valid until we close."
     title, more = f"Ticket prices of the {name}", "Prices are in force until further notice; groups please call."
-    making.page(host(name), "/tickets", title, told, day.table("Day ticket"), more, reach=Reach.NONE)
-    return making.moved(host(name), "/prices", "/tickets", title, f"Ticket prices of the {name} in {town}.")
+    builder.add_page(host(name), "/tickets", title, text, day.table("Day ticket"), more, reach=Reach.NONE)
+    return builder.add_moved(host(name), "/prices", "/tickets", title, f"Ticket prices of the {name} in {town}.")
 
 
-def _archive(making: Making, name: str, day: Prices) -> str:
-    told = "This is a list of 1 March 2017, kept for the record. It is out of date and no longer in force."
+def _archive(builder: Making, name: str, day: Prices) -> str:
+    text = "This is a list of 1 March 2017, kept for the record. It is out of date and no longer in force."
     table = _older(day).table("Day ticket in 2017")
-    return making.page(host(name), "/archive/prices-2017", f"{name}: price list of 2017", told, table)
+    return builder.add_page(host(name), "/archive/prices-2017", f"{name}: price list of 2017", text, table)
 
 
-def _passes(making: Making, name: str, town: str, year: Prices) -> str:
-    """The society that sells the passes cannot be reached; the town's portal lists them."""
+def _passes(builder: Making, name: str, town: str, year: Prices) -> str:
+    """The society that sells the passes cannot be reached; the town's portal lists their prices."""
     friends = host(f"friends of {name}")
-    making.dead(friends, "/annual-pass", f"Annual pass of the {name}: price", "An annual pass for you and your family.")
-    told = f"The {name} is open to friends of {town} for twelve months with a personal pass. It is sold at the desk."
+    builder.add_unreadable(
+        friends, "/annual-pass", f"Annual pass of the {name}: price", "An annual pass for you and your family."
+    )
+    text = f"The {name} is open to friends of {town} for twelve months with a personal pass. It is sold at the desk."
     title, table = f"{town} portal: pass for the {name}", year.table("Annual pass")
-    return making.page(host(f"{town} portal"), f"/passes/{slug(name)}", title, told, table)
+    return builder.add_page(host(f"{town} portal"), f"/passes/{slug(name)}", title, text, table)
 
 
-def _around(making: Making, name: str, town: str, day: Prices) -> None:
-    """Pages beside the point, and a museum of the same name in another town."""
-    other = making.names.word()
-    twin, dearer = host(f"{name} {other}"), Prices(day.adult + 5, day.child + 4)
-    told = f"The {name} in {other} must not be confused with houses of the same name in other towns. Cash only."
-    making.page(twin, "/prices", f"Tickets for the {name} in {other}", told, dearer.table("Day ticket"))
-    making.page(twin, "/", f"{name}, {other}", told, "It shows what people of the region made over three centuries.")
-    told = f"The {name} stands by the old market of {town}. It is closed on Mondays and on public holidays in winter."
-    making.page(host(name), "/", f"{name}: welcome", told, "Lifts lead to all floors. The cafe has cake on Sundays.")
-    making.page(host(name), "/visit", f"How to get to the {name}", told, "Trams 3 and 8 stop in front of the house.")
-    making.page(host(f"{town} portal"), "/", f"What to do in {town}", f"Walks, markets and music in {town}.", told)
+def _around(builder: Making, name: str, town: str, day: Prices) -> None:
+    """Add pages without the facts, and a museum of the same name in another town."""
+    other = builder.names.word()
+    namesake, higher_prices = host(f"{name} {other}"), Prices(day.adult + 5, day.child + 4)
+    text = f"The {name} in {other} must not be confused with houses of the same name in other towns. Cash only."
+    builder.add_page(namesake, "/prices", f"Tickets for the {name} in {other}", text, higher_prices.table("Day ticket"))
+    builder.add_page(
+        namesake, "/", f"{name}, {other}", text, "It shows what people of the region made over three centuries."
+    )
+    text = f"The {name} stands by the old market of {town}. It is closed on Mondays and on public holidays in winter."
+    builder.add_page(
+        host(name), "/", f"{name}: welcome", text, "Lifts lead to all floors. The cafe has cake on Sundays."
+    )
+    builder.add_page(
+        host(name), "/visit", f"How to get to the {name}", text, "Trams 3 and 8 stop in front of the house."
+    )
+    builder.add_page(host(f"{town} portal"), "/", f"What to do in {town}", f"Walks, markets and music in {town}.", text)
 
 
-# What a parcel costs with three carriers: a rate by weight, a rate by zone and weight, and one told elsewhere only.
+# What a parcel costs with three carriers: a rate by weight, a rate by zone and weight, and one only on another site.
 
 BANDS = (2, 5, 10)
-"""Kilograms up to which a rate holds."""
+"""Maximum kilograms of each rate."""
 
 ZONES = 3
 
@@ -127,7 +139,7 @@ SORTS = ("Post", "Parcel", "Express")
 
 
 class Route(NamedTuple):
-    """Where the parcel goes, and what it weighs: kilograms, less than a band's."""
+    """Start and destination of the parcel, and its weight in kilograms."""
 
     start: str
     end: str
@@ -135,53 +147,60 @@ class Route(NamedTuple):
 
     @property
     def band(self) -> int:
-        """The place of its band."""
-        return next(place for place, most in enumerate(BANDS) if self.weight <= most)
+        """Index of the parcel's weight band."""
+        return next(index for index, most in enumerate(BANDS) if self.weight <= most)
 
 
-def parcels(making: Making, id_: str) -> Made:
-    """What does it cost to send a parcel with each of three carriers?"""
-    random, names = making.random, making.names
+def parcels(builder: Making, id_: str) -> Made:
+    """Generate the question: What does it cost to send a parcel with each of three carriers?"""
+    random, names = builder.random, builder.names
     route = Route(names.word(), names.word(), random.randrange(1, BANDS[-1]))
     plain, zoned, shut = (f"{names.word()} {sort}" for sort in SORTS)
-    rates = {carrier: _rates(making) for carrier in (plain, zoned, shut)}
+    rates = {carrier: _rates(builder) for carrier in (plain, zoned, shut)}
     zone = random.randrange(1, ZONES + 1)
     costs = [_price(rates[carrier][route.band]) for carrier in (plain, zoned, shut)]
 
-    plainly = _by_weight(making, plain, route, rates[plain])
-    blog, claimed = _blog(making, plain, route, rates[plain])
-    zones, by_zone, costs[1] = _by_zone(making, zoned, route, rates[zoned], zone)
-    told = _compared(making, shut, route, rates[shut])
+    by_weight = _by_weight(builder, plain, route, rates[plain])
+    blog, blog_price = _blog(builder, plain, route, rates[plain])
+    zones, by_zone, costs[1] = _by_zone(builder, zoned, route, rates[zoned], zone)
+    comparison = _compared(builder, shut, route, rates[shut])
 
     way = f"{route.start} to {route.end}"
-    asks = [[f"{plain} parcel rates {way}", f"{plain} review {route.end}"]]
-    asks += [[f"{zoned} zones {route.end}", f"{zoned} rates by zone and weight"], [f"{shut} parcel rates {way}"]]
-    sources = [[plainly], [zones, by_zone], [told]]
-    disputes = [f"A blog of June 2020 paid {claimed} USD.", "", ""]
+    search_queries = [[f"{plain} parcel rates {way}", f"{plain} review {route.end}"]]
+    search_queries += [
+        [f"{zoned} zones {route.end}", f"{zoned} rates by zone and weight"],
+        [f"{shut} parcel rates {way}"],
+    ]
+    sources = [[by_weight], [zones, by_zone], [comparison]]
+    disputes = [f"A blog of June 2020 paid {blog_price} USD.", "", ""]
     texts = [f"{route.weight} kg from {way} cost {costs[0]} USD with {plain}."]
     texts.append(f"{route.end} is in zone {zone} of {zoned}, where {route.weight} kg cost {costs[1]} USD.")
     texts.append(f"{route.weight} kg from {way} cost {costs[2]} USD with {shut}.")
     for carrier, queries, pages, text, dispute in zip(
-        (plain, zoned, shut), asks, sources, texts, disputes, strict=True
+        (plain, zoned, shut), search_queries, sources, texts, disputes, strict=True
     ):
         goal = f"What does {carrier} ask for a parcel of {route.weight} kg from {way}?"
-        making.step(EXTRACT, goal, queries, pages, text, against=[blog] if dispute else [], dispute=dispute)
+        builder.add_step(EXTRACT, goal, queries, pages, text, against=[blog] if dispute else [], dispute=dispute)
     prices = [f"{cost} USD with {carrier}" for carrier, cost in zip((plain, zoned, shut), costs, strict=True)]
-    queries = [queries[-1] if carrier == zoned else queries[0] for carrier, queries in zip(rates, asks, strict=True)]
+    queries = [
+        queries[-1] if carrier == zoned else queries[0] for carrier, queries in zip(rates, search_queries, strict=True)
+    ]
     goal = "What does the parcel cost with each carrier?"
-    making.step(COMPUTE, goal, queries, [plainly, by_zone, told], f"It costs {listed(prices)}.")
-    asked = (
+    builder.add_step(COMPUTE, goal, queries, [by_weight, by_zone, comparison], f"It costs {listed(prices)}.")
+    question = (
         f"How much does it cost to send a parcel of {route.weight} kg from {way} with {listed([plain, zoned, shut])}? "
         '(Format your answer as a list of jsons, one a carrier, with the keys "sender" and "price (usd)")'
     )
     pairs = zip((plain, zoned, shut), costs, strict=True)
-    return making.asked(id_, asked, [json.dumps({"sender": carrier, "price (usd)": cost}) for carrier, cost in pairs])
+    return builder.build(
+        id_, question, [json.dumps({"sender": carrier, "price (usd)": cost}) for carrier, cost in pairs]
+    )
 
 
-def _rates(making: Making) -> list[int]:
-    """Of each band, in tenths of a dollar."""
-    first = making.random.randrange(60, 120)
-    return [first + place * making.random.randrange(30, 60) for place in range(len(BANDS))]
+def _rates(builder: Making) -> list[int]:
+    """Return the rate of each band, in tenths of a dollar."""
+    first = builder.random.randrange(60, 120)
+    return [first + index * builder.random.randrange(30, 60) for index in range(len(BANDS))]
 
 
 def _price(tenths: int) -> str:
@@ -193,50 +212,58 @@ def _table(rates: list[int]) -> Table:
     return Table(head=("Weight", "Rate"), rows=rows)
 
 
-def _by_weight(making: Making, carrier: str, route: Route, rates: list[int]) -> str:
-    way, other = f"{route.start} to {route.end}", making.names.word()
-    told = f"{carrier} takes parcels from {way} every working day. The rate depends on the weight alone."
-    astray = f"{carrier} takes parcels from {route.start} to {route.end} in {other}, overseas, twice a week."
-    title, site = f"{carrier}: parcel rates {way}", host(carrier)
+def _by_weight(builder: Making, carrier: str, route: Route, rates: list[int]) -> str:
+    route_text, other_country = f"{route.start} to {route.end}", builder.names.word()
+    text = f"{carrier} takes parcels from {route_text} every working day. The rate depends on the weight alone."
+    overseas_text = (
+        f"{carrier} takes parcels from {route.start} to {route.end} in {other_country}, overseas, twice a week."
+    )
+    title, site = f"{carrier}: parcel rates {route_text}", host(carrier)
     welcome = f"{carrier} has brought parcels home since 1987. Ask for a pick-up, or come to the counter by the bridge."
-    making.page(site, "/", f"{carrier}: welcome", welcome, "Open from Monday to Saturday, from eight to six.")
-    dear = [rate + 140 for rate in rates]
-    making.page(site, "/overseas", f"{carrier}: {route.end} ({other}) overseas", astray, _table(dear))
-    return making.ordering(site, "/rates", title, told, _table(rates), wrong=_price(dear[route.band]))
+    builder.add_page(site, "/", f"{carrier}: welcome", welcome, "Open from Monday to Saturday, from eight to six.")
+    overseas_rates = [rate + 140 for rate in rates]
+    builder.add_page(
+        site, "/overseas", f"{carrier}: {route.end} ({other_country}) overseas", overseas_text, _table(overseas_rates)
+    )
+    return builder.add_misleading(site, "/rates", title, text, _table(rates), wrong=_price(overseas_rates[route.band]))
 
 
-def _by_zone(making: Making, carrier: str, route: Route, rates: list[int], zone: int) -> tuple[str, str, str]:
-    site, towns = host(carrier), [making.names.word() for _ in range(ZONES)]
+def _by_zone(builder: Making, carrier: str, route: Route, rates: list[int], zone: int) -> tuple[str, str, str]:
+    site, towns = host(carrier), [builder.names.word() for _ in range(ZONES)]
     towns[zone - 1] = route.end
-    named = Table(head=("Town", "Zone"), rows=tuple((town, f"zone {place}") for place, town in enumerate(towns, 1)))
-    told = f"{carrier} sorts all towns that it serves from {route.start} into zones, by how far away they are."
-    zones = making.page(site, "/zones", f"{carrier}: zones", told, named, "Islands are served on demand only.")
-    by_zone = [[rate + 25 * place for place in range(ZONES)] for rate in rates]
+    named = Table(head=("Town", "Zone"), rows=tuple((town, f"zone {number}") for number, town in enumerate(towns, 1)))
+    text = f"{carrier} sorts all towns that it serves from {route.start} into zones, by how far away they are."
+    zones = builder.add_page(site, "/zones", f"{carrier}: zones", text, named, "Islands are served on demand only.")
+    by_zone = [[rate + 25 * number for number in range(ZONES)] for rate in rates]
     rows = [(f"up to {most} kg", *map(_price, row)) for most, row in zip(BANDS, by_zone, strict=True)]
-    head = ("Weight", *(f"Zone {place} (USD)" for place in range(1, ZONES + 1)))
-    told = f"What {carrier} asks for a parcel depends on its weight and on the zone that it is sent to."
-    page = making.page(site, "/rates", f"{carrier}: rates by zone and weight", told, Table(head=head, rows=tuple(rows)))
+    head = ("Weight", *(f"Zone {number} (USD)" for number in range(1, ZONES + 1)))
+    text = f"What {carrier} asks for a parcel depends on its weight and on the zone that it is sent to."
+    page = builder.add_page(
+        site, "/rates", f"{carrier}: rates by zone and weight", text, Table(head=head, rows=tuple(rows))
+    )
     return zones, page, _price(by_zone[route.band][zone - 1])
 
 
-def _compared(making: Making, carrier: str, route: Route, rates: list[int]) -> str:
-    """The carrier's own page is out of reach; a comparison that only the second engine knows has its rates."""
-    way, site = f"{route.start} to {route.end}", host(f"{making.names.word()} parcel check")
-    making.dead(host(carrier), "/rates", f"{carrier}: parcel rates {way}", f"Rates of {carrier} for parcels.")
-    told = f"We asked {carrier} at the counter this week what it takes for parcels from {way}, insurance included."
+def _compared(builder: Making, carrier: str, route: Route, rates: list[int]) -> str:
+    """The carrier's own page cannot be read; a comparison that only the second engine finds has its rates."""
+    way, site = f"{route.start} to {route.end}", host(f"{builder.names.word()} parcel check")
+    builder.add_unreadable(
+        host(carrier), "/rates", f"{carrier}: parcel rates {way}", f"Rates of {carrier} for parcels."
+    )
+    text = f"We asked {carrier} at the counter this week what it takes for parcels from {way}, insurance included."
     title = f"{carrier} parcel rates {way}, compared"
-    return making.page(site, f"/{slug(carrier)}", title, told, _table(rates), reach=Reach.SECOND)
+    return builder.add_page(site, f"/{slug(carrier)}", title, text, _table(rates), reach=Reach.SECOND)
 
 
-def _blog(making: Making, carrier: str, route: Route, rates: list[int]) -> tuple[str, str]:
+def _blog(builder: Making, carrier: str, route: Route, rates: list[int]) -> tuple[str, str]:
     claimed = _price(rates[route.band] - 20)
-    told = f"Posted in June 2020. I sent {route.weight} kg from {route.start} to {route.end} and paid {claimed} USD."
+    text = f"Posted in June 2020. I sent {route.weight} kg from {route.start} to {route.end} and paid {claimed} USD."
     more = f"My review of {carrier}: friendly at the counter, and it took three days. They may charge more by now."
-    site = host(f"{making.names.word()} on the road")
-    return making.page(site, f"/2020/{slug(carrier)}", f"Review of {carrier} (2020)", told, more), claimed
+    site = host(f"{builder.names.word()} on the road")
+    return builder.add_page(site, f"/2020/{slug(carrier)}", f"Review of {carrier} (2020)", text, more), claimed
 
 
-# The whole invented web: every family of questions at every seed, and all pages by their URL.
+# The complete generated web: every family of questions at every seed, and all pages by URL.
 
 FAMILIES: Mapping[str, Callable[[Making, str], Made]] = {
     "gyms": gyms,
@@ -246,26 +273,32 @@ FAMILIES: Mapping[str, Callable[[Making, str], Made]] = {
     "weather": weather,
     "board": board,
 }
+"""Function that generates the question of a family, by the family's name."""
 
 SEEDS = (1, 2, 3, 4)
+"""Seeds of each family; `FAMILY/SEED` is the id of a question."""
 
 
 def made(family: str, seed: int) -> Made:
-    """The question of a family at a seed, `gyms/1`, and its pages; the same every time."""
+    """Return the question of a family at a seed, such as `gyms/1`, and its pages; the same every time."""
     id_ = f"{family}/{seed}"
     return FAMILIES[family](Making(id_, death_of([*FAMILIES].index(family), seed)), id_)
 
 
 @cache
 def everything() -> Sequence[Made]:
-    """All questions, seed by seed, so that the first of them are one of each family."""
+    """Return all questions, seed by seed, so that the first of them are one of each family."""
     return tuple(made(family, seed) for seed in SEEDS for family in FAMILIES)
 
 
 def all_pages(questions: Sequence[Made]) -> Mapping[str, WebPage]:
-    """Their pages by URL. Raises Fault ("data") where two questions have made the same one."""
+    """Return the pages of questions by URL.
+
+    Raises:
+        Fault: ("data") two questions have different pages with the same URL.
+    """
     pages: dict[str, WebPage] = {}
-    for page in (page for one in questions for page in one.pages):
+    for page in (page for case in questions for page in case.pages):
         if pages.setdefault(page.url, page) is not page:
             raise Fault("data", f"two generated pages have the URL {page.url}: give one of the sites another name")
     return pages

@@ -14,13 +14,13 @@ from certigraph.adapters.retrieval.bm25 import Pool
 from certigraph.adapters.web.search import Serper, Service, Sleep
 from certigraph.state.search import Passage
 
-# The two search engines of the invented web: they rank differently, and the second knows more pages.
+# The two search engines of the generated web: they rank differently, and the second knows more pages.
 
 SNIPPET = 160
-"""Characters of a page that a result shows."""
+"""Maximum characters of a page in a result."""
 
 FIRST, SECOND = "/search", "/elsewhere"
-"""The paths at which the engines are asked."""
+"""Paths of the engines."""
 
 
 class Searching(StrEnum):
@@ -30,14 +30,14 @@ class Searching(StrEnum):
     SPENT = "spent"
     """The quota is used up."""
     MALFORMED = "malformed"
-    """JSON that breaks off."""
+    """The JSON is cut off."""
 
 
 class Engine:
-    """BM25 over pages, answering as Serper does.
+    """A search engine (BM25 over pages) that answers in Serper's format.
 
     Args:
-        pages: those that it knows.
+        pages: the pages that it knows.
         titles: whether pages whose title a query names come first.
     """
 
@@ -47,37 +47,38 @@ class Engine:
         self._pool = Pool(passages, boost_titles=titles)
 
     def answer(self, query: str, most: int) -> Mapping[str, Any]:
-        """The body of an answer."""
+        """Return the body of an answer."""
         urls = [hit.passage.id for hit in self._pool.search(query, most)]
-        return {"organic": [self._result(url, place) for place, url in enumerate(urls, 1)], "credits": 1}
+        return {"organic": [self._result(url, position) for position, url in enumerate(urls, 1)], "credits": 1}
 
-    def _result(self, url: str, place: int) -> Mapping[str, Any]:
+    def _result(self, url: str, position: int) -> Mapping[str, Any]:
         page = self._pages[url]
         snippet = " ".join(page.text.split())[:SNIPPET]
-        return {"title": page.title, "link": url, "snippet": snippet, "position": place}
+        return {"title": page.title, "link": url, "snippet": snippet, "position": position}
 
 
 def engines(pages: Sequence[WebPage]) -> Mapping[str, Engine]:
-    """The engines by the path at which they are asked."""
+    """Create the engines, by path."""
     first = Engine((page for page in pages if page.reach is Reach.BOTH), titles=False)
     return {FIRST: first, SECOND: Engine((page for page in pages if page.reach is not Reach.NONE), titles=True)}
 
 
-# How the server of the invented web answers one request.
+# Handling one request.
 
 HTML, TEXT, JSON = "text/html; charset=utf-8", "text/plain; charset=utf-8", "application/json"
 
 PRIVATE = "/private"
-"""Where a host has pages below this, its robots.txt asks to keep out."""
+"""If a host has pages below this path, its robots.txt disallows it."""
 
 SPENT = {"message": "Not enough credits", "statusCode": 400}
+"""Answer of an engine whose quota is used up."""
 
 MOST_BODY = 100_000
-"""Bytes of a search request."""
+"""Maximum bytes of a search request."""
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request, on a thread of its own. What breaks off because the client has gone is no error."""
+    """Handler of one request in a thread. A connection that the client closed is no error."""
 
     @property
     def web(self) -> "Server":
@@ -87,17 +88,17 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer with a page."""
         host = self.headers.get("Host", "").partition(":")[0].lower()
-        with suppress(OSError), self.web.recorded("GET", host, self.path):
+        with suppress(OSError), self.web.record("GET", host, self.path):
             self._page(host, self.path.partition("?")[0])
 
     def do_POST(self) -> None:
         """Answer a search."""
         host = self.headers.get("Host", "").partition(":")[0].lower()
-        with suppress(OSError), self.web.recorded("POST", host, self.path):
+        with suppress(OSError), self.web.record("POST", host, self.path):
             self._search()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: requests are recorded."""
+        """Print nothing: requests are recorded."""
 
     def _page(self, host: str, path: str) -> None:
         page = self.web.pages.get(f"http://{host}{path}")
@@ -139,19 +140,19 @@ class Handler(BaseHTTPRequestHandler):
             self._send(404, JSON, '{"message": "no such engine"}')
         elif not self.headers.get("X-API-KEY"):
             self._send(403, JSON, '{"message": "Unauthorized.", "statusCode": 403}')
-        elif self.web.searching is Searching.SPENT:
+        elif self.web.engine_mode is Searching.SPENT:
             self._send(400, JSON, json.dumps(SPENT))
         else:
-            self._found(engine, body)
+            self._send_results(engine, body)
 
-    def _found(self, engine: Engine, body: bytes) -> None:
+    def _send_results(self, engine: Engine, body: bytes) -> None:
         try:
-            asked = json.loads(body)
-            answer = json.dumps(engine.answer(str(asked["q"]), int(asked.get("num", 10))))
-        except (ValueError, LookupError, TypeError, AttributeError):  # no query, or one that was cut off as too long
+            request = json.loads(body)
+            answer = json.dumps(engine.answer(str(request["q"]), int(request.get("num", 10))))
+        except (ValueError, LookupError, TypeError, AttributeError):  # no query, or one cut off at the maximum size
             self._send(400, JSON, '{"message": "no query"}')
             return
-        self._send(200, JSON, answer[: len(answer) // 2] if self.web.searching is Searching.MALFORMED else answer)
+        self._send(200, JSON, answer[: len(answer) // 2] if self.web.engine_mode is Searching.MALFORMED else answer)
 
     def _send(self, status: int, kind: str, content: str | bytes, location: str = "") -> None:
         body = content.encode() if isinstance(content, str) else content
@@ -171,14 +172,14 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(part)
 
 
-# The invented web over HTTP on loopback: all hosts by one server, told apart by what a request names as its host.
+# The generated web over HTTP on loopback: one server for all hosts, which reads the host from the request's header.
 
 POLL = 0.02
-"""Seconds after which the server notices that it is to stop."""
+"""Seconds between checks whether the server has to stop."""
 
 
 class Request(NamedTuple):
-    """A request as it came in; `done` once it was answered to the end."""
+    """A received request; `done` once it was answered completely."""
 
     method: str
     host: str
@@ -187,17 +188,17 @@ class Request(NamedTuple):
 
 
 class Server(ThreadingHTTPServer):
-    """Serves pages by host and path, and search engines by path, until it is closed; each request has a thread."""
+    """Server of pages by host and path, and of search engines by path; each request has a thread."""
 
     daemon_threads = True
     request_queue_size = 64
 
     def __init__(self, pages: Mapping[str, WebPage]) -> None:
-        """A server that answers from now on. `pages`: by URL."""
+        """Start a server of pages by URL."""
         super().__init__(("127.0.0.1", 0), Handler)
         self.pages = pages
         self.engines: Mapping[str, Engine] = engines([*pages.values()])
-        self.searching = Searching.WORKS
+        self.engine_mode = Searching.WORKS
         self.closing = threading.Event()
         self._requests: list[Request] = []
         self._lock = threading.Lock()
@@ -206,39 +207,42 @@ class Server(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Host and port, where all hosts of the invented web are."""
+        """Host and port of the server, which answers for all hosts of the generated web."""
         return f"127.0.0.1:{self.server_port}"
 
     @property
     def requests(self) -> Sequence[Request]:
-        """All requests so far, in the order in which they came in."""
+        """All requests so far, in the order in which they were received."""
         with self._lock:
             return tuple(self._requests)
 
     @contextmanager
-    def recorded(self, method: str, host: str, path: str) -> Iterator[None]:
-        """Record a request, and, where the block is left without an error, that it was answered."""
+    def record(self, method: str, host: str, path: str) -> Iterator[None]:
+        """Record a request, and that it was answered if the block raises no error."""
         with self._lock:
-            place = len(self._requests)
+            index = len(self._requests)
             self._requests.append(Request(method, host, path))
         yield
         with self._lock:
-            self._requests[place] = self._requests[place]._replace(done=True)
+            self._requests[index] = self._requests[index]._replace(done=True)
 
     def close(self) -> None:
-        """Stop, and let go of the requests that were never to be answered."""
+        """Stop the server, and release the requests that are never answered."""
         self.closing.set()
         self.shutdown()
         self._thread.join()
         self.server_close()
 
 
-# The search engines of the invented web as providers.
+# The search engines of the generated web as search providers.
 
 KEY = "generated"
-"""Any key will do."""
+"""API key of the engines; any text works."""
 
 
 def engine_at(name: str, address: str, *, sleep: Sleep = time.sleep) -> Serper:
-    """An engine that answers as Serper does, of a name that no other one has: its answers are kept under it."""
+    """Create a provider for an engine that answers like Serper.
+
+    Results are cached under `name`, which must therefore be unique.
+    """
     return Serper(Service(name=name, variable="", home=address), key=KEY, sleep=sleep)

@@ -1,4 +1,4 @@
-"""The benchmark `web` on generated sites with its scripted expert, and questions of the user's own."""
+"""The benchmark `web` on generated sites with its scripted expert, and the user's own questions (`ask`)."""
 
 import atexit
 import datetime
@@ -27,14 +27,14 @@ from certigraph.state.records import Fault, Task, UnknownName
 from certigraph.state.run import FINISH, SEARCH, asked_for, parsed
 from certigraph.state.search import GENERATED, OPEN, Passage, asked
 
-# Where a research stands with a question whose way is known: what its scripted expert goes by.
+# The position of a run in a question whose solution steps are known, which its scripted expert needs.
 
 
 class Ways(Protocol):
-    """What the expert needs of a benchmark."""
+    """The part of a benchmark that the expert needs."""
 
     def question(self, task_id: str) -> ResearchQuestion:
-        """The question with its gold answer and the way to it."""
+        """Return the question with its gold answer and the steps to it."""
         ...
 
 
@@ -46,68 +46,74 @@ class Standing(NamedTuple):
 
     @property
     def step(self) -> Way | None:
-        """The step of the way behind the head of SDP's plan: of that goal, else in that place; none is impossible."""
-        plan, head, way = self.state.get("plan", ()), self.state.get("head", 0), self.question.way
+        """The solution step of SDP's target, by its goal, else by its index; None for an impossible goal."""
+        plan, head, steps = self.state.get("plan", ()), self.state.get("head", 0), self.question.solution
         if head >= len(plan) or not is_step(plan[head]):
             return None
         goal = goal_of(plan[head]).removesuffix(AGAIN)
         if is_impossible(goal):
             return None
-        index = min(int(str(plan[head].args.get("index", 1))), len(way)) - 1
-        return next((one for one in way if one.finding.about == goal), way[index])
+        index = min(int(str(plan[head].args.get("index", 1))), len(steps)) - 1
+        return next((step for step in steps if step.finding.about == goal), steps[index])
 
     @property
     def listed(self) -> Mapping[str, int]:
-        """The numbers of the known results by URL, from 1."""
+        """Numbers of the known results by URL, from 1."""
         evidence = self.state.get("evidence")
         return {url: number for number, url in enumerate(evidence.sources, 1)} if evidence else {}
 
     @property
     def unread(self) -> set[str]:
-        """The known results that may still be read."""
+        """The known results that can still be read."""
         return {*unread(self.state["evidence"])} if "evidence" in self.state else set()
 
     @property
     def answers(self) -> list[str]:
-        """The gold answer as texts."""
+        """The gold answer as a list of texts."""
         return (self.question.answer or "").split("\n")
 
 
 def standing(benchmark: Ways) -> Standing:
-    """Where the run of the node at work stands. Raises Fault outside a run."""
+    """Return the position of the run whose node is being executed.
+
+    Raises:
+        Fault: ("model") it is called outside a run.
+    """
     situation = current_situation()
     if situation is None:
         raise Fault("model", "the expert answers inside a run only: certigraph run ... --model scripted:expert")
     return Standing(benchmark.question(situation.state["task"].id), situation.state)
 
 
-# The ways to answers as the hops of multi-hop questions, for the expert of search worlds.
+# Solution steps as the hops of multi-hop questions, for the expert of search worlds.
 
 
 class AsHops:
-    """A GoldSource: a step of a way is a hop, its paragraph the step's first page, known by the URL."""
+    """A GoldSource in which a solution step is a hop; its paragraph is the step's first page, identified by the URL."""
 
     def __init__(self, benchmark: Ways) -> None:
         self._benchmark = benchmark
 
     def gold(self, task: Task) -> Question:
-        """The question, its answer as it is handed in, and a hop for each step."""
-        asked = self._benchmark.question(task.id)
-        hops = tuple(self._hop(way) for way in asked.way)
-        answers = (as_text((asked.answer or "").split("\n")),)
-        return Question(id=asked.id, text=asked.text, answers=answers, kind=asked.difficulty, passages=(), hops=hops)
+        """Return the question, its answer in the form in which it is submitted, and one hop per step."""
+        question = self._benchmark.question(task.id)
+        hops = tuple(self._hop(step) for step in question.solution)
+        answers = (as_text((question.answer or "").split("\n")),)
+        return Question(
+            id=question.id, text=question.text, answers=answers, kind=question.difficulty, passages=(), hops=hops
+        )
 
     def library(self, task: Task) -> Retriever:
-        """All pages by URL."""
+        """Return the retriever of all pages, by URL."""
         return self._pages
 
     def key(self, passage: Passage) -> str:
-        """Its URL."""
+        """Return the page's URL."""
         return passage.id
 
-    def _hop(self, way: Way) -> Hop:
-        page = self._pages.passage(way.pages[0])
-        return Hop(question=way.finding.about, answer=way.finding.text, passage=page, finding=way.finding.text)
+    def _hop(self, step: Way) -> Hop:
+        page = self._pages.passage(step.pages[0])
+        return Hop(question=step.finding.about, answer=step.finding.text, passage=page, finding=step.finding.text)
 
     @cached_property
     def _pages(self) -> Pool:
@@ -115,83 +121,86 @@ class AsHops:
         return Pool([Passage(id=page.url, title=page.title, text=page.text) for page in pages])
 
 
-# The mind behind `scripted:expert` on the invented web: it knows the way to each answer.
+# The scripted model `scripted:expert` on the generated web.
 #
-# It tells the operators' questions apart by the fields of their answers. A finding is given only once all pages that
-# it stands on, and all that say otherwise, were read for this step; one is adequate only if the prompt shows exactly
-# that finding. So nothing that a page says to agents has a way in. SDP's final answer is the gold one where the
-# prompt shows the finding of the last step, and none else; agents without findings hand in the gold one once they
-# went the way.
+# It recognises an operator's request by the fields of the answer form. It gives a finding only once all pages that
+# support or contradict it were read for this step, and calls one adequate only if the prompt shows exactly that
+# finding, so instructions on a page have no effect. SDP's final answer is the gold answer if the prompt shows the
+# finding of the last step, else "unknown"; agents without findings submit the gold answer after they have done all
+# steps.
 
 Answer = dict[str, Any]
+"""Fields of an answer, by name."""
 
 
 class Expert:
-    """A Responder over a benchmark whose questions have ways."""
+    """A scripted model for a benchmark whose questions have solution steps."""
 
     def __init__(self, benchmark: Ways) -> None:
         self._benchmark = benchmark
         self._otherwise = searching.Expert(AsHops(benchmark))
 
     def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
-        """The right answer; to questions that are not of research, as the expert of search worlds gives it."""
+        """Return the right answer to a request; requests of other methods go to the expert of search worlds."""
         fields: Mapping[str, Any] = schema.get("properties", {})
         author = next((answer for names, answer in _ANSWERS.items() if names <= fields.keys()), None)
         if "steps" in fields and fields["steps"].get("items", {}).get("type") != "string":
-            author = _steps  # those of other plans are texts
+            author = _steps  # the steps of other plans are texts, those of research are objects
         if author is None:
             return self._otherwise(prompt, schema)
         answer = author(standing(self._benchmark), prompt)
         return {name: value for name, value in answer.items() if name in fields}
 
 
-def _steps(here: Standing, prompt: str) -> Answer:
-    return {"steps": [{"kind": way.kind, "goal": way.finding.about} for way in here.question.way]}
+def _steps(position: Standing, prompt: str) -> Answer:
+    return {"steps": [{"kind": step.kind, "goal": step.finding.about} for step in position.question.solution]}
 
 
-def _tools(here: Standing, prompt: str) -> Answer:
-    """The step's searches, and its pages as far as they are known: the unread ones first."""
-    way, listed, unread = here.step, here.listed, here.unread
-    if way is None:
+def _tools(position: Standing, prompt: str) -> Answer:
+    """Return the step's searches, and those of its pages that are known, the unread ones first."""
+    step, numbers, unread_urls = position.step, position.listed, position.unread
+    if step is None:
         return {"queries": [], "pages": []}
-    pages = sorted((url for url in way.pages if url in listed), key=lambda url: url not in unread)
-    return {"queries": [*way.queries[:MOST_QUERIES]], "pages": [listed[url] for url in pages[:MOST_PAGES]]}
+    pages = sorted((url for url in step.pages if url in numbers), key=lambda url: url not in unread_urls)
+    return {"queries": [*step.queries[:MOST_QUERIES]], "pages": [numbers[url] for url in pages[:MOST_PAGES]]}
 
 
-def _found(here: Standing, prompt: str) -> Answer:
-    way, seen = here.step, here.state["observation"]
-    if way is None or not {*way.pages} <= {*seen.data.get("read", ())}:
+def _found(position: Standing, prompt: str) -> Answer:
+    step, observation = position.step, position.state["observation"]
+    if step is None or not {*step.pages} <= {*observation.data.get("read", ())}:
         return {"finding": "", "supported_by": [], "contradicted_by": [], "dispute": ""}
-    numbers = {url: number for number, url in enumerate(seen.sources, 1)}
-    supported, contradicted = ([numbers[url] for url in urls] for urls in (way.finding.sources, way.finding.against))
-    told = {"finding": way.finding.text, "dispute": way.finding.dispute}
-    return {**told, "supported_by": supported, "contradicted_by": contradicted}
+    numbers = {url: number for number, url in enumerate(observation.sources, 1)}
+    supported, contradicted = ([numbers[url] for url in urls] for urls in (step.finding.sources, step.finding.against))
+    texts = {"finding": step.finding.text, "dispute": step.finding.dispute}
+    return {**texts, "supported_by": supported, "contradicted_by": contradicted}
 
 
-def _adequate(here: Standing, prompt: str) -> Answer:
-    """Whether the prompt shows the gold finding, with what is said against it, as the finding to judge."""
-    way = here.step
-    told = [quoted(text) for text in (way.finding.text, way.finding.dispute) if text] if way else []
-    right = bool(told) and all(text in prompt for text in told)
+def _adequate(position: Standing, prompt: str) -> Answer:
+    """Return whether the prompt shows the gold finding, with its dispute, as the finding to judge."""
+    step = position.step
+    texts = [quoted(text) for text in (step.finding.text, step.finding.dispute) if text] if step else []
+    right = bool(texts) and all(text in prompt for text in texts)
     return {"reason": "held against the way to the answer", "adequate": right}
 
 
-def _answers(here: Standing, prompt: str) -> Answer:
-    settled = here.question.way[-1].finding.text in prompt
-    return {"answers": here.answers if settled else ["unknown"]}
+def _answers(position: Standing, prompt: str) -> Answer:
+    solved = position.question.solution[-1].finding.text in prompt
+    return {"answers": position.answers if solved else ["unknown"]}
 
 
-def _move(here: Standing, prompt: str) -> Answer:
-    """The next use of a tool: a page of the way that is known, else a search of the way, else the answer."""
-    tried = {asked_for(action) for action in _tried(here)}
-    pages = [url for way in here.question.way for url in way.pages if url in here.unread and url not in tried]
-    queries = [query for way in here.question.way for query in way.queries if query not in tried]
-    tool, text = (OPEN, pages[0]) if pages else (SEARCH, queries[0]) if queries else (FINISH, as_text(here.answers))
+def _move(position: Standing, prompt: str) -> Answer:
+    """Return the next use of a tool: open a known page of the steps, else search, else submit the answer."""
+    tried = {asked_for(action) for action in _tried(position)}
+    pages = [
+        url for step in position.question.solution for url in step.pages if url in position.unread and url not in tried
+    ]
+    queries = [query for step in position.question.solution for query in step.queries if query not in tried]
+    tool, text = (OPEN, pages[0]) if pages else (SEARCH, queries[0]) if queries else (FINISH, as_text(position.answers))
     return {"thought": "as the way goes", "tool": tool, "text": text, "action": f"{tool}[{text}]", "remember": ""}
 
 
-def _tried(here: Standing) -> list[Any]:
-    return [action for step in here.state.get("history", ()) if (action := parsed(step.action))]
+def _tried(position: Standing) -> list[Any]:
+    return [action for step in position.state.get("history", ()) if (action := parsed(step.action))]
 
 
 _ANSWERS: Mapping[frozenset[str], Callable[[Standing, str], Answer]] = {
@@ -202,37 +211,38 @@ _ANSWERS: Mapping[frozenset[str], Callable[[Standing, str], Answer]] = {
     frozenset({"tool", "text"}): _move,
     frozenset({"thought", "action"}): _move,
 }
-"""By the fields that tell a question."""
+"""Functions that answer, by the fields that identify a request."""
 
 
-# The benchmark `web`: invented questions on an invented web, over real HTTP on loopback.
+# The benchmark `web`: generated questions on a generated web, over real HTTP on loopback.
 
 TIMEOUT = 3.0
-"""Seconds that a page may take: all pages are close by, but for those that never come, and machines are busy."""
+"""Timeout of a page in seconds. All pages are local, except those that never answer, but machines may be busy."""
 
 DEV, SMALL = "dev", "small"
+"""Names of the splits, the default first."""
 
 
 class GeneratedWeb(ResearchBenchmark):
-    """Six families of questions, four of each; `small` is the first of each."""
+    """Six families of questions with four questions each; the split `small` has the first of each."""
 
     plain: ClassVar[str] = "web"
     id_pattern: ClassVar[str] = "FAMILY/NUMBER, a number from 1 to 4"
     splits = (DEV, SMALL)
     simulated = True
-    """It is always invented: no data folder has it."""
+    """Whether its data are generated even if a data folder is given: always, because no folder has it."""
 
     def read(self, split: str) -> Mapping[str, ResearchQuestion]:
-        """The questions by id."""
-        made = everything()[: len(FAMILIES) if split == SMALL else None]
-        return {one.question.id: one.question for one in made}
+        """Return the questions of a split by id."""
+        cases = everything()[: len(FAMILIES) if split == SMALL else None]
+        return {case.question.id: case.question for case in cases}
 
     def web(self, task: Task) -> Web:
-        """One web for all, served by this process from the first time that it is asked for."""
+        """Return the one web of all questions, which this process serves from its first use on."""
         return Web(_engines(), _pages(), web_cache(f"generated-{_edition()}"))
 
     def expert(self) -> Responder:
-        """Knows the way to each answer; one for all questions, for it remembers the pages."""
+        """Return the scripted model that knows the steps to each answer; it is shared because it caches the pages."""
         return self._expert
 
     @cached_property
@@ -242,10 +252,10 @@ class GeneratedWeb(ResearchBenchmark):
 
 @cache
 def server() -> Server:
-    """The server of this process; it stops with it."""
-    serving = Server(all_pages(everything()))
-    atexit.register(serving.close)
-    return serving
+    """Start the server of this process, which stops when the process exits."""
+    running = Server(all_pages(everything()))
+    atexit.register(running.close)
+    return running
 
 
 @cache
@@ -260,35 +270,35 @@ def _pages() -> PageSource:
 
 @cache
 def _edition() -> str:
-    """Tells apart what other versions of these pages left in the cache."""
+    """Return a digest of the pages, which separates their cache from that of other versions."""
     pages = "\n".join(page.model_dump_json() for page in server().pages.values())
     return hashlib.sha256(pages.encode()).hexdigest()[:8]
 
 
-# Questions that somebody asks: there is no gold, so that they are answered and not scored.
+# The user's own questions: there is no gold, so they are answered and not scored.
 
 FRESH = datetime.timedelta(days=1)
-"""Age from which a page is fetched anew: a person asks what is true today."""
+"""Maximum age of a cached page before it is fetched again: a user asks what is true today."""
 
 NONE = 'questions of your own have no list: certigraph ask "QUESTION"'
 
 
 class OwnQuestion(ResearchBenchmark):
-    """Questions of one's own (`state.search.asked`).
+    """The user's own questions (`state.search.asked`).
 
-    With a folder the web is that folder's pages and nothing else; else the web out there, or the generated one, as the
-    task says.
+    With a folder, the web consists of that folder's pages; else it is the live web or the generated one, as the task
+    says.
 
     Args:
-        folder: of pages.
-        config: none is known.
-        search: an engine of one's own, in place of those that the task names.
-        pages: a reader of pages of one's own. What one's own answer is not kept.
+        folder: folder of pages.
+        config: must be empty.
+        search: the user's own search engine, in place of those that the task names.
+        pages: the user's own reader of pages. Results of the user's own search or reader are not cached.
     """
 
     plain = "ask"
     simulated = True
-    """Nothing is generated in place of data: there are no tasks."""
+    """Nothing is generated in place of data, because there are no tasks."""
 
     def __init__(
         self,
@@ -302,31 +312,41 @@ class OwnQuestion(ResearchBenchmark):
         self._search, self._pages = search, pages
 
     def read(self, split: str) -> Mapping[str, ResearchQuestion]:
-        """None: what is asked is known when it is asked."""
+        """Return no questions: they are only known when a user asks them."""
         return {}
 
     def tasks(self, split: str = "") -> Sequence[Task]:
-        """Raises UnknownName: there are none but what is asked."""
+        """Refuse to list tasks, because there are none.
+
+        Raises:
+            UnknownName: always.
+        """
         raise UnknownName(NONE)
 
     def task(self, task_id: str) -> Task:
-        """Raises UnknownName as `tasks` does."""
+        """Refuse to return a task by id.
+
+        Raises:
+            UnknownName: always.
+        """
         raise UnknownName(NONE)
 
     def question(self, task_id: str) -> ResearchQuestion:
-        """The question of a task, whose text the task itself has."""
+        """Return an empty question: its text is in the task."""
         return ResearchQuestion(id=task_id, text="")
 
     def expert(self) -> Responder | None:
-        """Who knows the generated web, and of the questions that are asked those that are asked there."""
+        """Return the scripted model that knows the generated web, for questions that are asked there."""
         return self._expert
 
     def knows(self, task: Task) -> bool:
-        """Whether the expert knows a question: one of the generated web's, asked there."""
+        """Return whether the expert knows a question: one of the generated web, asked on that web."""
         return task.constants.get("search") == GENERATED and task.id in self._generated.known
 
     def web(self, task: Task) -> Web:
-        """Where a question is researched; what was kept within a day before it was asked is not fetched again.
+        """Return the web for a question's research.
+
+        Pages that were cached less than a day before the question was asked are not fetched again.
 
         Raises:
             Fault, UnknownName: as `providers`.
@@ -338,8 +358,8 @@ class OwnQuestion(ResearchBenchmark):
             return GeneratedWeb().web(task)
         since = datetime.datetime.fromisoformat(str(task.constants["asked"])) - FRESH
         cache = None if self._search or self._pages else web_cache(since=since.timestamp())
-        found = [self._search] if self._search else providers(named)
-        return Web(found, self._pages or Fetcher(allowed=allowed_hosts()), cache)
+        engines = [self._search] if self._search else providers(named)
+        return Web(engines, self._pages or Fetcher(allowed=allowed_hosts()), cache)
 
     @cached_property
     def _local(self) -> Web:
@@ -356,13 +376,17 @@ class OwnQuestion(ResearchBenchmark):
 
 
 class _Generated:
-    """The questions of the generated web, by the ids that they have when somebody asks them."""
+    """The questions of the generated web, by the ids that they have as a user's questions."""
 
     def __init__(self) -> None:
         self.known = {asked(question.text).id: question for question in GeneratedWeb().questions().values()}
 
     def question(self, task_id: str) -> ResearchQuestion:
-        """The question. Raises Fault ("model") where it is not one of them."""
+        """Return a question.
+
+        Raises:
+            Fault: ("model") it is not one of the generated web's.
+        """
         if task_id not in self.known:
             raise Fault("model", "scripted:expert knows the questions of `web` alone: name another model with --model")
         return self.known[task_id]

@@ -1,4 +1,4 @@
-"""LoCoMo's conversations, read or generated."""
+"""LoCoMo's conversations with their questions, read from its files or generated."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -13,38 +13,40 @@ from certigraph.adapters.files import read_json
 from certigraph.state.records import Fault, Record
 from certigraph.state.search import Passage
 
-# Conversations and their questions, read from LoCoMo's own JSON layout.
+# Conversations and their questions in LoCoMo's JSON layout.
 
 MULTI_HOP, TEMPORAL, OPEN_DOMAIN, SINGLE_HOP, ADVERSARIAL = 1, 2, 3, 4, 5
-"""Categories of questions, by the numbers of the files."""
+"""Categories of questions, by their numbers in the files."""
 
 TURN = re.compile(r"D\d+:\d+")
+"""Id of a turn, as in D1:3."""
 SESSION = re.compile(r"session_(\d+)")
+"""Key of a session in the file."""
 
 
 class Turn(Record):
-    """What one speaker says before the other does; `id` is the dialogue's, as D1:3."""
+    """One speaker's turn; `id` is the dialogue's, as in D1:3."""
 
     id: str
     speaker: str
     text: str
     caption: str = ""
-    """What a shared image shows, as a model described it."""
+    """Description of a shared image, written by a model."""
     date: str = ""
 
 
 class Question(Record):
-    """A question and its gold: `answer` is empty where the conversation does not tell (category 5)."""
+    """A question and its gold; `answer` is empty if the conversation does not contain it (category 5)."""
 
     text: str
     answer: str
     evidence: tuple[str, ...]
-    """Ids of turns."""
+    """Ids of the turns that contain the answer."""
     category: int
 
 
 class Conversation(Record):
-    """Turns in their order, by session, and questions in the file's order."""
+    """The turns in their order, and the questions in the order of the file."""
 
     id: str
     speakers: tuple[str, str]
@@ -52,14 +54,15 @@ class Conversation(Record):
     questions: tuple[Question, ...]
 
     def passages(self) -> list[Passage]:
-        """One passage a turn, the unit in which LoCoMo names evidence; ids as `conv-26/D1:3`.
+        """Return one passage per turn, the unit of LoCoMo's evidence, with ids such as `conv-26/D1:3`.
 
-        The title holds speaker and date, for a turn says "yesterday" and "I", and the id, so that titles differ.
+        The title has the speaker and the date, because turns say "yesterday" and "I", and the id, so that titles
+        differ.
         """
         return [self._passage(turn) for turn in self.turns]
 
     def evidence(self, question: Question) -> list[Passage]:
-        """The turns that a question's evidence names, in its order."""
+        """Return the turns of a question's evidence, in its order."""
         turns = {turn.id: turn for turn in self.turns}
         return [self._passage(turns[id_]) for id_ in question.evidence]
 
@@ -68,53 +71,53 @@ class Conversation(Record):
 
 
 def read_conversations(path: Path) -> dict[str, Conversation]:
-    """The conversations of a file by id, also of a gzipped one.
+    """Read the conversations of a file, which may be gzipped, by id.
 
     Raises:
-        Fault: ("data") there is no such file, or it is not of LoCoMo's layout.
+        Fault: ("data") there is no such file, or it is not in LoCoMo's layout.
     """
     try:
-        read = [_conversation(sample) for sample in read_json(path)]
+        conversations = [_conversation(sample) for sample in read_json(path)]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         fix = "point --data at the folder of LoCoMo's locomo10.json"
         raise Fault("data", f"{path} holds no conversations ({error!r}): {fix}") from error
-    return {conversation.id: conversation for conversation in read}
+    return {conversation.id: conversation for conversation in conversations}
 
 
 def _conversation(sample: Mapping[str, Any]) -> Conversation:
-    told = sample["conversation"]
-    turns = tuple(_turns(told))
-    said = {turn.id for turn in turns}
+    dialogue = sample["conversation"]
+    turns = tuple(_turns(dialogue))
+    known_turns = {turn.id for turn in turns}
     return Conversation(
         id=sample["sample_id"],
-        speakers=(told["speaker_a"], told["speaker_b"]),
+        speakers=(dialogue["speaker_a"], dialogue["speaker_b"]),
         turns=turns,
-        questions=tuple(_question(row, said) for row in sample["qa"]),
+        questions=tuple(_question(row, known_turns) for row in sample["qa"]),
     )
 
 
-def _turns(told: Mapping[str, Any]) -> Iterator[Turn]:
-    # by the sessions and not by their dates: some dates are of sessions that do not exist
-    numbers = sorted(int(match[1]) for key in told if (match := SESSION.fullmatch(key)))
+def _turns(dialogue: Mapping[str, Any]) -> Iterator[Turn]:
+    # by the keys of the sessions, not of their dates: some dates belong to sessions that do not exist
+    numbers = sorted(int(match[1]) for key in dialogue if (match := SESSION.fullmatch(key)))
     for number in numbers:
-        date = told.get(f"session_{number}_date_time", "")
-        for turn in told[f"session_{number}"]:
+        date = dialogue.get(f"session_{number}_date_time", "")
+        for turn in dialogue[f"session_{number}"]:
             caption = turn.get("blip_caption", "")
             yield Turn(id=turn["dia_id"], speaker=turn["speaker"], text=turn["text"], caption=caption, date=date)
 
 
-def _question(row: Mapping[str, Any], said: Set[str]) -> Question:
+def _question(row: Mapping[str, Any], known_turns: Set[str]) -> Question:
     answerable = row["category"] != ADVERSARIAL
     return Question(
         text=row["question"],
         answer=str(row["answer"]) if answerable else "",  # a few are integers; two of category 5 say "No"
-        evidence=tuple(id_ for id_ in turn_ids(row["evidence"]) if id_ in said),
+        evidence=tuple(id_ for id_ in turn_ids(row["evidence"]) if id_ in known_turns),
         category=row["category"],
     )
 
 
 def turn_ids(evidence: Sequence[JsonValue]) -> tuple[str, ...]:
-    """The turns that evidence names; several in one text are taken apart, and what names none is left out."""
+    """Return the ids of the turns that evidence names; a text may name several or none."""
     return tuple(dict.fromkeys(id_ for text in evidence for id_ in TURN.findall(str(text))))
 
 
@@ -122,7 +125,7 @@ def _words(turn: Turn) -> str:
     return f"{turn.text} [shares an image: {turn.caption}]" if turn.caption else turn.text
 
 
-# Small conversations with questions of every category, for where LoCoMo's file is not at hand.
+# Small generated conversations with questions of every category, used without LoCoMo's file.
 
 NAMES = ("Robin", "Kim", "Sasha", "Alex", "Jules", "Noa")
 HOBBIES = ("pottery", "archery", "chess", "fencing", "sailing", "juggling", "beekeeping", "origami")
@@ -136,7 +139,7 @@ SMALL_TALK = ("How have you been?", "That sounds lovely!", "Tell me more.", "I a
 
 
 class _Life(NamedTuple):
-    """What one speaker tells over three sessions."""
+    """What one speaker tells in three sessions."""
 
     name: str
     hobby: str
@@ -146,14 +149,17 @@ class _Life(NamedTuple):
 
 
 def generated_conversations(count: int = 3) -> dict[str, Conversation]:
-    """Conversations `made-0` to `made-{count - 1}`, the same everywhere: three sessions, 12 turns, 11 questions."""
-    return {made.id: made for made in map(_generate_conversation, range(count))}
+    """Generate the conversations `made-0` to `made-{count - 1}`, which are always the same.
+
+    Each has three sessions with 12 turns and 11 questions.
+    """
+    return {conversation.id: conversation for conversation in map(_generate_conversation, range(count))}
 
 
 def _generate_conversation(seed: int) -> Conversation:
     rng = Random(f"locomo-{seed}")
     pools = (NAMES, HOBBIES, PLACES, FRIENDS, PETS)
-    one, other = (_Life(*told) for told in zip(*(rng.sample(pool, 2) for pool in pools), strict=True))
+    one, other = (_Life(*facts) for facts in zip(*(rng.sample(pool, 2) for pool in pools), strict=True))
     days = [FIRST_DAY + timedelta(days=rng.randint(1, 20) + 30 * session) for session in range(3)]
     questions = (*_questions(one, other, days, 0), *_questions(other, one, days, 1), _shared(one, other))
     return Conversation(
@@ -165,25 +171,25 @@ def _generate_conversation(seed: int) -> Conversation:
 
 
 def _generate_turns(one: _Life, other: _Life, days: list[date], rng: Random) -> Iterator[Turn]:
-    told = (
+    topics = (
         ("Yesterday I tried {hobby} for the first time, and I want to go on with it.", ""),
         ("I spent the weekend in {place} with my friend {friend}.", "a photo of a street in {place}"),
         ("I brought home a {pet} today, it is asleep beside me.", ""),
     )
-    for session, ((text, caption), day) in enumerate(zip(told, days, strict=True), 1):
+    for session, ((text, caption), day) in enumerate(zip(topics, days, strict=True), 1):
         for number, (life, news) in enumerate(((one, False), (one, True), (other, False), (other, True)), 1):
-            said = text.format(**life._asdict()) if news else rng.choice(SMALL_TALK)
-            seen = caption.format(**life._asdict()) if news else ""
-            at = f"{number}:00 pm on {_spoken(day)}"
-            yield Turn(id=f"D{session}:{number}", speaker=life.name, text=said, caption=seen, date=at)
+            words = text.format(**life._asdict()) if news else rng.choice(SMALL_TALK)
+            image = caption.format(**life._asdict()) if news else ""
+            time = f"{number}:00 pm on {_spoken(day)}"
+            yield Turn(id=f"D{session}:{number}", speaker=life.name, text=words, caption=image, date=time)
 
 
 def _questions(life: _Life, other: _Life, days: list[date], who: int) -> Iterator[Question]:
-    hobby, trip, pet = (f"D{session}:{2 + 2 * who}" for session in (1, 2, 3))
-    name, tried = life.name, _spoken(days[0] - timedelta(days=1))
-    yield Question(text=f"When did {name} try {life.hobby}?", answer=tried, evidence=(hobby,), category=TEMPORAL)
+    hobby, trip_turn, pet = (f"D{session}:{2 + 2 * who}" for session in (1, 2, 3))
+    name, day = life.name, _spoken(days[0] - timedelta(days=1))
+    yield Question(text=f"When did {name} try {life.hobby}?", answer=day, evidence=(hobby,), category=TEMPORAL)
     with_whom = f"With whom did {name} spend a weekend in {life.place}?"
-    yield Question(text=with_whom, answer=life.friend, evidence=(trip,), category=SINGLE_HOP)
+    yield Question(text=with_whom, answer=life.friend, evidence=(trip_turn,), category=SINGLE_HOP)
     yield Question(
         text=f"What new things came into the life of {name}?",
         answer=f"{life.hobby}, a {life.pet}",
@@ -196,8 +202,8 @@ def _questions(life: _Life, other: _Life, days: list[date], who: int) -> Iterato
         evidence=(pet,),
         category=OPEN_DOMAIN,
     )
-    of_other = f"What did {name} say about the {other.pet}?"
-    yield Question(text=of_other, answer="", evidence=(f"D3:{4 - 2 * who}",), category=ADVERSARIAL)
+    about_other = f"What did {name} say about the {other.pet}?"
+    yield Question(text=about_other, answer="", evidence=(f"D3:{4 - 2 * who}",), category=ADVERSARIAL)
 
 
 def _shared(one: _Life, other: _Life) -> Question:

@@ -1,4 +1,4 @@
-"""MuSiQue-Answerable as a benchmark: questions, official scores and predictions."""
+"""MuSiQue-Answerable: question files, generated questions, official scores, predictions, and the benchmark."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
@@ -32,22 +32,22 @@ from certigraph.adapters.qa.scoring import Scored, exact_match, normalised, set_
 from certigraph.adapters.retrieval.sources import paragraph
 from certigraph.state.records import Fault
 
-# MuSiQue's questions, in their official layout (facts/qa_scoring.md, section 2.1).
+# Questions in MuSiQue's official layout (facts/qa_scoring.md, section 2.1).
 
 STEMS = {
     "dev": ("musique_ans_dev", "musique_ans_v1.0_dev"),
     "train": ("musique_ans_train", "musique_ans_v1.0_train"),
 }
-"""Names of the files by split, those of their publishers last."""
+"""Names of the files by split, without suffix; the publishers' own names come last."""
 
 
 class MusiqueQuestion(Question):
     """A question of MuSiQue; `kind` is its number of hops, as in "3hop"."""
 
     support: frozenset[int]
-    """The gold supporting paragraphs by their numbers."""
+    """Numbers of the gold supporting paragraphs."""
     numbers: dict[str, int]
-    """The number of each of its paragraphs by the passage's id."""
+    """Number of each of its paragraphs, by the passage's id."""
 
 
 class _Paragraph(BaseModel):
@@ -74,35 +74,40 @@ class _Official(BaseModel):
 
 
 def read_questions(folder: Path, split: str) -> dict[str, MusiqueQuestion]:
-    """The questions of a split by id, in file order.
+    """Read the questions of a split by id, in the order of the file.
 
     Raises:
-        Fault: the file is missing, a row is malformed or not answerable, or an id is given twice; with file and line.
+        Fault: ("data") the file is missing, a row is malformed or not answerable, or an id is given twice; the message
+            names file and line.
     """
     return parse_questions(read_rows(question_file("musique", folder, STEMS[split])))
 
 
 def parse_questions(rows: Iterable[Row]) -> dict[str, MusiqueQuestion]:
-    """The questions of official rows by id. Raises Fault as `read_questions` does."""
-    read = [(row, checked(_Official, row)) for row in rows]
-    unique([(row, official.id) for row, official in read])
-    return {official.id: _question(row, official) for row, official in read}
+    """Parse official rows as questions by id.
+
+    Raises:
+        Fault: as `read_questions`.
+    """
+    parsed_rows = [(row, checked(_Official, row)) for row in rows]
+    unique([(row, official.id) for row, official in parsed_rows])
+    return {official.id: _question(row, official) for row, official in parsed_rows}
 
 
 def _question(row: Row, official: _Official) -> MusiqueQuestion:
     if not official.answerable:
         raise Fault("data", f"{row.where}: answerable is false: give MuSiQue-Answerable, not MuSiQue-Full")
-    by_number = {one.idx: one for one in official.paragraphs}
+    by_number = {item.idx: item for item in official.paragraphs}
     hops = _hops(row, official, by_number)
     return MusiqueQuestion(
         id=official.id,
         text=" ".join(official.question.split()),
         answers=(official.answer, *official.answer_aliases),
         kind=f"{len(hops)}hop" if hops else "unknown hops",
-        passages=tuple(distinct((one.title, one.paragraph_text) for one in official.paragraphs).values()),
+        passages=tuple(distinct((item.title, item.paragraph_text) for item in official.paragraphs).values()),
         hops=hops,
-        support=frozenset(one.idx for one in official.paragraphs if one.is_supporting),
-        numbers={paragraph(one.title, one.paragraph_text).id: one.idx for one in official.paragraphs},
+        support=frozenset(item.idx for item in official.paragraphs if item.is_supporting),
+        numbers={paragraph(item.title, item.paragraph_text).id: item.idx for item in official.paragraphs},
     )
 
 
@@ -125,32 +130,34 @@ def _hop(row: Row, step: _Step, answers: list[str], by_number: Mapping[int, _Par
 
 
 def _finding(text: str, answer: str, question: str) -> str:
-    """The sentence that says the answer, of several the one nearest to the question; else the nearest of all."""
+    """Return the sentence with the answer; of several the one nearest to the question, of none the nearest of all."""
     sentences = sentences_of(text)
-    telling = [sentence for sentence in sentences if answer.casefold() in sentence.casefold()] or sentences
-    return telling[supporting_sentence(f"{answer} {question}", telling)]
+    candidates = [sentence for sentence in sentences if answer.casefold() in sentence.casefold()] or sentences
+    return candidates[supporting_sentence(f"{answer} {question}", candidates)]
 
 
-# Invented questions in MuSiQue's layout, for where no data is given: twenty a split, of two, three and four hops.
+# Generated questions in MuSiQue's layout, used without data: twenty per split, with two, three and four hops.
 
 HOPS = (2, 3, 2, 4, 2, 3, 2, 3, 2, 4, 2, 3, 2, 3, 2, 4, 2, 3, 2, 4)
+"""Number of hops of each generated question."""
 PAGES = 20
+"""Number of pages of a generated question."""
 
 
 def generated_rows(split: str) -> Iterator[Row]:
-    """The rows of a split; the same every time."""
-    for number, made in enumerate(chains(split, HOPS, PAGES)):
-        yield _row(f"{len(made.steps)}hop__{split}_{number}", made)
+    """Iterate over the generated rows of a split, which are always the same."""
+    for number, question in enumerate(chains(split, HOPS, PAGES)):
+        yield _row(f"{len(question.steps)}hop__{split}_{number}", question)
 
 
-def _row(id_: str, made: Invented) -> Row:
-    numbers = {page.title: number for number, page in enumerate(made.pages)}
-    gold = {step.entry.title for step in made.steps}
+def _row(id_: str, question: Invented) -> Row:
+    numbers = {page.title: number for number, page in enumerate(question.pages)}
+    gold = {step.entry.title for step in question.steps}
     value: dict[str, Any] = {
         "id": id_,
-        "question": made.question,
-        "answer": made.answer,
-        "answer_aliases": _aliases(made),
+        "question": question.question,
+        "answer": question.answer,
+        "answer_aliases": _aliases(question),
         "answerable": True,
         "question_decomposition": [
             {
@@ -159,7 +166,7 @@ def _row(id_: str, made: Invented) -> Row:
                 "answer": step.answer,
                 "paragraph_support_idx": numbers[step.entry.title],
             }
-            for number, step in enumerate(made.steps)
+            for number, step in enumerate(question.steps)
         ],
         "paragraphs": [
             {
@@ -168,25 +175,28 @@ def _row(id_: str, made: Invented) -> Row:
                 "paragraph_text": " ".join(page.sentences),
                 "is_supporting": page.title in gold,
             }
-            for page in made.pages
+            for page in question.pages
         ],
     }
     return Row(f"generated {id_}", value)
 
 
-def _aliases(made: Invented) -> list[str]:
-    """A county goes by its name alone too, and a river is called so."""
-    relation = made.steps[-1].relation
-    return {"county": [made.answer.removesuffix(" County")], "river": [f"River {made.answer}"]}.get(relation, [])
+def _aliases(question: Invented) -> list[str]:
+    """Return the aliases of a gold answer: a county without "County", a river with "River"."""
+    relation = question.steps[-1].relation
+    return {"county": [question.answer.removesuffix(" County")], "river": [f"River {question.answer}"]}.get(
+        relation, []
+    )
 
 
 # MuSiQue's official scores, and chain coverage (evaluate_v1.0; facts/qa_scoring.md, section 2.2).
 
 Scores = dict[str, float]
+"""Scores by name."""
 
 
 def answer_scores(answer: str, references: Sequence[str]) -> Scores:
-    """EM and F1, each the best over the answer and its aliases; yes and no are answers like others."""
+    """Return EM and F1, each the best over the answer and its aliases; yes and no are not special."""
     return {
         "em": max(exact_match(answer, reference) for reference in references),
         "f1": max(_f1(answer, reference) for reference in references),
@@ -194,7 +204,7 @@ def answer_scores(answer: str, references: Sequence[str]) -> Scores:
 
 
 def support_scores(predicted: Set[int], gold: Set[int]) -> Scores:
-    """EM and F1 over sets of paragraph numbers; both 1 where both sets are empty."""
+    """Return EM and F1 over sets of paragraph numbers; both are 1 if both sets are empty."""
     return {
         "support_em": float(predicted == gold),
         "support_f1": set_overlap(predicted, gold).f1 if predicted or gold else 1.0,
@@ -202,9 +212,9 @@ def support_scores(predicted: Set[int], gold: Set[int]) -> Scores:
 
 
 def chain_coverage(predicted: Set[int], chain: Sequence[int]) -> float:
-    """The share of a question's gold hops whose paragraph is among the predicted ones; no official figure.
+    """Return the share of the gold hops whose paragraph was predicted; this is no official figure.
 
-    A paragraph that serves two hops counts for both; predicting too many costs nothing, unlike in the support's F1.
+    A paragraph of two hops counts for both. Unlike in the F1 of the support, predicting too many costs nothing.
     """
     return sum(number in predicted for number in chain) / len(chain)
 
@@ -215,11 +225,11 @@ def _f1(answer: str, reference: str) -> float:
     return token_f1(answer, reference)
 
 
-# Scoring predictions that were made elsewhere, in MuSiQue's official layout.
+# Scoring predictions of other programs, in MuSiQue's official layout.
 
 
 class Prediction(BaseModel):
-    """One row; `predicted_answerable` matters for MuSiQue-Full alone."""
+    """One row; `predicted_answerable` only matters for MuSiQue-Full."""
 
     id: str
     predicted_answer: str
@@ -228,21 +238,23 @@ class Prediction(BaseModel):
 
 
 def score_predictions(path: Path, questions: Sequence[MusiqueQuestion]) -> list[Scored]:
-    """The scores of every gold question; one without a prediction counts 0. Others' rows are not looked at.
+    """Return the scores of every gold question; one without a prediction counts 0.
+
+    Predictions for other questions are ignored.
 
     Raises:
-        Fault: a row is malformed, an id is given twice, or no row is of any of the questions.
+        Fault: ("data") a row is malformed, an id is given twice, or there is no prediction for any of the questions.
     """
-    read = [(row, checked(Prediction, row)) for row in read_rows(path)]
-    unique([(row, prediction.id) for row, prediction in read])
-    predictions = {prediction.id: prediction for _, prediction in read}
+    rows = [(row, checked(Prediction, row)) for row in read_rows(path)]
+    unique([(row, prediction.id) for row, prediction in rows])
+    predictions = {prediction.id: prediction for _, prediction in rows}
     if not predictions.keys() & {question.id for question in questions}:
         raise Fault("data", f"{path}: no answer to any of the {len(questions)} questions: name their --split")
     return [Scored(question.kind, _scores(question, predictions.get(question.id))) for question in questions]
 
 
 def scores(question: MusiqueQuestion, answer: str | None, support: frozenset[int] | None) -> dict[str, float | None]:
-    """All scores of a prediction by name; none of a support that was not predicted."""
+    """Return all scores of a prediction by name, without those of the support if none was predicted."""
     answered = {"em": 0.0, "f1": 0.0} if answer is None else answer_scores(answer, question.answers)
     if support is None:
         return {**answered}
@@ -258,32 +270,33 @@ def _scores(question: MusiqueQuestion, prediction: Prediction | None) -> dict[st
     return scores(question, prediction.predicted_answer, None if support is None else frozenset(support))
 
 
-# MuSiQue-Answerable as a benchmark.
+# The benchmark.
 
 SPLIT_HOPS, CORPUS_HOPS = "hops", "corpus-hops"
+"""Configurations in which the plan's number of hops is taken from the task's id."""
 
 FOREIGN = -1
-"""Stands for a claimed paragraph that the question did not come with: it is no gold one."""
+"""Number of a claimed paragraph that does not belong to the question, and so is no gold one."""
 
 
 class MuSiQue(QuestionBenchmark[MusiqueQuestion]):
-    """Questions over two to four paragraphs, and aliases of their answers.
+    """Questions over two to four paragraphs, with aliases of their answers.
 
-    Configurations: none, the question's own twenty paragraphs are at hand; `corpus`, they are retrieved from disk (see
-    `Retrievers`); `hops` and `corpus-hops`, the same with SDP's plan as long as the task's id says, as the paper has
-    it (appendix A.6). The number of hops is a label: those two leak it.
+    Configurations: none, the question's twenty paragraphs are given; `corpus`, they are retrieved from disk (see
+    `Retrievers`); `hops` and `corpus-hops`, the same with as many hops in SDP's plan as the task's id says, as in the
+    paper (appendix A.6). The number of hops is a label, which these two configurations leak.
     """
 
     plain = "musique"
     configurations = (CORPUS, SPLIT_HOPS, CORPUS_HOPS)
-    retrieving = (CORPUS, CORPUS_HOPS)
+    retrieval_configurations = (CORPUS, CORPUS_HOPS)
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
         super().__init__(folder, config)
         self.briefing = BRIEFING
 
     def score_file(self, path: Path, split: str = "") -> list[Scored]:
-        """The official scores of predictions made elsewhere, in the official layout; `rates` adds them up.
+        """Return the official scores of other programs' predictions in the official layout; `rates` gives the figures.
 
         Raises:
             UnknownName, Fault: as QuestionBank and `score_predictions`.
@@ -291,15 +304,19 @@ class MuSiQue(QuestionBenchmark[MusiqueQuestion]):
         return score_predictions(path, self.bank.split(split))
 
     def read(self, split: str) -> Mapping[str, MusiqueQuestion]:
-        """The questions of a split by id. Raises Fault as `read_questions` does."""
+        """Read the questions of a split, by id.
+
+        Raises:
+            Fault: as `read_questions`.
+        """
         return read_questions(self.folder, split) if self.folder else parse_questions(generated_rows(split))
 
     def answer_parts(self, question: MusiqueQuestion, answer: str) -> dict[str, float]:
-        """EM and F1."""
+        """Return EM and F1."""
         return answer_scores(answer, question.answers)
 
     def parts(self, question: MusiqueQuestion, outcome: Outcome) -> Parts:
-        """The official scores and the chain's coverage; the support is the paragraphs that its claims stand on."""
+        """Return the official scores and the chain's coverage; the support is the paragraphs behind its claims."""
         claimed = [claim.passage for claim in outcome.claims if claim.passage]
         numbers = {self.key(passage): question.numbers[passage.id] for passage in question.passages}
         support = frozenset(numbers.get(self.key(passage), FOREIGN) for passage in claimed)

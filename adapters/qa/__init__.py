@@ -1,1 +1,1 @@
-"""What the benchmarks that ask multi-hop questions share."""
+"""Parts that the benchmarks of multi-hop questions share: questions, corpora, operators, scores and the expert."""

@@ -1,4 +1,8 @@
-"""Base classes of the benchmarks that ask multi-hop questions, and of their world."""
+"""Base classes of the benchmarks that ask multi-hop questions, and of their world.
+
+`SearchWorld` is the world of one question, `QuestionBenchmark` the base class of the benchmarks HotpotQA, MuSiQue and
+others that search passages.
+"""
 
 import re
 from abc import ABC, abstractmethod
@@ -21,44 +25,50 @@ from certigraph.state.run import ANSWER, CLAIM, FINISH, RETRIEVED, SEARCH, parse
 from certigraph.state.search import Hop, Passage, chain_of, line, refused, told
 from certigraph.state.trajectory import Footer
 
-# What an episode of a search world came to.
+# Result of an episode of a search world.
 
 
 class Claim(NamedTuple):
-    """A finding of a sub-question, and the passage that bears it out, where one could be told."""
+    """A finding for a sub-question, and the passage that supports it, if one could be identified."""
 
     finding: str
     passage: Passage | None
 
 
 class Outcome(NamedTuple):
-    """What an episode came to, for a benchmark to score."""
+    """Result of an episode, for a benchmark to score."""
 
     answer: str | None
-    """Handed in, else the last one noted."""
+    """The submitted answer, else the one noted last."""
     forced: bool
     claims: tuple[Claim, ...]
-    """Those that the answer stands on: certified ones, in the order of its chain."""
-    found: tuple[Passage, ...]
-    """What searches brought up; once a claim was filed also what was at hand from the start, for it was read."""
+    """The certified claims behind the answer, in the order of its chain."""
+    retrieved: tuple[Passage, ...]
+    """Passages that searches returned; after the first claim also the given ones, which were read for it."""
 
 
 def claims_of(
     chain: Sequence[Hop], at_hand: Sequence[Passage], filed: Mapping[tuple[str, str], Passage | None]
 ) -> tuple[Claim, ...]:
-    """The claims of a certified chain, each with the passage that was verified, else the one that it was filed with."""
-    known = {passage.id: passage for passage in at_hand}
-    return tuple(Claim(hop.finding, known.get(hop.passage) or filed.get((hop.question, hop.finding))) for hop in chain)
+    """Return the claims of a certified chain, each with the passage verified for it, else the one it was claimed from.
+
+    Args:
+        chain: the certified hops.
+        at_hand: passages that the agent could see.
+        filed: passage that each claim was taken from, by sub-question and finding.
+    """
+    by_id = {passage.id: passage for passage in at_hand}
+    return tuple(Claim(hop.finding, by_id.get(hop.passage) or filed.get((hop.question, hop.finding))) for hop in chain)
 
 
 Judge = Callable[[Outcome], Scores]
-"""Scores an outcome, by the gold that it knows."""
+"""Function that scores an outcome by the gold it knows."""
 
 
 def course(outcome: Outcome, wanted: Set[str], found: Set[str]) -> dict[str, float | None]:
-    """How an episode went: the share of the gold paragraphs that it found (None without any), whether it answered.
+    """Return how an episode went: whether it answered, and the share of the gold paragraphs that it found.
 
-    Both sets hold the paragraphs by what the benchmark knows them by.
+    Both sets hold the keys of paragraphs (`QuestionBenchmark.key`). The share is None if there are no gold paragraphs.
     """
     return {
         "evidence_found": len(wanted & found) / len(wanted) if wanted else None,
@@ -67,29 +77,30 @@ def course(outcome: Outcome, wanted: Set[str], found: Set[str]) -> dict[str, flo
     }
 
 
-# Which passage a claim means, and which other one might bear it out (SDP appendix A.5).
+# Finding the passage that a claim cites, and another one that may support it (SDP appendix A.5).
 
 SHORTEST = 4
-"""Letters from which a word of a finding counts."""
+"""Minimum number of letters of a content word."""
 
 _WORD = re.compile(r"[^\W_]+")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z\s])")
 
 
 def keywords(text: str) -> set[str]:
-    """The content words of a text: at least four letters, no stopword."""
+    """Return the content words of a text: words of at least four letters that are no stopwords."""
     return {word for word in terms(text) if len(word) >= SHORTEST}
 
 
 def support(finding: str, text: str) -> int:
-    """How many of a finding's content words a text has."""
+    """Return how many of a finding's content words a text contains."""
     return len(keywords(finding) & set(terms(text)))
 
 
 def titled(title: str, finding: str, passages: Sequence[Passage]) -> Passage | None:
-    """The passage of a cited title: the same title, else one that holds it or is held by it, upper case aside.
+    """Return the passage with a cited title, or None.
 
-    Several passages may have one title: the one that has most of the finding is meant, the first of equals.
+    Upper and lower case count the same. Without an exact match, titles that contain the cited one or are contained in
+    it match. Of several matches the one with most of the finding is returned, the first among equals.
     """
     wanted = title.strip().casefold()
     exact = [passage for passage in passages if passage.title.strip().casefold() == wanted]
@@ -98,40 +109,41 @@ def titled(title: str, finding: str, passages: Sequence[Passage]) -> Passage | N
 
 
 def best_supported(finding: str, passages: Sequence[Passage]) -> Passage | None:
-    """The passage with most of a finding's content words, the first of equals; None where none has any."""
+    """Return the passage with most of a finding's content words, the first among equals; None if none has any."""
     best = max(passages, key=lambda passage: support(finding, passage.text), default=None)
     return best if best and support(finding, best.text) else None
 
 
 def supporting_sentence(finding: str, sentences: Sequence[str]) -> int:
-    """The place, from 0, of the sentence with most of a finding's terms; the first of equals."""
-    said = set(terms(finding))
-    return max(range(len(sentences)), key=lambda place: len(said & set(terms(sentences[place]))), default=0)
+    """Return the index of the sentence with most of a finding's terms, the first among equals."""
+    wanted = set(terms(finding))
+    return max(range(len(sentences)), key=lambda index: len(wanted & set(terms(sentences[index]))), default=0)
 
 
 def supporting_sentences(finding: str, sentences: Sequence[str]) -> list[int]:
-    """The places, from 0, of the sentences that a finding quotes; where it quotes none, the one with most of its terms.
+    """Return the indices of the sentences that a finding quotes.
 
-    Case, punctuation and white space aside. A longer sentence is looked for before a shorter one, and words that one
-    sentence accounts for stand for no other: a fragment within a quoted sentence is not quoted by itself.
+    If it quotes none, the result is the sentence with most of its terms. Case, punctuation and white space are ignored.
+    Longer sentences are matched first, and matched words are used up: a fragment within a quoted sentence does not
+    count as a quotation of another.
     """
-    said = _words(finding)
+    text = _words(finding)
     quoted = []
-    for place in sorted(range(len(sentences)), key=lambda place: -len(_words(sentences[place]))):
-        words = _words(sentences[place])
-        if words.strip() and words in said:
-            said = said.replace(words, " | ", 1)
-            quoted.append(place)
+    for index in sorted(range(len(sentences)), key=lambda index: -len(_words(sentences[index]))):
+        sentence = _words(sentences[index])
+        if sentence.strip() and sentence in text:
+            text = text.replace(sentence, " | ", 1)
+            quoted.append(index)
     return sorted(quoted) or ([supporting_sentence(finding, sentences)] if sentences else [])
 
 
 def sentences_of(text: str) -> list[str]:
-    """A text cut after full stops, exclamation and question marks; for texts that come without their sentences."""
+    """Split a text after full stops, exclamation and question marks, for texts that come without their sentences."""
     return _SENTENCE.split(text.strip())
 
 
 def _words(text: str) -> str:
-    """The words of a text in lower case, one blank around each."""
+    """Return the words of a text in lower case, with one blank around each."""
     return f" {' '.join(_WORD.findall(text.casefold()))} "
 
 
@@ -139,86 +151,94 @@ def _within(wanted: str, title: str) -> bool:
     return bool(title) and (wanted in title or title in wanted)
 
 
-# The world of search agents: it finds passages, files claims, notes answers, and ends when one is handed in.
+# The world of search agents: it searches passages, records claims, notes answers, and ends when one is submitted.
 
 MOST_HITS = 100
-"""Passages that one search may ask for."""
+"""Maximum number of passages per search."""
 
 Tool = Callable[[Action], Observation]
+"""Function that carries out one kind of action."""
 
 
 class SearchWorld:
-    """One question. Nothing tells the agent whether an answer is right: no reward, and never `solved`."""
+    """World of one question.
+
+    The agent never learns whether an answer is right: there is no reward, and `solved` stays False.
+    """
 
     concurrent = True
 
     def __init__(
         self, retriever: Callable[[float | None], Retriever], judge: Judge, *, k: int, given: Sequence[Passage] = ()
     ) -> None:
-        """A world over a retriever.
+        """Create a world over a retriever.
 
         Args:
-            retriever: for a weight of BM25 against vectors; None: the benchmark's own mixture.
+            retriever: returns the retriever for a weight of BM25 against vectors; None means the benchmark's own
+                mixture.
             judge: scores an outcome.
-            k: passages of a search that does not say how many.
-            given: passages at hand from the start.
+            k: default number of passages per search.
+            given: passages that are visible from the start.
         """
         self._retriever, self._judge, self._k, self._given = retriever, judge, k, tuple(given)
         self._clear()
 
     def reset(self) -> Observation:
-        """Nothing is searched, claimed or answered yet."""
+        """Start an episode in which nothing has been searched, claimed or answered."""
         self._clear()
         return Observation(text=f"{len(self._given) or 'No'} passages are at hand.")
 
     def step(self, action: Action) -> Observation:
-        """Use a tool; what is none, or finds nothing, is refused with the reason.
+        """Use a tool; refuse an unknown one, or a search without results, with the reason.
 
-        The answer's `data` repeats `tool` and arguments, for a validator sees nothing else of the action.
+        The observation's `data` repeats the tool and its arguments, because a validator sees nothing else of the
+        action.
         """
-        meant, tools = parsed(action), self._tools()
-        if meant is None or meant.kind not in tools:
+        parsed_action, tools = parsed(action), self._tools()
+        if parsed_action is None or parsed_action.kind not in tools:
             known = ", ".join(f"{name}[...]" for name in tools if name not in (CLAIM, ANSWER))
             return refused(f"{action.text[:100]!r} is no action here; write one of {known}")
-        observation = tools[meant.kind](meant)
-        return observation.model_copy(update={"data": {"tool": meant.kind, **meant.args, **observation.data}})
+        observation = tools[parsed_action.kind](parsed_action)
+        return observation.model_copy(
+            update={"data": {"tool": parsed_action.kind, **parsed_action.args, **observation.data}}
+        )
 
     def view(self) -> str:
-        """The titles of the passages at hand, one a line."""
-        return "\n".join(line(passage.title) for passage in self._at_hand())
+        """Return the titles of the visible passages, one per line."""
+        return "\n".join(line(passage.title) for passage in self._visible())
 
     def sources(self) -> tuple[str, ...]:
-        """The ids of the passages at hand, in order."""
-        return tuple(passage.id for passage in self._at_hand())
+        """Return the ids of the visible passages, in order."""
+        return tuple(passage.id for passage in self._visible())
 
     def admissible(self) -> None:
-        """Any words can be searched for."""
+        """Return None: any words can be searched for."""
 
     def score(self) -> Scores:
-        """The benchmark's verdict on what the episode came to so far."""
+        """Return the benchmark's score of the episode so far."""
         return self._judge(self.outcome())
 
     def outcome(self) -> Outcome:
-        """What the episode came to so far."""
-        found = self._at_hand() if self._filed else [*self._found.values()]
-        return Outcome(self._answer, self._forced, self._claims, tuple(found))
+        """Return the result of the episode so far."""
+        passages = self._visible() if self._claimed else [*self._retrieved.values()]
+        return Outcome(self._answer, self._forced, self._claims, tuple(passages))
 
     def close(self) -> None:
-        """Retrievers are shared between episodes."""
+        """Do nothing: retrievers are shared between episodes."""
 
     def _tools(self) -> Mapping[str, Tool]:
         return {SEARCH: self._search, CLAIM: self._claim, ANSWER: self._note, FINISH: self._finish}
 
     def _clear(self) -> None:
-        self._found: dict[str, Passage] = {}
-        self._filed: dict[tuple[str, str], Passage | None] = {}
+        self._retrieved: dict[str, Passage] = {}
+        self._claimed: dict[tuple[str, str], Passage | None] = {}
         """The passage that a claim is taken from, by sub-question and finding."""
         self._claims: tuple[Claim, ...] = ()
         self._answer: str | None = None
         self._forced = False
 
-    def _at_hand(self) -> list[Passage]:
-        return list({passage.id: passage for passage in (*self._given, *self._found.values())}.values())
+    def _visible(self) -> list[Passage]:
+        return list({passage.id: passage for passage in (*self._given, *self._retrieved.values())}.values())
 
     def _search(self, action: Action) -> Observation:
         query = _said(action, "query")
@@ -228,43 +248,43 @@ class SearchWorld:
         passages = [hit.passage for hit in retriever.search(query, self._depth(action))]
         if not passages:
             return refused(f"No passage has a word of {query[:100]!r}: search in other words.")
-        return self._shown(passages, retriever.name)
+        return self._show(passages, retriever.name)
 
-    def _shown(self, passages: Sequence[Passage], retriever: str) -> Observation:
-        self._found |= {passage.id: passage for passage in passages if passage.id not in self._found}
+    def _show(self, passages: Sequence[Passage], retriever: str) -> Observation:
+        self._retrieved |= {passage.id: passage for passage in passages if passage.id not in self._retrieved}
         return told(passages, retriever=retriever)
 
     def _claim(self, action: Action) -> Observation:
         finding, cited = _said(action, "finding"), _said(action, "title")
-        at_hand = self._at_hand()
-        if not at_hand:
+        visible = self._visible()
+        if not visible:
             return refused("No passage is at hand that could bear out a claim: search first.")
-        resolved = titled(cited, f"{finding} {_said(action, 'entity')}", at_hand)
-        other = best_supported(finding, [passage for passage in at_hand if passage != resolved])
-        self._filed[_said(action, "subquestion"), finding] = resolved or other
-        bearing = [passage for passage in (resolved, other) if passage]
-        none = "" if bearing else f"No passage at hand is titled {cited[:100]!r} or has a word of the finding."
-        return told(bearing, none, resolved=resolved is not None, cited=cited)
+        resolved = titled(cited, f"{finding} {_said(action, 'entity')}", visible)
+        alternative = best_supported(finding, [passage for passage in visible if passage != resolved])
+        self._claimed[_said(action, "subquestion"), finding] = resolved or alternative
+        supporting = [passage for passage in (resolved, alternative) if passage]
+        none = "" if supporting else f"No passage at hand is titled {cited[:100]!r} or has a word of the finding."
+        return told(supporting, none, resolved=resolved is not None, cited=cited)
 
     def _note(self, action: Action) -> Observation:
-        self._take(action)
+        self._take_answer(action)
         return Observation(text=f"Noted: {self._answer}")
 
     def _finish(self, action: Action) -> Observation:
-        self._take(action)
+        self._take_answer(action)
         return Observation(text=f"Handed in: {self._answer}", done=True)
 
-    def _take(self, action: Action) -> None:
-        """An answer, and what it stands on: claims, and passages that were found in other worlds."""
+    def _take_answer(self, action: Action) -> None:
+        """Take over an answer with its claims and the passages that were retrieved for it in other worlds."""
         self._answer, self._forced = _said(action, "answer"), "forced" in action.args
         elsewhere = action.args.get(RETRIEVED)
         for id_ in elsewhere if isinstance(elsewhere, list) else ():
-            self._found.setdefault(str(id_), self._retriever(None).passage(str(id_)))
-        self._claims = claims_of(chain_of(action.args), self._at_hand(), self._filed)
+            self._retrieved.setdefault(str(id_), self._retriever(None).passage(str(id_)))
+        self._claims = claims_of(chain_of(action.args), self._visible(), self._claimed)
 
     def _depth(self, action: Action) -> int:
-        asked = _number(action.args.get("k"))
-        return min(max(int(asked), 1), MOST_HITS) if asked is not None else self._k
+        wanted = _number(action.args.get("k"))
+        return min(max(int(wanted), 1), MOST_HITS) if wanted is not None else self._k
 
 
 def _said(action: Action, name: str) -> str:
@@ -275,33 +295,35 @@ def _number(value: JsonValue) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-# The base of the benchmarks that ask multi-hop questions: tasks, worlds, retrievers, scores and figures.
+# Base class of the benchmarks that ask multi-hop questions: tasks, worlds, retrievers, scores and figures.
 
 Q = TypeVar("Q", bound=Question)
 
 CORPUS = "corpus"
+"""Configuration in which passages are retrieved from a corpus on disk."""
 
 Parts = dict[str, float | None]
+"""Parts of a score by name; None if a part does not apply."""
 
 
 class QuestionBenchmark(ABC, Generic[Q]):
-    """Questions whose paragraphs are at hand, or have to be retrieved from a corpus on disk.
+    """A benchmark of questions whose paragraphs are given, or have to be retrieved from a corpus on disk.
 
     Args:
-        folder: of the question files; None for generated questions.
-        config: one of `configurations`, or none.
+        folder: folder of the question files; None for generated questions.
+        config: one of `configurations`; empty for the plain benchmark.
     """
 
     answers = True
     plain: ClassVar[str]
-    """The name without a configuration."""
+    """Name without a configuration."""
     briefing: str
     configurations: tuple[str, ...]
-    retrieving: tuple[str, ...] = (CORPUS,)
-    """The configurations whose passages have to be found."""
+    retrieval_configurations: tuple[str, ...] = (CORPUS,)
+    """Configurations whose passages have to be retrieved."""
     tools: tuple[str, ...] = (SEARCH, FINISH)
     longest_answer = 100
-    """Characters; no answer of HotpotQA or MuSiQue here has more than 70."""
+    """Maximum characters of an answer; no gold answer of HotpotQA or MuSiQue in our files has more than 70."""
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
         if config and config not in self.configurations:
@@ -310,92 +332,108 @@ class QuestionBenchmark(ABC, Generic[Q]):
         self.folder, self.config = folder, config
         self.name = f"{self.plain}:{config}" if config else self.plain
         self.limits = PAPER_LIMITS[self.plain]
-        self.retrieves = config in self.retrieving
+        self.retrieves = config in self.retrieval_configurations
         self.bank = QuestionBank(self.plain, self.read)
         self._retrievers = Retrievers(self.bank, source=str(folder or self.plain))
         self._expert = Expert(self)
 
     def ready(self) -> None:
-        """Make sure, before any run begins, that a corpus can be searched. Raises Fault("data") without tantivy."""
+        """Check before any run starts that a corpus can be searched.
+
+        Raises:
+            Fault: ("data") tantivy is not installed.
+        """
         if self.retrieves:
             require("a corpus on disk needs", ["tantivy"], "retrieval")
 
     def tasks(self, split: str = "") -> Sequence[Task]:
-        """The tasks of a split, dev or train. Raises UnknownName and Fault as QuestionBank does."""
+        """Return the tasks of a split, dev or train.
+
+        Raises:
+            UnknownName, Fault: as QuestionBank.
+        """
         return [self._task(question) for question in self.bank.split(split)]
 
     def task(self, task_id: str) -> Task:
-        """One task, of any split. Raises UnknownName whose message lists some valid ids."""
+        """Return one task of any split.
+
+        Raises:
+            UnknownName: there is no such task; the message lists some valid ids.
+        """
         return self._task(self.bank.question(task_id))
 
     def open(self, task: Task) -> SearchWorld:
-        """The world of a question. Raises Fault ("data") where its paragraphs should be at hand and it has none."""
+        """Create the world of a question.
+
+        Raises:
+            Fault: ("data") its paragraphs should be given and it has none.
+        """
         question = self.gold(task)
         if not (self.retrieves or question.passages):
-            fault = f"question {task.id} comes without paragraphs: retrieve them, with {self.plain}:{CORPUS}"
-            raise Fault("data", fault)
+            message = f"question {task.id} comes without paragraphs: retrieve them, with {self.plain}:{CORPUS}"
+            raise Fault("data", message)
         return SearchWorld(
             lambda alpha: self.retriever(task, alpha),
-            lambda outcome: self.judged(question, outcome),
+            lambda outcome: self.score_outcome(question, outcome),
             k=self.limits.passages,
             given=() if self.retrieves else question.passages,
         )
 
     def operators(self) -> Mapping[str, Operator]:
-        """SDP's own for multi-hop questions (appendices A.5 and A.6)."""
+        """Return SDP's operators for multi-hop questions (appendices A.5 and A.6)."""
         return self._operators
 
     def expert(self) -> Responder | None:
-        """Knows the gold answers and paragraphs."""
+        """Return the scripted model that knows the gold answers and paragraphs."""
         return self._expert
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """The official figures as fractions (see `figures.rates`); a run without scores counts 0."""
+        """Return the official figures as fractions (see `rates`); a run without scores counts 0."""
         return rates([self._scored(id_, footer.scores.parts if footer.scores else {}) for id_, footer in runs])
 
     def rates(self, scores: Sequence[Scored]) -> dict[str, float]:
-        """The same of what `score_file` gave."""
+        """Return the same figures for the scores of a file of predictions (`score_file`)."""
         return rates(scores)
 
     def library(self, task: Task) -> Retriever:
-        """Where the passages of a task are read by id."""
+        """Return the retriever that gives the passages of a task by id."""
         return self.retriever(task, None)
 
     def retriever(self, task: Task, alpha: float | None) -> Retriever:
-        """BM25, mixed with vectors where `alpha` is below 1 (see `Retrievers`)."""
+        """Return BM25, mixed with vectors if `alpha` is below 1 (see `Retrievers`)."""
         return self._retrievers.corpus(alpha) if self.retrieves else self._retrievers.pool(task.id, alpha)
 
     def score_answer(self, task: Task, answer: str) -> Scores:
-        """The scores of an answer alone."""
+        """Score an answer alone."""
         parts = self.answer_parts(self.gold(task), answer)
         return Scores(value=parts[F1], parts={**parts}, answer=answer)
 
     def gold(self, task: Task) -> Q:
-        """The question behind a task with all that its file knows, for experts, scores and studies."""
+        """Return the question of a task with everything its file contains, for experts, scores and studies."""
         return self.bank.question(task.id)
 
-    def judged(self, question: Q, outcome: Outcome) -> Scores:
-        """The scores of an episode: of its answer, of the support that its claims stand on, and how it went."""
+    def score_outcome(self, question: Q, outcome: Outcome) -> Scores:
+        """Score an episode: its answer, the support of its claims, and how it went."""
         parts = self.parts(question, outcome)
         wanted = {self.key(hop.passage) for hop in question.hops}
-        parts |= course(outcome, wanted, {self.key(passage) for passage in outcome.found})
+        parts |= course(outcome, wanted, {self.key(passage) for passage in outcome.retrieved})
         return Scores(value=parts[F1] or 0.0, parts=parts, answer=outcome.answer)
 
     def key(self, passage: Passage) -> str:
-        """What a paragraph is known by in whatever corpus it is found."""
+        """Return the key of a paragraph, which is the same in every corpus that contains it."""
         return f"{passage.title}\n{passage.text}"
 
     @abstractmethod
     def read(self, split: str) -> Mapping[str, Q]:
-        """The questions of a split by id."""
+        """Read the questions of a split, by id."""
 
     @abstractmethod
     def answer_parts(self, question: Q, answer: str) -> dict[str, float]:
-        """The official scores of an answer."""
+        """Return the official scores of an answer."""
 
     @abstractmethod
     def parts(self, question: Q, outcome: Outcome) -> Parts:
-        """The official scores of an answer and of the support predicted with it; None where none was."""
+        """Return the official scores of an answer and of the support predicted with it; None where none was."""
 
     @cached_property
     def _operators(self) -> Mapping[str, Operator]:

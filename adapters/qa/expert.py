@@ -1,4 +1,4 @@
-"""The scripted expert of search worlds."""
+"""The scripted expert of search worlds: a scripted model that knows a question's gold answer, paragraphs and steps."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,67 +15,68 @@ from certigraph.state.records import Fault, Task
 from certigraph.state.run import FINISH, SEARCH, Belief, asked_for, parsed
 from certigraph.state.search import Passage
 
-# The parts of a question that TDP's sub-tasks work on, as the scripted expert divides it and finds it again.
+# Dividing a question into TDP's sub-tasks, and recognising a sub-task by its text.
 
 ANSWERING = "Answer the question from what was found."
-"""The specification of the node that settles the task."""
+"""Specification of the goal node, which answers the question."""
 
 ASSIGNED = re.compile(r"Hops? (\d+)(?: to (\d+))?: ")
+"""Beginning of the specification of a sub-task that searches."""
 
 ASKS = re.compile(r"#(\d+)")
-"""How a hop's question stands for the answer of another."""
+"""Reference to another hop's answer in a hop's question."""
 
 MOST_SPECIFICATION = 280
-"""Characters of a specification."""
+"""Maximum characters of a specification."""
 
 COMPARISON = "comparison"
-"""HotpotQA's kind of question whose paragraphs need not be read in any order."""
+"""HotpotQA's kind of question whose paragraphs can be read in any order."""
 
 
 class Part(NamedTuple):
-    """Consecutive hops that make one sub-task; their numbers, from 1 and inclusive."""
+    """Consecutive hops that form one sub-task, by their numbers from 1 (inclusive)."""
 
     first: int
     last: int
 
     @property
     def id(self) -> str:
-        """Its id in the task graph."""
+        """Id of the sub-task in the task graph."""
         return f"hop-{self.first}" if self.first == self.last else f"hops-{self.first}-{self.last}"
 
 
 def parts(question: Question, most: int) -> list[Part]:
-    """The hops of a question in at most `most` parts, a hop each where that is enough; none where there is no room."""
+    """Divide the hops of a question into at most `most` parts of equal size; an empty list if `most` is 0."""
     count = len(question.hops) if most else 0
     size = -(-count // most) if count else 1
     return [Part(first, min(first + size - 1, count)) for first in range(1, count + 1, size)]
 
 
 def specification(question: Question, part: Part) -> str:
-    """A sub-task in words that stand alone; answers of other hops are named, not told."""
+    """Return the text of a sub-task, which stands alone: answers of other hops are referred to by number."""
     name = f"Hop {part.first}" if part.first == part.last else f"Hops {part.first} to {part.last}"
     named = [f"(the answer of hop {number})" for number in range(1, len(question.hops) + 1)]
-    asked = dict.fromkeys(substituted(hop.question, named) for hop in question.hops[part.first - 1 : part.last])
-    return f"{name}: {' '.join(asked)}"[:MOST_SPECIFICATION]
+    questions = dict.fromkeys(substituted(hop.question, named) for hop in question.hops[part.first - 1 : part.last])
+    return f"{name}: {' '.join(questions)}"[:MOST_SPECIFICATION]
 
 
 def own_hops(question: Question, goal: str) -> tuple[Hop, ...] | None:
-    """The hops that a goal is after: a sub-task's own, none of the one that answers; None: no sub-task's goal."""
+    """Return the hops that a sub-task's text is about: empty for the one that answers; None if it is no sub-task."""
     if goal.startswith(ANSWERING):
         return ()
-    found = ASSIGNED.match(goal)
-    return question.hops[int(found[1]) - 1 : int(found[2] or found[1])] if found else None
+    match = ASSIGNED.match(goal)
+    return question.hops[int(match[1]) - 1 : int(match[2] or match[1])] if match else None
 
 
 def needs(question: Question, part: Part, before: Sequence[Part]) -> list[Part]:
-    """The parts before that one cannot do without: they have the bridge that leads to one of its hops.
+    """Return the earlier parts that a part depends on, because one of their hops leads to one of its hops.
 
-    A hop leads to another whose question asks about its answer (`#1`); where a file's questions say nothing of the
-    kind, to one whose page is its answer. What a file calls a comparison has hops side by side, which lead to each
-    other by nothing and are worked on at the same time.
+    A hop leads to another whose question refers to its answer (`#1`). If no question of the file has such references, a
+    hop leads to one whose page is its answer. The hops of a comparison do not depend on each other and are worked on at
+    the same time.
     """
     bridges = {number for hop in question.hops[part.first - 1 : part.last] for number in _leading(question, hop)}
-    return [other for other in before if bridges & {*range(other.first, other.last + 1)}]
+    return [earlier for earlier in before if bridges & {*range(earlier.first, earlier.last + 1)}]
 
 
 def _leading(question: Question, to: Hop) -> list[int]:
@@ -86,42 +87,43 @@ def _leading(question: Question, to: Hop) -> list[int]:
     return [number for number, hop in enumerate(question.hops, 1) if hop.answer == to.passage.title]
 
 
-# Where a run stands with a question whose gold is known: what a scripted expert goes by.
+# The position of a run in a question whose gold is known: everything that the scripted expert needs to answer.
 
 MOST_QUERY = 150
-"""Characters of a query."""
+"""Maximum characters of a query."""
 
 
 class GoldSource(Protocol):
-    """What the expert needs of a benchmark."""
+    """The part of a benchmark that the expert needs."""
 
     def gold(self, task: Task) -> Question:
-        """The question with its gold answers and hops."""
+        """Return the question of a task with its gold answers and hops."""
         ...
 
     def library(self, task: Task) -> Retriever:
-        """Where the passages of a task are read by id."""
+        """Return the retriever that gives the passages of a task by id."""
         ...
 
     def key(self, passage: Passage) -> str:
-        """What a paragraph is known by, whatever its id."""
+        """Return the key of a paragraph, whatever its id."""
         ...
 
 
 class Standing(NamedTuple):
-    """A question, the graph's state, and which of the gold paragraphs the agent has before it."""
+    """A question, the graph's state, and which of the gold paragraphs the agent has seen."""
 
     question: Question
     state: Mapping[str, Any]
     seen: tuple[Hop, ...]
     latest: tuple[Hop, ...]
-    """Those that the last observation brought up."""
+    """Hops whose paragraphs are in the last observation."""
     gold_lines: tuple[int, ...]
-    """The lines of the last observation, from 1, that are gold."""
+    """Numbers of the last observation's lines, from 1, that show gold paragraphs."""
     own: tuple[Hop, ...] | None = None
-    """The hops of the sub-task that the run works on (TDP); none where it answers from what others found."""
+    """Hops of the sub-task that the run works on (TDP); empty for the sub-task that answers from the others' results.
+    """
     form: Mapping[str, Any] = {}
-    """The fields of the answer that is asked for, each with its schema."""
+    """Fields of the requested answer, each with its schema."""
 
     @property
     def hops(self) -> tuple[Hop, ...]:
@@ -130,7 +132,7 @@ class Standing(NamedTuple):
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """The gold answers, the best one first; of a sub-task that searches its last hop's."""
+        """The gold answers, the best first; for a sub-task that searches, the answer of its last hop."""
         return (self.own[-1].answer,) if self.own else self.question.answers
 
     @property
@@ -140,23 +142,23 @@ class Standing(NamedTuple):
 
     @property
     def unseen(self) -> list[Hop]:
-        """The hops whose paragraph is still to be found, in order."""
+        """The hops whose paragraph has not been found yet, in order."""
         return [hop for hop in (self.question.hops if self.own is None else self.own) if hop not in self.seen]
 
     def asks(self, hop: Hop) -> str:
-        """The question of a hop with the answers of the hops before it."""
+        """Return the question of a hop, with the answers of the hops before it filled in."""
         return substituted(hop.question, [before.answer for before in self.question.hops])
 
     def query(self, hop: Hop) -> str | None:
-        """Words that bring up the paragraph of a hop, other ones each time; None once all were tried."""
+        """Return a query for the paragraph of a hop that was not tried yet, or None."""
         actions = [parsed(step.action) for step in self.state.get("history", ())]
         tried = [asked_for(action) for action in actions if action and action.kind == SEARCH]
-        title, told = hop.passage.title, f"{hop.passage.title} {hop.finding}"
-        queries = (query.strip()[:MOST_QUERY] for query in (title, told, self.asks(hop), hop.finding))
+        title, title_and_finding = hop.passage.title, f"{hop.passage.title} {hop.finding}"
+        queries = (query.strip()[:MOST_QUERY] for query in (title, title_and_finding, self.asks(hop), hop.finding))
         return next((query for query in queries if query and not any(query in words for words in tried)), None)
 
     def target(self) -> Hop | None:
-        """The gold hop behind the head of SDP's plan; None where the question's file names none."""
+        """Return the gold hop behind the target of SDP's plan, or None if the question's file gives no hops."""
         plan, head = self.state.get("plan", ()), self.state.get("head", 0)
         if not self.hops or head >= len(plan):
             return None
@@ -165,7 +167,11 @@ class Standing(NamedTuple):
 
 
 def standing(benchmark: GoldSource) -> Standing:
-    """Where the run of the node at work stands. Raises Fault outside a run."""
+    """Return the position of the run whose node is being executed.
+
+    Raises:
+        Fault: ("model") it is called outside a run.
+    """
     situation = current_situation()
     if situation is None:
         raise Fault("model", "the expert answers inside a run only: certigraph run ... --model scripted:expert")
@@ -176,12 +182,12 @@ def standing(benchmark: GoldSource) -> Standing:
     def keys(ids: Iterable[str]) -> list[str]:
         return [benchmark.key(library.passage(id)) for id in ids]
 
-    shown, latest = keys(_shown(state)), keys(state["observation"].sources if "observation" in state else ())
+    read, latest = keys(_shown(state)), keys(state["observation"].sources if "observation" in state else ())
     gold = {benchmark.key(hop.passage): hop for hop in question.hops}
     return Standing(
         question,
         state,
-        seen=tuple(hop for key, hop in gold.items() if key in {*shown, *latest}),
+        seen=tuple(hop for key, hop in gold.items() if key in {*read, *latest}),
         latest=tuple(hop for key, hop in gold.items() if key in latest),
         gold_lines=tuple(number for number, key in enumerate(latest, 1) if key in gold),
         own=own_hops(question, state["task"].goal),
@@ -189,189 +195,193 @@ def standing(benchmark: GoldSource) -> Standing:
 
 
 def _shown(state: Mapping[str, Any]) -> Sequence[str]:
-    """What agents that write their own history have read is in their turns; the others read what is at hand."""
+    """Return the ids of the passages that the agent has read: those of its turns, if it has turns, else all visible."""
     if "turns" in state:
         return [source for turn in state["turns"] for source in turn.sources]
     return list(state["evidence"].sources) if "evidence" in state else []
 
 
-# What the scripted expert answers to the operators that decompose a task, plan, supervise and revise (TDP).
+# The expert's answers to the operators that decompose a task, plan, supervise and revise (TDP).
 
 Answer = dict[str, Any]
+"""Fields of an answer, by name."""
 
 HAND_IN = "Hand in the answer."
+"""Last step of every plan."""
 
 
-def nodes(here: Standing, prompt: str) -> Answer:
-    """A node for each hop, after those that lead to it, and one that answers from all of them."""
-    question, most = here.question, here.form["nodes"].get("maxItems", LEAST_NODES)
+def nodes(position: Standing, prompt: str) -> Answer:
+    """Return one node per part, which needs the parts that lead to it, and one that answers from all of them."""
+    question, most = position.question, position.form["nodes"].get("maxItems", LEAST_NODES)
     hops = parts(question, most - 1)
     searches = [
         {
             "id": part.id,
             "task": specification(question, part),
-            "needs": [need.id for need in needs(question, part, hops[:place])],
+            "needs": [need.id for need in needs(question, part, hops[:index])],
         }
-        for place, part in enumerate(hops)
+        for index, part in enumerate(hops)
     ]
     return {"nodes": [*searches, {"id": "answer", "task": ANSWERING, "needs": [part.id for part in hops]}]}
 
 
-def steps(here: Standing, prompt: str) -> Answer:
-    """What is still to be found, then the answer."""
-    return {"steps": [*(f"Search: {here.asks(hop)}" for hop in here.unseen), HAND_IN]}
+def steps(position: Standing, prompt: str) -> Answer:
+    """Return a plan: search for everything that is missing, then answer."""
+    return {"steps": [*(f"Search: {position.asks(hop)}" for hop in position.unseen), HAND_IN]}
 
 
-def progress(here: Standing, prompt: str) -> Answer:
-    """Never completed by itself: what a sub-task comes to is the answer that it hands in."""
-    guidance = f"Search: {here.asks(here.unseen[0])}" if here.unseen else HAND_IN
-    more = {"off_plan": False, "guidance": guidance, "result": ""}
-    return {"reason": f"{len(here.unseen)} paragraphs are missing", "status": "needs_more_steps", **more}
+def progress(position: Standing, prompt: str) -> Answer:
+    """Return that more steps are needed: a sub-task is completed only by the answer that it submits."""
+    guidance = f"Search: {position.asks(position.unseen[0])}" if position.unseen else HAND_IN
+    rest = {"off_plan": False, "guidance": guidance, "result": ""}
+    return {"reason": f"{len(position.unseen)} paragraphs are missing", "status": "needs_more_steps", **rest}
 
 
-def revision(here: Standing, prompt: str) -> Answer:
-    """The graph as it is, but that nothing waits for what failed: the expert answers without it."""
-    dag = here.state["dag"]
+def revision(position: Standing, prompt: str) -> Answer:
+    """Return the graph without dependencies on failed nodes: the expert can answer without them."""
+    dag = position.state["dag"]
     failed = {node.id for node in dag.nodes if node.status == "failed"}
     waiting = [node for node in dag.pending if failed.intersection(node.needs)]
     change = [{"id": n.id, "task": n.task, "needs": [need for need in n.needs if need not in failed]} for n in waiting]
     return {"reason": f"{len(failed)} sub-tasks failed", "change": change, "add": [], "remove": []}
 
 
-# What the scripted expert answers to the operators that keep a belief, or stop a search (CGDP).
+# The expert's answers to the operators that update a belief or stop a search (CGDP).
 
 
-def facts(here: Standing, prompt: str) -> Answer:
-    """What the last observation adds to a structured belief."""
-    believed = {fact.text for fact in _believed(here).facts}
-    new = [hop for hop in here.latest if hop.finding not in believed]
-    facts = [{"fact": hop.finding, "source": hop.passage.title} for hop in new]
-    asked, seen = set(_believed(here).questions), {here.asks(hop) for hop in here.seen}
-    missing = [here.asks(hop) for hop in here.unseen if here.asks(hop) not in asked]
-    return {"facts": facts, "resolved": sorted(asked & seen), "questions": missing}
+def facts(position: Standing, prompt: str) -> Answer:
+    """Return what the last observation adds to a structured belief."""
+    believed = {fact.text for fact in _believed(position).facts}
+    new = [hop for hop in position.latest if hop.finding not in believed]
+    entries = [{"fact": hop.finding, "source": hop.passage.title} for hop in new]
+    open_questions, answered = set(_believed(position).questions), {position.asks(hop) for hop in position.seen}
+    missing = [position.asks(hop) for hop in position.unseen if position.asks(hop) not in open_questions]
+    return {"facts": entries, "resolved": sorted(open_questions & answered), "questions": missing}
 
 
-def reorganised(here: Standing, prompt: str) -> Answer:
-    """A belief that is never too large as it is."""
-    facts = [{"fact": fact.text, "source": fact.source} for fact in _believed(here).facts]
-    return {"facts": facts, "questions": list(_believed(here).questions)}
+def reorganised(position: Standing, prompt: str) -> Answer:
+    """Return the present belief unchanged; it is never too large."""
+    entries = [{"fact": fact.text, "source": fact.source} for fact in _believed(position).facts]
+    return {"facts": entries, "questions": list(_believed(position).questions)}
 
 
-def notes(here: Standing) -> str:
-    """What was found and is not noted yet, a note a line; for extractors in plain text."""
-    new = [hop.finding for hop in here.seen if hop.finding not in _believed(here).notes]
+def notes(position: Standing) -> str:
+    """Return what was found and is not noted yet, one note per line, for extractors in plain text."""
+    new = [hop.finding for hop in position.seen if hop.finding not in _believed(position).notes]
     return "\n".join(new) or "Nothing new."
 
 
-def verdict(here: Standing, prompt: str) -> Answer:
-    """A gate's verdict: stale where the last round brought nothing new and something is missing."""
-    dry = bool(here.state.get("rounds")) and here.state["rounds"][-1].upr == 0
-    return {"reason": "counted", "verdict": "QUERY_STALE" if dry and here.unseen else "PRODUCTIVE"}
+def verdict(position: Standing, prompt: str) -> Answer:
+    """Return a gate's verdict: stale if the last round showed nothing new and something is missing."""
+    stale = bool(position.state.get("rounds")) and position.state["rounds"][-1].upr == 0
+    return {"reason": "counted", "verdict": "QUERY_STALE" if stale and position.unseen else "PRODUCTIVE"}
 
 
-def unresolved(here: Standing, prompt: str) -> Answer:
-    """What is still to be found."""
-    return {"unresolved": [here.asks(hop) for hop in here.unseen], "answerable": not here.unseen}
+def unresolved(position: Standing, prompt: str) -> Answer:
+    """Return what has not been found yet."""
+    return {"unresolved": [position.asks(hop) for hop in position.unseen], "answerable": not position.unseen}
 
 
-def hypotheses(here: Standing, prompt: str) -> Answer:
-    """Where the missing paragraphs are, or, with none missing, the answer again."""
-    hops = here.unseen or here.hops
-    return {"hypotheses": [f"{hop.passage.title} tells it: {hop.answer}" for hop in hops] or [here.answer]}
+def hypotheses(position: Standing, prompt: str) -> Answer:
+    """Return where the missing paragraphs are; if none is missing, the answer."""
+    hops = position.unseen or position.hops
+    return {"hypotheses": [f"{hop.passage.title} tells it: {hop.answer}" for hop in hops] or [position.answer]}
 
 
-def _believed(here: Standing) -> Belief:
-    belief: Belief = here.state.get("belief", Belief())
+def _believed(position: Standing) -> Belief:
+    belief: Belief = position.state.get("belief", Belief())
     return belief
 
 
-# The mind behind `scripted:expert` in search worlds: it knows a question's gold answer, paragraphs and steps.
+# The scripted model `scripted:expert` in search worlds.
 #
-# It tells the operators' questions apart by the fields of their answers. A finding is claimed only from a gold
-# paragraph that the run has found; where one is missing it is searched for by its title. The final answer is the gold
-# one always. In a sub-task of TDP it goes by the sub-task alone: its hops, their answer.
+# It recognises an operator's request by the fields of the answer form. It claims a finding only from a gold paragraph
+# that the run has found; a missing one is searched for by its title. Its final answer is always the gold answer. In a
+# sub-task of TDP it uses only that sub-task's hops and their answer.
 #
-# So a right answer by it says that worlds, passages and schedules work, not that a prompt or a predecessor's result
-# told enough: what it supports is held against the prompt, all else it knows from the question's file and the run's
-# state.
+# A right answer therefore shows that worlds, passages and schedules work, not that a prompt or the result of another
+# sub-task was sufficient: only support is checked against the prompt, everything else comes from the question's file
+# and the run's state.
 
 OPENING = 40
-"""Characters of a paragraph that tell whether a prompt shows it."""
+"""Characters of a paragraph that must be in a prompt for the paragraph to count as shown."""
 
 
 class Expert:
-    """A Responder over a benchmark's gold."""
+    """A scripted model that knows a benchmark's gold."""
 
     def __init__(self, benchmark: GoldSource) -> None:
         self._benchmark = benchmark
 
     def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
-        """The right answer to a question of any graph's operators; of an unknown one the least instance."""
+        """Return the right answer to a request of any graph's operators; the smallest valid one if it is unknown."""
         fields: Mapping[str, Any] = schema.get("properties", {})
-        here = standing(self._benchmark)._replace(form=fields)
+        position = standing(self._benchmark)._replace(form=fields)
         if not fields:
-            return notes(here)
+            return notes(position)
         author = next((answer for name, answer in _ANSWERS.items() if name in fields), None)
         if author is None:
             return least(schema)
-        answer = {name: value for name, value in author(here, prompt).items() if name in fields}
+        answer = {name: value for name, value in author(position, prompt).items() if name in fields}
         return {name: _fitting(value, fields[name]) for name, value in answer.items()}
 
 
-def _subquestions(here: Standing, prompt: str) -> Answer:
-    certified = sum(predicate.kind == "hop" for predicate in here.state.get("plan", ())[: here.state.get("head", 0)])
-    return {"subquestions": [hop.question for hop in here.hops[certified:]] or [here.question.text]}
+def _subquestions(position: Standing, prompt: str) -> Answer:
+    certified = sum(
+        predicate.kind == "hop" for predicate in position.state.get("plan", ())[: position.state.get("head", 0)]
+    )
+    return {"subquestions": [hop.question for hop in position.hops[certified:]] or [position.question.text]}
 
 
-def _query(here: Standing, prompt: str) -> Answer:
-    hop = here.target()
-    return {"query": (hop and here.query(hop)) or here.question.text}
+def _query(position: Standing, prompt: str) -> Answer:
+    hop = position.target()
+    return {"query": (hop and position.query(hop)) or position.question.text}
 
 
-def _guess(here: Standing, prompt: str) -> Answer:
-    hop = here.target()
-    return {"guess": hop.answer if hop else here.answer}
+def _guess(position: Standing, prompt: str) -> Answer:
+    hop = position.target()
+    return {"guess": hop.answer if hop else position.answer}
 
 
-def _finding(here: Standing, prompt: str) -> Answer:
-    hop = here.target()
-    if hop is None or hop not in here.seen:
+def _finding(position: Standing, prompt: str) -> Answer:
+    hop = position.target()
+    if hop is None or hop not in position.seen:
         return {"found": False, "title": "", "finding": "", "entity": ""}
     return {"found": True, "title": hop.passage.title, "finding": hop.finding, "entity": hop.answer}
 
 
-def _supported(here: Standing, prompt: str) -> Answer:
-    hop, claimed = here.target(), str(here.state["action"].args.get("finding", ""))
+def _supported(position: Standing, prompt: str) -> Answer:
+    hop, claimed = position.target(), str(position.state["action"].args.get("finding", ""))
     right = hop is not None and bool(claimed) and one_line(hop.finding).startswith(one_line(claimed))
     return {"reason": "read off the paragraph", "supported": right and hop is not None and _shows(prompt, hop)}
 
 
-def _consistent(here: Standing, prompt: str) -> Answer:
-    answer = str(here.state["action"].args.get("answer", ""))
-    right = any(exact_match(answer, gold) for gold in here.answers)
+def _consistent(position: Standing, prompt: str) -> Answer:
+    answer = str(position.state["action"].args.get("answer", ""))
+    right = any(exact_match(answer, gold) for gold in position.answers)
     return {"reason": "held against the steps", "consistent": right}
 
 
-def _sentence(here: Standing, prompt: str) -> Answer:
-    query = _next_query(here)
-    return {"sentence": f"Next comes {query}" if query else f"So the answer is: {here.answer}."}
+def _sentence(position: Standing, prompt: str) -> Answer:
+    query = _next_query(position)
+    return {"sentence": f"Next comes {query}" if query else f"So the answer is: {position.answer}."}
 
 
-def _generation(here: Standing, prompt: str) -> Answer:
-    missing = "".join(f"{hop.passage.title}. " for hop in here.unseen)
-    return {"generation": f"{missing}So the answer is: {here.answer}."}
+def _generation(position: Standing, prompt: str) -> Answer:
+    missing = "".join(f"{hop.passage.title}. " for hop in position.unseen)
+    return {"generation": f"{missing}So the answer is: {position.answer}."}
 
 
-def _move(here: Standing, prompt: str) -> Answer:
-    query = _next_query(here)
-    tool, text = (SEARCH, query) if query else (FINISH, here.answer)
+def _move(position: Standing, prompt: str) -> Answer:
+    query = _next_query(position)
+    tool, text = (SEARCH, query) if query else (FINISH, position.answer)
     thought = "a paragraph is missing" if query else "all that is needed was found"
     move = {"thought": thought, "tool": tool, "text": text, "action": f"{tool}[{text}]"}
-    return {**move, "remember": notes(here)}
+    return {**move, "remember": notes(position)}
 
 
-def _next_query(here: Standing) -> str | None:
-    queries = (here.query(hop) for hop in here.unseen)
+def _next_query(position: Standing) -> str | None:
+    queries = (position.query(hop) for hop in position.unseen)
     return next((query for query in queries if query), None)
 
 
@@ -380,10 +390,10 @@ def _shows(prompt: str, hop: Hop) -> bool:
 
 
 def _fitting(value: Any, form: Mapping[str, Any]) -> Any:
-    """What has more characters or items than the form allows, cut; so is every item."""
+    """Cut texts and lists that are longer than the form allows, and so every item of a list."""
     most = form.get("maxLength" if isinstance(value, str) else "maxItems")
     if isinstance(value, list):
-        return [_fitting(one, form.get("items", {})) for one in value[:most]]
+        return [_fitting(item, form.get("items", {})) for item in value[:most]]
     return value[:most] if isinstance(value, str) else value
 
 
@@ -398,18 +408,18 @@ _ANSWERS: dict[str, Callable[[Standing, str], Answer]] = {
     "facts": reorganised,
     "verdict": verdict,
     "unresolved": unresolved,
-    "aligned": lambda here, prompt: {"reason": "the same entity", "aligned": True},
+    "aligned": lambda position, prompt: {"reason": "the same entity", "aligned": True},
     "hypotheses": hypotheses,
-    "keep": lambda here, prompt: {"keep": list(here.gold_lines)},
+    "keep": lambda position, prompt: {"keep": list(position.gold_lines)},
     "sentence": _sentence,
     "generation": _generation,
-    "summary": lambda here, prompt: {"summary": " ".join(hop.finding for hop in here.seen)},
+    "summary": lambda position, prompt: {"summary": " ".join(hop.finding for hop in position.seen)},
     "nodes": nodes,
     "steps": steps,
     "status": progress,
     "change": revision,
     "tool": _move,
     "action": _move,
-    "answer": lambda here, prompt: {"answer": here.answer},
+    "answer": lambda position, prompt: {"answer": position.answer},
 }
-"""By the field that tells a question: the first of these that is asked for."""
+"""Functions that answer, by the field that identifies a request; the first field that is in the form decides."""

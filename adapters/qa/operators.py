@@ -1,4 +1,4 @@
-"""SDP's Realize and Validate for multi-hop questions (SDP appendices A.5, A.6)."""
+"""SDP's operators for multi-hop questions: checks by words alone, Realize, Validate (SDP appendices A.5, A.6)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -38,10 +38,10 @@ from certigraph.state.run import ANSWER, CLAIM, SEARCH, finish, search
 from certigraph.state.sdp import ProposeView, RealizeView, ReplanView, ValidateView
 from certigraph.state.search import Hop, Passage, certified_hops, chain_argument, chain_of
 
-# What is rejected by its words alone, before any model is asked (SDP paper, appendices A.5 and A.6).
+# Findings and answers that are rejected by their words alone, before a model is asked (SDP appendices A.5 and A.6).
 
 MOST_WORDS = 15
-"""Words of a MuSiQue answer."""
+"""Maximum number of words of a MuSiQue answer."""
 
 _UNABLE = r"\b(?:cannot|can't|could not|couldn't|unable to)"
 NEGATION = re.compile(
@@ -54,14 +54,14 @@ NEGATION = re.compile(
     rf"|{_UNABLE} be (?:found|determined|answered|inferred|established)\b"
     rf"|{_UNABLE} (?:determine|answer|infer|tell|find (?:an?|any|the) (?:answer|info))"
 )
-"""How a finding or an answer says that nothing was found."""
+"""Phrases by which a finding or an answer says that nothing was found."""
 
 GARBAGE = re.compile(
     r"(?:un(?:known|clear|certain|available|determined|specified|answerable)|not (?:applicable|sure|known)|n a|none"
     r"|nothing|no (?:idea|answer)|null|nan|i (?:do not|don t) know|it is unknown|tbd|string"
     r"|(?:the )?(?:answer|finding|entity))?"
 )
-"""Whole texts, as words, that answer nothing; some are a question's own field names given back."""
+"""Complete texts, as words, that answer nothing; some repeat the field names of the answer form."""
 
 _ARTICLES = ("a", "an", "the")
 _LEAD = r"(?:(?:in|on|at|by|of|for|about|during|since|until) )?"
@@ -79,12 +79,12 @@ _COUNTED = re.compile(
 
 
 def no_finding(text: str) -> str:
-    """Why a finding is none; empty where it may be one."""
+    """Return why a text is no finding; an empty text if it may be one."""
     return no_answer(text) if text.strip() else "no finding: the paragraphs shown do not answer this"
 
 
 def no_answer(text: str) -> str:
-    """Why an answer is none; empty where it may be one."""
+    """Return why a text is no answer; an empty text if it may be one."""
     if GARBAGE.fullmatch(" ".join(words(text))):
         return f"{text.strip()!r} answers nothing"
     negated = NEGATION.search(text.lower())
@@ -92,20 +92,23 @@ def no_answer(text: str) -> str:
 
 
 def no_short_answer(question: str, answer: str, chain: Sequence[Hop]) -> str:
-    """Why an answer cannot be MuSiQue's; empty where it may be, as it is of all 308 references in our sample."""
+    """Return why a text cannot be an answer of MuSiQue; an empty text if it may be one.
+
+    All 308 references in our sample pass this check.
+    """
     if len(answer.split()) > MOST_WORDS:
         return f"{len(answer.split())} words, where an answer has at most {MOST_WORDS}"
-    said = _content(answer)
-    if _holds(_content(question), said):
+    answer_words = _content(answer)
+    if _holds(_content(question), answer_words):
         return f"{answer!r} stands in the question itself"
     *before, last = [_content(hop.entity) for hop in chain] or [[]]
-    if said in before and said != last:
+    if answer_words in before and answer_words != last:
         return f"{answer!r} is an entity on the way, not the end of the chain"
     return _mismatch(question.lower().strip(), answer.lower())
 
 
 def _mismatch(question: str, answer: str) -> str:
-    """Why an answer is not of the sort that its question's first words ask for."""
+    """Return why an answer is not of the sort that its question's first words ask for."""
     if _TIME.match(question) and not _DATED.search(answer):
         return "the question asks for a time, and the answer names none"
     if _COUNT.match(question) and not _COUNTED.search(answer):
@@ -123,15 +126,16 @@ def _holds(whole: Sequence[str], part: Sequence[str]) -> bool:
     return any(whole[start : start + len(part)] == part for start in range(len(whole) - len(part) + 1))
 
 
-# Realize (SDP Eq. 2) for hops: search where passages have to be found, else claim what the passages at hand say.
+# Realize (SDP Eq. 2) for hops: search if passages have to be retrieved, else claim what the visible passages say.
 
 MOST_FAILURES_SHOWN = 3
+"""Maximum number of refused claims or answers shown in a prompt."""
 
 MOST_FINDING = 1_000
-"""Characters of a finding: it quotes every sentence that it rests on, for support is scored by sentences."""
+"""Maximum characters of a finding. It quotes all sentences it is based on, because sentences score support."""
 
 AGAIN = "again"
-"""Argument of a search that follows a search at the same target: the first found nothing, so that it was a try."""
+"""Argument of a search that follows a search at the same target: the first one found nothing, so that it was a try."""
 
 
 class Finding(BaseModel):
@@ -144,27 +148,28 @@ class Finding(BaseModel):
 
 
 NOTHING = Finding(found=False, title="", finding="", entity="")
+"""The model's answer when nothing was found."""
 
 
 async def hop_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
-    """A search, or a claim.
+    """Return a search or a claim.
 
-    Where passages are searched for, a claim needs a search for this target since the last claim, and a finding in what
-    is at hand then; else there is another search, until all queries are used up. A claim of nothing is rejected, and so
-    the tries at the target end.
+    If passages are searched for, a claim needs a search for this target since the last claim, and a finding in the
+    passages visible then; else there is another search, until all queries are used up. A claim of nothing is rejected,
+    which ends the tries at the target.
     """
     searching = retrieves(state["task"], runtime)
-    found = None if searching and not _unread(state) else await _found(state, runtime)
-    if searching and not (found and found.found) and (query := await next_query(state, runtime)):
+    finding = None if searching and not _unread(state) else await _found(state, runtime)
+    if searching and not (finding and finding.found) and (query := await next_query(state, runtime)):
         again: Arguments = {AGAIN: True} if _last_was_search(state["attempts"]) else {}
         return search(query, k=limits_of(state["task"], runtime).passages, **again)
-    said = found or await _found(state, runtime)
-    hop = Hop(_question(state), said.finding, said.entity)
-    return hop_claim(int(str(state["target"].args["index"])), hop, said.title)
+    answer = finding or await _found(state, runtime)
+    hop = Hop(_question(state), answer.finding, answer.entity)
+    return hop_claim(int(str(state["target"].args["index"])), hop, answer.title)
 
 
 def _unread(state: RealizeView) -> bool:
-    """Whether a search, of this plan or at the end of the one before, brought up what was not read for this target."""
+    """Return whether a search, of this plan or at the end of the one before, has results that were not read yet."""
     return _last_was_search(state["attempts"]) or (not state["attempts"] and "queries" in state["target"].args)
 
 
@@ -177,21 +182,24 @@ def _question(state: RealizeView) -> str:
 
 
 async def _found(state: RealizeView, runtime: Runtime[Context]) -> Finding:
-    """What the model finds in the passages at hand; a finding without an entity is its own entity, and vice versa."""
+    """Ask the model for a finding in the visible passages.
+
+    If it gives only a finding or only an entity, that text is used for both.
+    """
     if not state["evidence"].sources:
         return NOTHING
-    said = await ask(prompt(runtime, await _instruction(state, runtime)), Finding, role="executor", runtime=runtime)
-    finding, entity = unquoted(said.finding), unquoted(said.entity)
-    if not said.found or not (finding or entity):
+    answer = await ask(prompt(runtime, await _instruction(state, runtime)), Finding, role="executor", runtime=runtime)
+    finding, entity = unquoted(answer.finding), unquoted(answer.entity)
+    if not answer.found or not (finding or entity):
         return NOTHING
-    return Finding(found=True, title=unquoted(said.title), finding=finding or entity, entity=entity or finding[:100])
+    return Finding(found=True, title=unquoted(answer.title), finding=finding or entity, entity=entity or finding[:100])
 
 
 async def _instruction(state: RealizeView, runtime: Runtime[Context]) -> str:
     question, claims = _question(state), [a for a in state["attempts"] if a.action.kind == CLAIM]
     queries = queries_at(state["target"], state["attempts"])[-1:]
-    empty = sum(not claim.action.args.get("finding") for claim in claims)
-    passages = await page_of(empty, [*queries, question], state["evidence"].sources, state["task"], runtime)
+    empty_claims = sum(not claim.action.args.get("finding") for claim in claims)
+    passages = await page_of(empty_claims, [*queries, question], state["evidence"].sources, state["task"], runtime)
     limits = limits_of(state["task"], runtime)
     return planning.FIND.format(
         passages=quoted(passages),
@@ -212,7 +220,7 @@ def _failure(attempt: Attempt) -> str:
     return f"{finding}: {attempt.verdict.reason or 'not accepted'}"
 
 
-# Realize (SDP Eq. 2) for the end of a plan: the answer from the certified hops, then handing it in.
+# Realize (SDP Eq. 2) for the end of a plan: answer from the certified hops, then submit that answer.
 
 
 class Conclusion(BaseModel):
@@ -222,7 +230,10 @@ class Conclusion(BaseModel):
 
 
 async def closing_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
-    """An answer for the predicate `answer`; for the goal, where it was not certified with it, that answer handed in."""
+    """Return an answer for the predicate `answer`, and for the goal its submission.
+
+    If no answer was certified before the goal, a new one is asked for and submitted.
+    """
     chain = [*certified_hops(state["certified"]).values()]
     certified = [a.args["answer"] for a in state["certified"].actions if a.kind == ANSWER]
     if state["target"].kind == GOAL and certified:
@@ -232,8 +243,8 @@ async def closing_action(state: RealizeView, runtime: Runtime[Context]) -> Actio
         chain=quoted(told(chain)),
         failed=clipped(tried(state["attempts"][-MOST_FAILURES_SHOWN:]), limits_of(state["task"], runtime).context // 8),
     )
-    said = await ask(prompt(runtime, instruction), Conclusion, role="executor", runtime=runtime)
-    text = unquoted(said.answer)
+    answer = await ask(prompt(runtime, instruction), Conclusion, role="executor", runtime=runtime)
+    text = unquoted(answer.answer)
     return finish(text, **chain_argument(chain)) if state["target"].kind == GOAL else chain_answer(text, chain)
 
 
@@ -255,90 +266,91 @@ class Consistency(BaseModel):
 
 
 async def verdict_on(state: ValidateView, strict: bool, runtime: Runtime[Context]) -> Verdict:
-    """The verdict on what the world answered, which carries the action's own arguments in its `data`."""
-    seen, target = state["observation"], state["tail"][0]
+    """Return the verdict on an observation, which carries the action's arguments in its `data`."""
+    observation, target = state["observation"], state["tail"][0]
     if target.kind == GOAL:
-        return Verdict(depth=int(seen.accepted and seen.done), reason="an answer is handed in only once")
-    if target.kind == HOP and seen.data.get("tool") == SEARCH:
-        # The first search only gathers evidence; one that follows a search in vain is a try, so that tries end.
-        return Verdict(depth=0, reason=_brought_up(seen), looked=not seen.data.get(AGAIN))
-    if not seen.accepted:
-        return Verdict(depth=0, reason=" ".join(seen.text.split())[:160])
+        return Verdict(depth=int(observation.accepted and observation.done), reason="an answer is handed in only once")
+    if target.kind == HOP and observation.data.get("tool") == SEARCH:
+        # The first search only gathers evidence. One that follows a search without a result counts as a try, so that
+        # the number of tries is bounded.
+        return Verdict(depth=0, reason=_brought_up(observation), looked=not observation.data.get(AGAIN))
+    if not observation.accepted:
+        return Verdict(depth=0, reason=" ".join(observation.text.split())[:160])
     if target.kind == HOP:
-        return await _on_claim(state["task"], seen, runtime)
-    return await _on_answer(state["task"], state["tail"], seen, strict, runtime)
+        return await _on_claim(state["task"], observation, runtime)
+    return await _on_answer(state["task"], state["tail"], observation, strict, runtime)
 
 
-async def _on_claim(task: Task, seen: Observation, runtime: Runtime[Context]) -> Verdict:
-    """The paragraph of the cited title, then the best other one; each is put to the same verifier (appendix A.5)."""
-    if rejected := no_finding(_said(seen, "finding")) or no_answer(_said(seen, "entity")):
+async def _on_claim(task: Task, observation: Observation, runtime: Runtime[Context]) -> Verdict:
+    """Verify a claim with the paragraph of the cited title, then with the best other one (appendix A.5)."""
+    if rejected := no_finding(_said(observation, "finding")) or no_answer(_said(observation, "entity")):
         return Verdict(depth=0, reason=rejected)
     reasons = []
-    for passage in await passages_of(seen.sources, task, runtime):
-        said = await _verified(passage, seen, task, runtime)
-        if said.supported:
-            return Verdict(depth=1, reason=_credited(said, passage, seen), evidence=passage.id)
-        reasons.append(f"{passage.title}: {said.reason}")
+    for passage in await passages_of(observation.sources, task, runtime):
+        answer = await _verified(passage, observation, task, runtime)
+        if answer.supported:
+            return Verdict(depth=1, reason=_credited(answer, passage, observation), evidence=passage.id)
+        reasons.append(f"{passage.title}: {answer.reason}")
     return Verdict(depth=0, reason="; ".join(reasons) or "no paragraph at hand has that title or a word of the finding")
 
 
-async def _verified(passage: Passage, seen: Observation, task: Task, runtime: Runtime[Context]) -> Support:
+async def _verified(passage: Passage, observation: Observation, task: Task, runtime: Runtime[Context]) -> Support:
     instruction = planning.VERIFY.format(
         passage=quoted(clipped(f"{passage.title}: {passage.text}", room(limits_of(task, runtime)))),
-        question=_said(seen, "subquestion"),
-        finding=_said(seen, "finding"),
-        entity=_said(seen, "entity"),
+        question=_said(observation, "subquestion"),
+        finding=_said(observation, "finding"),
+        entity=_said(observation, "entity"),
     )
     return await ask(prompt(runtime, instruction), Support, role="validator", runtime=runtime)
 
 
-def _credited(said: Support, passage: Passage, seen: Observation) -> str:
-    cited = _said(seen, "title")
-    corrected = not seen.data.get("resolved") or passage.id != seen.sources[0]
-    return f"in {passage.title!r} and not in {cited!r}: {said.reason}" if corrected else said.reason
+def _credited(answer: Support, passage: Passage, observation: Observation) -> str:
+    cited = _said(observation, "title")
+    corrected = not observation.data.get("resolved") or passage.id != observation.sources[0]
+    return f"in {passage.title!r} and not in {cited!r}: {answer.reason}" if corrected else answer.reason
 
 
 async def _on_answer(
-    task: Task, tail: Sequence[Predicate], seen: Observation, strict: bool, runtime: Runtime[Context]
+    task: Task, tail: Sequence[Predicate], observation: Observation, strict: bool, runtime: Runtime[Context]
 ) -> Verdict:
-    """The answer, and with it the goal where that comes next."""
-    answer, chain = _said(seen, "answer"), chain_of(seen.data)
+    """Judge the answer, and with it the goal if the goal comes next."""
+    answer, chain = _said(observation, "answer"), chain_of(observation.data)
     rejected = no_answer(answer) or (strict and no_short_answer(task.goal, answer, chain))
     if rejected:
         return Verdict(depth=0, reason=rejected)
     if strict:
         instruction = planning.CONSISTENT.format(task=task.goal, chain=quoted(told(chain)), answer=answer)
-        said = await ask(prompt(runtime, instruction), Consistency, role="validator", runtime=runtime)
-        if not said.consistent:
-            return Verdict(depth=0, reason=said.reason or "it does not follow from what is established")
+        check = await ask(prompt(runtime, instruction), Consistency, role="validator", runtime=runtime)
+        if not check.consistent:
+            return Verdict(depth=0, reason=check.reason or "it does not follow from what is established")
     final = len(tail) > 1 and tail[1].kind == GOAL
     return Verdict(depth=1 + final, reason="no check speaks against it")
 
 
-def _brought_up(seen: Observation) -> str:
-    return f"{len(seen.sources)} passages" if seen.accepted else " ".join(seen.text.split())[:160]
+def _brought_up(observation: Observation) -> str:
+    return f"{len(observation.sources)} passages" if observation.accepted else " ".join(observation.text.split())[:160]
 
 
-def _said(seen: Observation, argument: str) -> str:
-    return str(seen.data.get(argument) or "").strip()
+def _said(observation: Observation, argument: str) -> str:
+    return str(observation.data.get(argument) or "").strip()
 
 
 # SDP's operators for multi-hop question answering (SDP paper, appendices A.5 HotpotQA and A.6 MuSiQue).
 #
-# A plan is one predicate a sub-question, one for the answer and one for the goal. Each hop is realized by searching,
-# where passages have to be found, and by a claim: a finding, the title that it is taken from, and the bridge entity
-# that takes the place of "#1" in later sub-questions. The world resolves the title; Validate puts that paragraph,
-# then the best other one, to a verifier. The answer is noted and certified together with the goal.
+# A plan has one predicate per sub-question, one for the answer and one for the goal. Each hop is realized by searching,
+# if passages have to be retrieved, and by a claim: a finding, the title of its paragraph, and the bridge entity that
+# replaces "#1" in later sub-questions. The world resolves the title; Validate shows that paragraph, then the best other
+# one, to a verifier. The answer is noted, and certified together with the goal.
 
 
 def operators(benchmark: Library, *, strict: bool = False, hops: bool = False) -> Mapping[str, Operator]:
-    """The four by slot.
+    """Create the four operators, by slot.
 
     Args:
-        benchmark: has `library(task)` and says by `retrieves` whether passages must be searched for. Its world tells
-            the action's arguments in the `data` of its observations: Validate sees nothing else of the action.
-        strict: MuSiQue's form: two to four hops, and its checks of the answer. Else HotpotQA's: two hops.
-        hops: read the number of hops off the task's id, which is a label leak.
+        benchmark: the source of the passages. Its world repeats the action's arguments in the `data` of its
+            observations, because Validate sees nothing else of the action.
+        strict: MuSiQue's form with two to four hops and checks of the answer; else HotpotQA's with two hops.
+        hops: take the number of hops from the task's id, which is a label leak.
     """
 
     def bounds(task: Task) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Plans of hops for multi-hop questions: Propose, Replan, queries and prompts (SDP appendices A.5, A.6)."""
+"""Plans of hops for multi-hop questions: prompts, Propose, Replan, queries and pages (SDP appendices A.5, A.6)."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -19,7 +19,7 @@ from certigraph.state.run import ANSWER, SEARCH, answer, claim
 from certigraph.state.sdp import ProposeView, RealizeView, ReplanView
 from certigraph.state.search import Hop, Passage, certified_hops, chain_argument
 
-# The questions that SDP's operators ask for multi-hop question answering.
+# The prompts of SDP's operators for multi-hop question answering.
 
 DECOMPOSE = """\
 Question: {task}
@@ -120,23 +120,23 @@ Does it follow from what is established, and is it what the question asks for? G
 """
 
 
-# The certified chain of hops: what was found for each, and the bridge entities that later hops are asked with.
+# The certified chain of hops: the finding of each, and the bridge entities that are put into later sub-questions.
 
 PLACEHOLDER = re.compile(r"#(\d+)")
-"""Stands in a sub-question for the entity found for the sub-question of that number, from 1 (MuSiQue's notation)."""
+"""Placeholder in a sub-question for the entity found for sub-question number N, from 1 (MuSiQue's notation)."""
 
 HOP, GOAL = "hop", "goal"
-"""Kinds of predicates beside `answer`."""
+"""Kinds of predicates, in addition to `answer`."""
 
 
 def hop_predicate(index: int, question: str, queries: Sequence[str] = ()) -> Predicate:
-    """A sub-question as a condition. `queries` are those that earlier plans spent on this hop in vain."""
+    """Create the predicate of a sub-question. `queries` are those that earlier plans tried for this hop in vain."""
     args: Arguments = {"index": index, "question": question}
     return Predicate(text=f"Known: {question}", kind=HOP, args={**args, **({"queries": [*queries]} if queries else {})})
 
 
 def closing() -> list[Predicate]:
-    """The end of every plan."""
+    """Return the predicates at the end of every plan."""
     return [
         Predicate(text="The question is answered from what is certified.", kind=ANSWER),
         Predicate(text="The answer is final.", kind=GOAL),
@@ -144,76 +144,79 @@ def closing() -> list[Predicate]:
 
 
 def hop_claim(index: int, hop: Hop, title: str) -> Action:
-    """The action that files a finding for the hop of an index, from 1."""
-    filed = claim(hop.question, finding=hop.finding, title=title, entity=hop.entity)
-    return filed.model_copy(update={"args": {**filed.args, "hop": index}})
+    """Create the action that claims a finding for the hop with an index, from 1."""
+    action = claim(hop.question, finding=hop.finding, title=title, entity=hop.entity)
+    return action.model_copy(update={"args": {**action.args, "hop": index}})
 
 
 def chain_answer(text: str, chain: Sequence[Hop]) -> Action:
-    """The action that notes an answer, with the chain it was drawn from."""
-    noted = answer(text)
-    return noted.model_copy(update={"args": {**noted.args, **chain_argument(chain)}})
+    """Create the action that notes an answer, with the chain behind it."""
+    action = answer(text)
+    return action.model_copy(update={"args": {**action.args, **chain_argument(chain)}})
 
 
 def resolved(question: str, hops: dict[int, Hop]) -> str:
-    """The sub-question with bridge entities for the placeholders whose hop is certified."""
-    return PLACEHOLDER.sub(lambda found: hops[int(found[1])].entity if int(found[1]) in hops else found[0], question)
+    """Replace the placeholders of certified hops in a sub-question with their bridge entities."""
+    return PLACEHOLDER.sub(lambda match: hops[int(match[1])].entity if int(match[1]) in hops else match[0], question)
 
 
 def told(chain: Sequence[Hop]) -> str:
-    """The chain as prompts show it."""
+    """Format the chain as prompts show it."""
     return bullet_list(f"{hop.question} {hop.entity}. {hop.finding}" for hop in chain)
 
 
-# Which of the passages at hand the model reads for a hop, within what its prompt has room for.
+# Choosing the passages that the model reads for a hop, within the size of its prompt.
 
 
 class Library(Protocol):
-    """What these operators need of a benchmark."""
+    """The part of a benchmark that these operators need."""
 
     retrieves: bool
-    """Whether passages have to be searched for; False where all of them come with the question."""
+    """Whether passages have to be searched for; False if all of them come with the question."""
 
     def library(self, task: Task) -> Retriever:
-        """Every passage that a task may find, by its id."""
+        """Return the retriever that gives every passage of a task by id."""
         ...
 
 
 def room(limits: Limits) -> int:
-    """Characters of a prompt that passages may take; a quarter of the context is for question, findings and tries."""
+    """Return the maximum characters of a prompt for passages.
+
+    A quarter of the context is left for question, findings and tries.
+    """
     return limits.context * 3 // 4
 
 
 async def passages_of(ids: Sequence[str], task: Task, runtime: Runtime[Context]) -> list[Passage]:
-    """The passages of some ids, in their order."""
-    library = await off_loop(library_of(task, runtime).library, task)
-    return await off_loop(lambda: [library.passage(id) for id in ids])
+    """Return the passages with these ids, in their order."""
+    source = await off_loop(library_of(task, runtime).library, task)
+    return await off_loop(lambda: [source.passage(id) for id in ids])
 
 
 async def page_of(
     number: int, queries: Sequence[str], ids: Sequence[str], task: Task, runtime: Runtime[Context]
 ) -> str:
-    """What the model reads in try `number`, from 0: the page of that number, and after the last the first again."""
-    at_hand = await passages_of(ids, task, runtime)
+    """Return the text that the model reads in try `number` (from 0): that page, cycling through all pages."""
+    passages = await passages_of(ids, task, runtime)
     limits = limits_of(task, runtime)
-    pages = paged(await off_loop(best_first, queries, at_hand, limits.passages), limits)
+    pages = paged(await off_loop(best_first, queries, passages, limits.passages), limits)
     return "\n".join(pages[number % len(pages)]) if pages else "(none)"
 
 
 def best_first(queries: Sequence[str], passages: Sequence[Passage], k: int) -> list[Passage]:
-    """The passages in the order in which they should be read: for each query its best `k` by BM25, then the rest.
+    """Sort passages into reading order: for each query its best `k` by BM25, then the rest.
 
-    The latest query comes first: what it brought up is what overlaps it most among all that is at hand.
+    The latest query comes first, so that the passages it retrieved are read first.
     """
     if not any(terms(f"{passage.title} {passage.text}") for passage in passages):
         return list(passages)
     pool = Pool(passages)
-    found = (hit.passage for query in queries for hit in pool.search(query, k))
-    return list({passage.id: passage for passage in chain(found, passages)}.values())
+    hits = (hit.passage for query in queries for hit in pool.search(query, k))
+    return list({passage.id: passage for passage in chain(hits, passages)}.values())
 
 
 def paged(passages: Sequence[Passage], limits: Limits) -> list[list[str]]:
-    """The passages as lines "Title: text", cut into what one question has room for: `limits.passages` at most.
+    """Format the passages as lines "Title: text", split into pages of at most `limits.passages`.
 
     A try that found nothing is followed by the next page, so that a model with a short context reads everything.
     """
@@ -227,19 +230,19 @@ def paged(passages: Sequence[Passage], limits: Limits) -> list[list[str]]:
 
 
 def retrieves(task: Task, runtime: Runtime[Context]) -> bool:
-    """Whether passages have to be searched for."""
+    """Return whether passages have to be searched for."""
     return library_of(task, runtime).retrieves
 
 
 def library_of(task: Task, runtime: Runtime[Context]) -> Library:
-    """The task's benchmark, as one that has passages."""
+    """Return the task's benchmark as a source of passages."""
     return cast(Library, benchmark_of(task, runtime))
 
 
-# What to search for next at a hop: the model's own query, and wider ones the more queries failed (appendix A.6).
+# The next query of a hop: the model's own, and broader ones after more failed queries (appendix A.6).
 
 BY_ENTITIES, BY_GUESS = 4, 6
-"""Failed queries of a hop after which only its entities are searched for, and after which a guess of the answer is."""
+"""Failed queries of a hop after which only its entities are searched for, and then a guess of its answer."""
 
 _NAME = r"[A-Z\d\u00c0-\u00de\u0100-\u017f][\w.'\u2019&-]*"
 _SPAN = re.compile(rf"{_NAME}(?: (?:(?:of|the|de|la|van|von) ){{0,2}}{_NAME})*")
@@ -258,7 +261,7 @@ class Guess(BaseModel):
 
 
 async def next_query(state: RealizeView, runtime: Runtime[Context]) -> str:
-    """A query that was not tried at this hop; empty where every way to one is used up."""
+    """Return a query that was not tried at this hop; an empty text if all are used up."""
     failed = queries_at(state["target"], state["attempts"])
     question = resolved(str(state["target"].args["question"]), certified_hops(state["certified"]))
     names = [" ".join(entities(question)), *entities(question)]
@@ -270,14 +273,14 @@ async def next_query(state: RealizeView, runtime: Runtime[Context]) -> str:
 
 
 def queries_at(target: Predicate, attempts: Sequence[Attempt]) -> list[str]:
-    """The queries that this hop has used, those of earlier plans first."""
+    """Return the queries that this hop has used, those of earlier plans first."""
     earlier = target.args.get("queries")
     searched = [str(a.action.args.get("query")) for a in attempts if a.action.kind == SEARCH]
     return [*(map(str, earlier) if isinstance(earlier, list) else ()), *searched]
 
 
 def entities(question: str) -> list[str]:
-    """The capitalised spans and numbers of a sub-question, each once, without the word that only opens it."""
+    """Return the distinct capitalised spans and numbers of a sub-question, without the word that only opens it."""
     spans = (_without_opening(match[0], match.start()) for match in _SPAN.finditer(question))
     return list(dict.fromkeys(span for span in spans if span))
 
@@ -289,7 +292,7 @@ def _without_opening(span: str, start: int) -> str:
 
 
 def plain(text: str) -> str:
-    """The words of a text, by which two of them are the same query or sub-question."""
+    """Return the words of a text in one form; two queries or sub-questions are the same if these are equal."""
     return " ".join(words(text))
 
 
@@ -317,7 +320,7 @@ async def _guessed(state: RealizeView, question: str, failed: Sequence[str], run
 # Propose and Replan (SDP Eqs. 1 and 4) for multi-hop question answering: sub-questions, the answer, the goal.
 
 LEAST, MOST = 2, 4
-"""Sub-questions that MuSiQue needs; HotpotQA needs `LEAST`."""
+"""Minimum and maximum number of sub-questions of MuSiQue; HotpotQA always has the minimum."""
 
 _COUNTED = re.compile(r"(?:.*/)?(\d)hop")
 
@@ -329,91 +332,94 @@ class Subquestions(BaseModel):
 
 
 def hops_in(task: Task) -> int:
-    """The number of hops that a MuSiQue id gives away: a label leak, which the papers' runs use.
+    """Return the number of hops that a MuSiQue id reveals: a label leak, which the papers' runs use.
 
     Raises:
-        Fault: the id does not begin with it.
+        Fault: ("data") the id does not begin with it.
     """
-    if not (counted := _COUNTED.match(task.id)):
+    if not (match := _COUNTED.match(task.id)):
         raise Fault(
             "data", f"task {task.id!r} does not begin with its number of hops, as 2hop__1_2 does: use plain musique"
         )
-    return int(counted[1])
+    return int(match[1])
 
 
 async def proposed(state: ProposeView, least: int, most: int, runtime: Runtime[Context]) -> list[Predicate]:
-    """One predicate a sub-question, then answer and goal; a decomposition into nothing is the question itself."""
+    """Ask for a plan: one predicate per sub-question, then answer and goal.
+
+    An empty decomposition gives the question itself as the only hop.
+    """
     count = str(least) if least == most else f"{least} to {most}"
     instruction = DECOMPOSE.format(task=state["task"].goal, count=count)
-    said = await ask(prompt(runtime, instruction), Subquestions, role="planner", runtime=runtime)
-    hops = numbered_hops(said.subquestions, first=1, most=most) or [state["task"].goal]
+    answer = await ask(prompt(runtime, instruction), Subquestions, role="planner", runtime=runtime)
+    hops = numbered_hops(answer.subquestions, first=1, most=most) or [state["task"].goal]
     return [*(hop_predicate(index, question) for index, question in enumerate(hops, 1)), *closing()]
 
 
 async def replanned(state: ReplanView, most: int, runtime: Runtime[Context]) -> list[Predicate]:
-    """A new tail after the certified hops; none where there is no other way left.
+    """Ask for the rest of the plan after the certified hops; an empty list if there is no other way.
 
-    With all passages at hand a sub-question that failed fails again: the question itself takes its place, as one hop,
-    and where that failed too, the run gives up. Where passages are searched for, it goes on with other queries: the
-    first hop carries those that were spent here, so that escalation goes on.
+    If all passages are given, a sub-question that failed would fail again: the question itself takes its place as one
+    hop, and if that failed too, the run gives up. If passages are searched for, the run continues with other queries:
+    the first hop carries the queries used so far, so that escalation continues.
     """
     first = 1 + sum(predicate.kind == HOP for predicate in state["certified"].predicates)
-    here = [attempt for attempt in state["attempts"] if attempt.position == state["head"]]
-    hops = await _asked_again(state, here, first, max(most - first + 1, 1), runtime)
+    failed_attempts = [attempt for attempt in state["attempts"] if attempt.position == state["head"]]
+    hops = await _asked_again(state, failed_attempts, first, max(most - first + 1, 1), runtime)
     if not hops or not retrieves(state["task"], runtime):
-        hops = _another_way(hops, _asked_in_vain(here, state), state)
-    spent = [str(attempt.action.args["query"]) for attempt in here if attempt.action.kind == SEARCH]
+        hops = _another_way(hops, _asked_in_vain(failed_attempts, state), state)
+    spent = [str(attempt.action.args["query"]) for attempt in failed_attempts if attempt.action.kind == SEARCH]
     tail = [hop_predicate(n, question, () if n > first else spent) for n, question in enumerate(hops, first)]
     return [*tail, *closing()] if tail else []
 
 
 def _another_way(hops: Sequence[str], failed: Set[str], state: ReplanView) -> list[str]:
-    """The hops, else the question itself as one, else none: the first of them must not have failed."""
+    """Return the hops, else the question as the only one, else nothing: the first hop must not have failed before."""
     known = certified_hops(state["certified"])
     ways = (hops, [state["task"].goal])
     return next(([*way] for way in ways if way and plain(resolved(way[0], known)) not in failed), [])
 
 
 def numbered_hops(texts: Sequence[str], *, first: int, most: int) -> list[str]:
-    """The sub-questions, each once, at most `most`; their placeholders follow those that moved up.
+    """Clean sub-questions: each once, at most `most`; placeholders follow sub-questions that moved up.
 
     Args:
         texts: as the model wrote them, the first being number `first`.
     """
     written = [_without_number(" ".join(text.split()), n) for n, text in enumerate(texts, first)]
-    kept = [text for text in dict.fromkeys(written) if text][:most]
-    moved = {n: first + kept.index(text) for n, text in enumerate(written, first) if text in kept}
-    return [PLACEHOLDER.sub(lambda found: f"#{moved.get(int(found[1]), found[1])}", text) for text in kept]
+    distinct = [text for text in dict.fromkeys(written) if text][:most]
+    moved = {n: first + distinct.index(text) for n, text in enumerate(written, first) if text in distinct}
+    return [PLACEHOLDER.sub(lambda match: f"#{moved.get(int(match[1]), match[1])}", text) for text in distinct]
 
 
 def _without_number(text: str, number: int) -> str:
-    """A sub-question without its own number before it; "#1" before another one is a placeholder."""
+    """Remove a sub-question's own number before it; "#1" before another sub-question is a placeholder."""
     return re.sub(rf"^(?:#{number}[.:)]?|\d[.:)]) +", "", text)
 
 
 async def _asked_again(
-    state: ReplanView, here: Sequence[Attempt], first: int, most: int, runtime: Runtime[Context]
+    state: ReplanView, attempts: Sequence[Attempt], first: int, most: int, runtime: Runtime[Context]
 ) -> list[str]:
     instruction = REDECOMPOSE.format(
         task=state["task"].goal,
         certified=quoted(
             numbered(f"{hop.question} {hop.entity}" for hop in certified_hops(state["certified"]).values())
         ),
-        failed=quoted(bullet_list(_failures(here)), limits_of(state["task"], runtime).context // 4),
+        failed=quoted(bullet_list(_failures(attempts)), limits_of(state["task"], runtime).context // 4),
         count=most,
         first=first,
     )
-    said = await ask(prompt(runtime, instruction), Subquestions, role="planner", runtime=runtime)
-    return numbered_hops(said.subquestions, first=first, most=most)
+    answer = await ask(prompt(runtime, instruction), Subquestions, role="planner", runtime=runtime)
+    return numbered_hops(answer.subquestions, first=first, most=most)
 
 
-def _asked_in_vain(here: Sequence[Attempt], state: ReplanView) -> set[str]:
+def _asked_in_vain(attempts: Sequence[Attempt], state: ReplanView) -> set[str]:
     known = certified_hops(state["certified"])
-    return {plain(resolved(str(attempt.target.args.get("question", "")), known)) for attempt in here}
+    return {plain(resolved(str(attempt.target.args.get("question", "")), known)) for attempt in attempts}
 
 
-def _failures(here: Sequence[Attempt]) -> Iterator[str]:
-    """Each target that was tried, with why its claims did not do."""
-    for target in dict.fromkeys(attempt.target.text for attempt in here):
-        reasons = (a.verdict.reason for a in here if a.target.text == target and a.action.kind != SEARCH)
+def _failures(attempts: Sequence[Attempt]) -> Iterator[str]:
+    """Yield each target that was tried, with the reasons why its claims were refused."""
+    for target in dict.fromkeys(attempt.target.text for attempt in attempts):
+        reasons = (a.verdict.reason for a in attempts if a.target.text == target and a.action.kind != SEARCH)
         yield f"{target} {'; '.join(dict.fromkeys(reasons)) or 'nothing was found'}"

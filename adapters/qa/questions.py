@@ -1,4 +1,4 @@
-"""Multi-hop questions: records, files, corpora and generated questions."""
+"""Multi-hop questions: their records, question files, corpora, and a generated encyclopedia with questions over it."""
 
 import hashlib
 import os
@@ -19,16 +19,16 @@ from certigraph.adapters.retrieval.sources import paragraph
 from certigraph.state.records import Fault, Record, UnknownName
 from certigraph.state.search import Passage
 
-# A multi-hop question with its paragraphs and its gold, whatever file it came from.
+# A multi-hop question with its paragraphs and its gold support, in one form for all benchmarks.
 
 
 class Hop(Record):
-    """One gold step: what it asks (`#1` stands for the first step's answer), and the paragraph that answers it."""
+    """One gold step: its question (`#1` stands for the first step's answer), and the paragraph that answers it."""
 
     question: str
     answer: str
     passage: Passage
-    """Without a text where the file names a paragraph that it does not hold."""
+    """Its text is empty if the file names a paragraph that it does not contain."""
     finding: str
 
 
@@ -39,36 +39,41 @@ class Question(Record):
     text: str
     answers: tuple[str, ...]
     kind: str
-    """What its figures are reported by: HotpotQA's type, MuSiQue's number of hops."""
+    """Group in which its figures are reported: HotpotQA's type, or MuSiQue's number of hops."""
     passages: tuple[Passage, ...]
-    """The paragraphs that come with it, each once; it may come with none, for retrieval from a corpus."""
+    """The distinct paragraphs that come with it; empty if they have to be retrieved from a corpus."""
     hops: tuple[Hop, ...]
-    """Its gold support, in an order in which it can be followed; none where the file gives none."""
+    """Its gold support, in an order in which it can be followed; empty if the file gives none."""
 
 
 def distinct(paragraphs: Iterable[tuple[str, str]]) -> dict[str, Passage]:
-    """Paragraphs (title, text) as passages by id; of equal ones the first, and none that has neither title nor text.
+    """Convert paragraphs (title, text) to distinct passages by id; paragraphs without title and text are dropped.
 
-    A paragraph may lack its title: it is found by its text.
+    A paragraph may lack its title, because it can be found by its text.
     """
     passages = (paragraph(title, text) for title, text in paragraphs if title.strip() or text.strip())
     return {passage.id: passage for passage in passages}
 
 
 def substituted(question: str, answers: Sequence[str]) -> str:
-    """A step's question with the answers of the steps in the place of `#1`, `#2`, ..."""
+    """Replace `#1`, `#2`, ... in a step's question with the answers of those steps."""
     for number, answer in reversed(list(enumerate(answers, 1))):
         question = question.replace(f"#{number}", answer)
     return question
 
 
-# Where question files are, and what holds of their rows.
+# Finding question files, and checking their rows.
 
 SUFFIXES = (".jsonl.gz", ".jsonl", ".json", ".json.gz")
+"""Accepted suffixes of question files, the preferred one first."""
 
 
 def question_file(benchmark: str, folder: Path, stems: Sequence[str]) -> Path:
-    """The first file there is of these names, each with any of SUFFIXES. Raises Fault where there is none."""
+    """Return the first existing file among these names, each with any of SUFFIXES.
+
+    Raises:
+        Fault: ("data") there is none.
+    """
     for stem in stems:
         for suffix in SUFFIXES:
             if (path := folder / f"{stem}{suffix}").is_file():
@@ -79,7 +84,11 @@ def question_file(benchmark: str, folder: Path, stems: Sequence[str]) -> Path:
 
 
 def unique(rows: Sequence[tuple[Row, str]]) -> None:
-    """Hold that no id is given twice. Raises Fault that names both places."""
+    """Check that no id is given twice.
+
+    Raises:
+        Fault: ("data") an id is; the message names both places.
+    """
     places: dict[str, str] = {}
     for row, id_ in rows:
         if id_ in places:
@@ -92,15 +101,16 @@ def unique(rows: Sequence[tuple[Row, str]]) -> None:
 Q = TypeVar("Q", bound=Question)
 
 SPLITS = ("dev", "train")
-"""The default first. An id names one question over both."""
+"""Names of the splits, the default first. An id identifies one question over both."""
 
 
 class QuestionBank(Generic[Q]):
-    """Reads a split when it is first asked for.
+    """The questions of a benchmark; a split is read when it is first needed.
 
     Args:
-        name: of the benchmark, for messages.
-        read: the questions of a split by id; raises Fault ("data") where its file is missing or malformed.
+        name: name of the benchmark, for messages.
+        read: function that returns the questions of a split by id; it raises Fault ("data") if the file is missing or
+            malformed.
     """
 
     def __init__(self, name: str, read: Callable[[str], Mapping[str, Q]]) -> None:
@@ -108,13 +118,21 @@ class QuestionBank(Generic[Q]):
         self._read = cache(read)
 
     def split(self, name: str = "") -> Sequence[Q]:
-        """The questions of a split; dev where none is named. Raises UnknownName listing the splits."""
+        """Return the questions of a split, by default dev.
+
+        Raises:
+            UnknownName: there is no such split; the message lists the splits.
+        """
         if name and name not in SPLITS:
             raise UnknownName(f"{self.name} has no split {name!r}; known: {', '.join(SPLITS)}")
         return tuple(self._read(name or SPLITS[0]).values())
 
     def question(self, id_: str) -> Q:
-        """One question, of any split. Raises UnknownName whose message lists some valid ids."""
+        """Return one question of any split.
+
+        Raises:
+            UnknownName: there is no such question; the message lists some valid ids.
+        """
         splits = self._readable()
         for questions in splits.values():
             if id_ in questions:
@@ -123,12 +141,12 @@ class QuestionBank(Generic[Q]):
         raise unknown_task(self.name, id_, f"those of the question file, here {len(known)} in {split}", known)
 
     def all(self) -> Iterator[Q]:
-        """The questions of all splits there are."""
+        """Iterate over the questions of all splits that exist."""
         for questions in self._readable().values():
             yield from questions.values()
 
     def passages(self) -> dict[str, Passage]:
-        """The distinct paragraphs of all splits there are, by id."""
+        """Return the distinct paragraphs of all splits that exist, by id."""
         return {passage.id: passage for question in self.all() for passage in question.passages}
 
     def _readable(self) -> Mapping[str, Mapping[str, Q]]:
@@ -137,7 +155,7 @@ class QuestionBank(Generic[Q]):
             try:
                 read[split] = self._read(split)
             except Fault as fault:
-                if not isinstance(fault.__cause__, FileNotFoundError):  # one split alone is a whole benchmark
+                if not isinstance(fault.__cause__, FileNotFoundError):  # a missing split is fine if another exists
                     raise
                 missing.append(fault)
         if not read:
@@ -145,32 +163,35 @@ class QuestionBank(Generic[Q]):
         return read
 
 
-# Where the passages of a question are looked for: among its own paragraphs, or in a corpus on disk.
+# Retrievers of a question's passages: over its own paragraphs, or over a corpus on disk.
 
 INDEX = "CERTIGRAPH_INDEX"
-"""Environment variable: the index of a corpus of one's own, made by `certigraph index`: a folder, or an index of an
-OpenSearch server as `https://HOST:9200/NAME`."""
+"""Environment variable: the index of the user's own corpus, made by `certigraph index`.
+
+Its value is a folder, or an index of an OpenSearch server as `https://HOST:9200/NAME`.
+"""
 
 MOST_RETRIEVERS = 256
-"""Pools kept at once; one takes a millisecond to make, its vectors a second."""
+"""Maximum number of cached retrievers; building one takes a millisecond, its vectors a second."""
 
 
 class Library(NamedTuple):
-    """A corpus, and its passages where they can be listed, which vectors need."""
+    """A corpus, and its passages if they can be listed, which vectors need."""
 
     corpus: Retriever
     passages: Mapping[str, Passage] | None
 
 
 class Retrievers:
-    """The retrievers of a benchmark's questions, for a weight of BM25 against vectors; None: BM25 alone.
+    """The retrievers of a benchmark's questions for a weight of BM25 against vectors (None: BM25 alone).
 
-    Passages whose title the query names come first, also in a question's own pool: there it puts 5 to 11 points more
-    of the evidence into the first two passages (0.72 for 0.63 on HotpotQA dev, 0.48 for 0.42 on MuSiQue dev).
+    Passages whose title the query names come first, also among a question's own paragraphs. There it raises the share
+    of the evidence in the first two passages by 5 to 11 points (0.72 instead of 0.63 on HotpotQA dev, 0.48 instead of
+    0.42 on MuSiQue dev).
     """
 
     def __init__(self, bank: QuestionBank[Any], source: str) -> None:
-        """Of a bank of questions; `source` is where it is from, as `certigraph index` takes it."""
+        """Use the questions of `bank`; `source` is the name of their source as `certigraph index` takes it."""
         self._bank, self._source = bank, source
         self.pool = lru_cache(maxsize=MOST_RETRIEVERS)(self._pool)
         self._mixed = lru_cache(maxsize=MOST_RETRIEVERS)(self._mixture)
@@ -178,13 +199,14 @@ class Retrievers:
         self._lock = Lock()
 
     def corpus(self, alpha: float | None) -> Retriever:
-        """The corpus that CERTIGRAPH_INDEX names, else the benchmark's own paragraphs, indexed on first use.
+        """Return the corpus that CERTIGRAPH_INDEX names, or that of the benchmark's paragraphs, indexed on first use.
 
-        Vectors are made on first use too, about 15 a second and core, and kept. A corpus of one's own is searched by
-        BM25 alone. The retriever's `name` tells.
+        Vectors are also computed on first use, about 15 per second and core, and saved. The user's own corpus is
+        searched by BM25 alone. The retriever's `name` says which method it uses.
 
         Raises:
-            Fault: no whole index is at CERTIGRAPH_INDEX, or tantivy is missing; with the command that helps.
+            Fault: CERTIGRAPH_INDEX names no complete index, or tantivy is missing; the message gives the command that
+                helps.
         """
         with self._lock:
             self._library = self._library or self._opened()
@@ -206,7 +228,8 @@ class Retrievers:
         if given := os.environ.get(INDEX):
             return Library(_named(given), None)
         passages = self._bank.passages()
-        # Named after what is in it, for an id is a digest of what a paragraph says: other questions, another index.
+        # The folder is named after the paragraphs' ids, which are digests of their text, so that changed questions get
+        # a new index.
         digest = hashlib.sha256("\n".join(passages).encode()).hexdigest()
         folder = cache_folder() / "indexes" / f"{self._bank.name}-{digest[:12]}"
         if not (folder / MANIFEST).is_file():
@@ -219,10 +242,10 @@ def _named(index: str) -> Retriever:
     return at_address(index) if "://" in index else open_corpus(expanded(index))
 
 
-# An invented encyclopedia: people, towns, companies and books, and how they hang together. Same seed, same pages.
+# A generated encyclopedia of related people, towns, companies and novels. The same seed gives the same pages.
 
 PER_KIND = 14
-"""Entries of each kind."""
+"""Number of entries of each kind."""
 
 FIRST = ("Ada", "Bruno", "Celia", "Dorian", "Edda", "Florin", "Greta", "Hanno", "Ilka", "Jorin", "Kerstin", "Ludo")
 STARTS = ("Bar", "Cor", "Del", "Fen", "Gal", "Hol", "Kel", "Lam", "Mer", "Nor", "Pel", "Ros", "Sel", "Tav", "Ulm")
@@ -235,15 +258,18 @@ BOOK_THINGS = ("Lantern", "Orchard", "Harbour", "Compass", "Winter", "Mirror", "
 
 
 class Entry(NamedTuple):
-    """A page: its first sentence says what it is, each further one states a fact. All facts by relation, as text."""
+    """A page of the encyclopedia.
+
+    The first sentence says what the entry is, each further one states a fact; `facts` holds the facts by relation.
+    """
 
     title: str
     kind: str
     sentences: tuple[str, ...]
     facts: dict[str, str]
 
-    def place(self, relation: str) -> int:
-        """Which sentence states a fact, from 0."""
+    def sentence_index(self, relation: str) -> int:
+        """Return the index of the sentence that states a fact, from 0."""
         return 1 + list(self.facts).index(relation)
 
 
@@ -258,46 +284,51 @@ TELLING = {
     "author": "{title} was written by {value}.",
     "publisher": "It was first published by {value}.",
 }
+"""Sentence of a fact, by relation."""
 OPENING = {
     "person": "{title} is remembered as an engineer and traveller.",
     "town": "{title} is a market town.",
     "company": "{title} is a company.",
     "book": "{title} is a novel.",
 }
+"""First sentence of an entry, by kind."""
 
 
 def encyclopedia(seed: int | str) -> dict[str, Entry]:
-    """Every entry by its title, which no two share."""
+    """Generate an encyclopedia: every entry by its title, which is unique."""
     random = Random(f"{seed} encyclopedia")
     names = _Names(random)
     people = [names.new(lambda: f"{random.choice(FIRST)} {names.word(PERSON_ENDS)}") for _ in range(PER_KIND)]
     towns = [names.new(lambda: names.word(TOWN_ENDS)) for _ in range(PER_KIND)]
     companies = [names.new(lambda: f"{names.word(('',))} {random.choice(COMPANY_TRADES)}") for _ in range(PER_KIND)]
-    books = [names.new(lambda: f"The {random.choice(BOOK_THINGS)} of {names.word(('',))}") for _ in range(PER_KIND)]
+    novels = [names.new(lambda: f"The {random.choice(BOOK_THINGS)} of {names.word(('',))}") for _ in range(PER_KIND)]
     rivers = [names.new(lambda: names.word(RIVER_ENDS)) for _ in towns]
     years = random.sample(range(1790, 1990), 2 * PER_KIND)
-    # Half of the towns only, so that some people come from the same one.
-    homes, heads = random.choices(towns[::2], k=PER_KIND), random.sample(towns, PER_KIND)
+    # Only half of the towns are birthplaces, so that some people come from the same one.
+    birthplaces, seats = random.choices(towns[::2], k=PER_KIND), random.sample(towns, PER_KIND)
     founders, authors = random.sample(people, PER_KIND), random.sample(people, PER_KIND)
     entries = [
-        *(_entry(t, "person", birthplace=homes[n], employer=random.choice(companies)) for n, t in enumerate(people)),
+        *(
+            _entry(t, "person", birthplace=birthplaces[n], employer=random.choice(companies))
+            for n, t in enumerate(people)
+        ),
         *(_entry(t, "town", river=rivers[n], county=f"{names.word(('',))} County") for n, t in enumerate(towns)),
         *(
-            _entry(t, "company", founder=founders[n], seat=heads[n], founded=str(years[n]))
+            _entry(t, "company", founder=founders[n], seat=seats[n], founded=str(years[n]))
             for n, t in enumerate(companies)
         ),
-        *(_entry(t, "book", author=authors[n], publisher=random.choice(companies)) for n, t in enumerate(books)),
+        *(_entry(t, "book", author=authors[n], publisher=random.choice(companies)) for n, t in enumerate(novels)),
     ]
     return {entry.title: entry for entry in entries}
 
 
 def _entry(title: str, kind: str, **facts: str) -> Entry:
-    told = (TELLING[relation].format(title=title, value=value) for relation, value in facts.items())
-    return Entry(title, kind, (OPENING[kind].format(title=title), *told), facts)
+    sentences = (TELLING[relation].format(title=title, value=value) for relation, value in facts.items())
+    return Entry(title, kind, (OPENING[kind].format(title=title), *sentences), facts)
 
 
 class _Names:
-    """Words that nobody used before."""
+    """Generator of names that do not repeat."""
 
     def __init__(self, random: Random) -> None:
         self._random, self._used = random, set[str]()
@@ -313,9 +344,10 @@ class _Names:
         return name
 
 
-# Questions over the invented encyclopedia: chains of two to four hops, comparisons, yes or no.
+# Questions over the generated encyclopedia: chains of two to four hops, comparisons, and yes-or-no questions.
 
 TASKS = 20
+"""Number of generated tasks."""
 
 CHAINS: Mapping[int, Sequence[tuple[str, ...]]] = {
     2: (
@@ -335,7 +367,7 @@ CHAINS: Mapping[int, Sequence[tuple[str, ...]]] = {
         ("person", "employer", "founder", "birthplace", "river"),
     ),
 }
-"""By the number of hops: the kind of entry that a chain starts from, then its relations."""
+"""Chains by number of hops: the kind of entry that a chain starts from, then its relations."""
 
 PHRASES = {
     "birthplace": "the birthplace of {}",
@@ -345,6 +377,7 @@ PHRASES = {
     "author": "the author of {}",
     "publisher": "the first publisher of {}",
 }
+"""Phrase for the answer of a relation inside a longer question."""
 ENDS = {
     "birthplace": "In which town was {} born?",
     "employer": "Which company did {} work for?",
@@ -355,10 +388,11 @@ ENDS = {
     "author": "Who wrote {}?",
     "publisher": "Which company first published {}?",
 }
+"""Question that asks for a relation."""
 
 
 class Step(NamedTuple):
-    """One hop: what is asked, of which entry, and the answer."""
+    """One hop of a generated question: its question, the entry it asks about, the relation, and the answer."""
 
     question: str
     entry: Entry
@@ -376,27 +410,31 @@ class Invented(NamedTuple):
 
 
 def chains(seed: int | str, hops: Sequence[int], pages: int) -> Iterator[Invented]:
-    """A question for each number of hops, no two of them alike; each with `pages` pages."""
-    world, random, asked = encyclopedia(seed), Random(f"{seed} chains"), set[str]()
+    """Generate one question per number of hops, all different, each with `pages` pages."""
+    world, random, used = encyclopedia(seed), Random(f"{seed} chains"), set[str]()
     for number, length in enumerate(hops):
         kind, *relations = CHAINS[length][number % len(CHAINS[length])]
         starts = [entry for entry in world.values() if entry.kind == kind]
-        made = (_chain(world, start, relations) for start in random.sample(starts, len(starts)))
-        question, steps = next((q, s) for q, s in made if q not in asked and _sound(s))
-        asked.add(question)
+        candidates = (_chain(world, start, relations) for start in random.sample(starts, len(starts)))
+        question, steps = next((q, s) for q, s in candidates if q not in used and _sound(s))
+        used.add(question)
         yield Invented(question, steps[-1].answer, steps, _pages(world, steps, pages, random))
 
 
 def comparisons(seed: int | str, count: int, pages: int) -> Iterator[Invented]:
-    """Which of two companies is older, and whether two people come from one town, in turn."""
-    world, random, asked = encyclopedia(seed), Random(f"{seed} comparisons"), set[str]()
+    """Generate questions of two kinds in turn: which company is older, and whether two people come from one town."""
+    world, random, used = encyclopedia(seed), Random(f"{seed} comparisons"), set[str]()
     for number in range(count):
         kind, compared = (("company", _older), ("person", _same_town))[number % 2]
         entries = [entry for entry in world.values() if entry.kind == kind]
-        made = (compared(*random.sample(entries, 2)) for _ in repeat(None))
-        # Every other question of yes or no is to be answered with yes, which is rarer.
-        question, answer, steps = next(m for m in made if m[0] not in asked and (number % 4 != 1 or m[1] == "yes"))
-        asked.add(question)
+        candidates = (compared(*random.sample(entries, 2)) for _ in repeat(None))
+        # Every other yes-or-no question needs the answer yes, which random pairs give more rarely.
+        question, answer, steps = next(
+            candidate
+            for candidate in candidates
+            if candidate[0] not in used and (number % 4 != 1 or candidate[1] == "yes")
+        )
+        used.add(question)
         yield Invented(question, answer, steps, _pages(world, steps, pages, random))
 
 
@@ -412,7 +450,7 @@ def _chain(world: Mapping[str, Entry], start: Entry, relations: Sequence[str]) -
 
 
 def _sound(steps: Sequence[Step]) -> bool:
-    """Whether every step leads to a page that was not visited, so that no step can be skipped."""
+    """Return whether every step leads to a page not visited before, so that no step can be skipped."""
     titles = [step.entry.title for step in steps]
     return len(set(titles)) == len(titles) and steps[-1].answer not in titles
 

@@ -1,4 +1,4 @@
-"""Scores of answers: exact match, F1 and the text metrics of CGDP appendix F.2."""
+"""Scores of short answers: exact match, token F1, the figures of many answers, and text metrics (CGDP appendix F.2)."""
 
 import re
 import string
@@ -14,14 +14,14 @@ from certigraph.adapters.processes import library
 from certigraph.adapters.retrieval.bm25 import words
 from certigraph.state.records import Fault
 
-# Scores of short answers, as HotpotQA's and MuSiQue's official scorers have in common (facts/qa_scoring.md).
+# Scores of short answers that the official scorers of HotpotQA and MuSiQue share (facts/qa_scoring.md).
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 class Overlap(NamedTuple):
-    """Precision, recall and their harmonic mean, each 0 to 1."""
+    """Precision, recall and their harmonic mean F1, each in [0, 1]."""
 
     precision: float
     recall: float
@@ -29,70 +29,75 @@ class Overlap(NamedTuple):
 
 
 NONE = Overlap(0.0, 0.0, 0.0)
+"""Overlap of answers without a common token."""
 
 
 def normalised(text: str) -> str:
-    """Lower case; ASCII punctuation deleted; the words a, an, the blanked out; blanks collapsed: in this order."""
+    """Normalise an answer: lower case, no ASCII punctuation, no articles (a, an, the), single blanks, in this order."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def exact_match(answer: str, reference: str) -> float:
-    """1.0 where both are the same once normalised, else 0.0."""
+    """Return 1.0 if both texts are equal after normalisation, else 0.0."""
     return float(normalised(answer) == normalised(reference))
 
 
 def token_f1(answer: str, reference: str) -> float:
-    """F1 over the multisets of normalised tokens; 0 without a common one."""
+    """Return F1 over the multisets of normalised tokens; 0 without a common token."""
     return token_overlap(answer, reference).f1
 
 
 def token_overlap(answer: str, reference: str) -> Overlap:
-    """The same with precision and recall."""
-    found, wanted = Counter(normalised(answer).split()), Counter(normalised(reference).split())
-    return overlap((found & wanted).total(), found.total(), wanted.total())
+    """Return precision, recall and F1 over the multisets of normalised tokens."""
+    predicted, gold = Counter(normalised(answer).split()), Counter(normalised(reference).split())
+    return overlap((predicted & gold).total(), predicted.total(), gold.total())
 
 
 def set_overlap(found: Set[object], wanted: Set[object]) -> Overlap:
-    """Precision, recall and F1 of a set against the wanted one; 0 where a denominator is."""
+    """Return precision, recall and F1 of a set against the wanted one; 0 if a denominator is 0."""
     return overlap(len(found & wanted), len(found), len(wanted))
 
 
 def overlap(common: int, found: int, wanted: int) -> Overlap:
-    """Of the numbers of things in common, found and wanted."""
+    """Return precision, recall and F1 from the numbers of common, found and wanted things."""
     return harmonic(common / found, common / wanted) if common else NONE
 
 
 def harmonic(precision: float, recall: float) -> Overlap:
-    """Precision and recall with their harmonic mean; 0 where both are."""
+    """Return precision and recall with their harmonic mean, which is 0 if both are 0."""
     total = precision + recall
     return Overlap(precision, recall, 2 * precision * recall / total if total else 0.0)
 
 
-# The figures of several answers: means over all questions asked, a missing answer counting 0.
+# Figures of many answers: means over all questions, where a missing answer counts 0.
 
 EM, F1, EVIDENCE = "em", "f1", "evidence_found"
+"""Names of scores."""
 ANSWERED, FORCED = "answered", "forced"
-"""Whether a run handed an answer in, and whether that was not the agent's own decision."""
+"""Names of scores: whether a run submitted an answer, and whether something other than the agent decided to."""
 
 WITH_ERROR = (EM, F1)
-"""Figures that are reported with their standard error, and by kind of question."""
+"""Scores that are reported with their standard error, and per kind of question."""
 
 
 class Scored(NamedTuple):
-    """The scores of one question, by name; None where nothing was predicted or nothing is known."""
+    """The scores of one question by name; None if nothing was predicted or nothing is known."""
 
     kind: str
     parts: Mapping[str, float | None]
 
 
 def rates(scored: Sequence[Scored]) -> dict[str, float]:
-    """`n`, EM and F1 with standard errors, the other parts, TDP's figures of runs, then EM and F1 by kind of question.
+    """Return the figures of many questions.
 
-    Parts that nobody predicted (support) are left out; where somebody did, who did not counts 0, as official scorers
-    have it. `evidence_found` is the mean over the questions whose evidence is known.
+    They are `n`, EM and F1 with standard errors, the means of the other parts, TDP's figures of runs, then EM and F1
+    per kind of question. A part that no question has (support) is left out; otherwise a question without it counts 0,
+    as in the official scorers. `evidence_found` is the mean over the questions whose evidence is known.
     """
     figures: dict[str, float] = {"n": len(scored)}
-    for name in dict.fromkeys(name for one in scored for name, value in one.parts.items() if value is not None):
+    for name in dict.fromkeys(
+        name for question in scored for name, value in question.parts.items() if value is not None
+    ):
         values = _values(scored, name)
         figures[name] = fmean(values)
         if name in WITH_ERROR:
@@ -101,72 +106,95 @@ def rates(scored: Sequence[Scored]) -> dict[str, float]:
 
 
 def delivered(scored: Sequence[Scored]) -> dict[str, float]:
-    """TDP's figures (section 4.1) by exact match; its own are a judge's verdicts (`certigraph judge --rubric tdp`).
+    """Return TDP's figures (section 4.1) by exact match.
 
-    `accuracy` is the share of all questions that were answered right, `delivered_accuracy` the share of those right
-    whose run came to an answer of its own, none forced at the end, and `average` the mean of both. None where nobody
-    answered in a run: files of predictions do not say how their answers came about.
+    The paper uses a judge's verdicts instead (`certigraph judge --rubric tdp`). `accuracy` is the share of all
+    questions that were answered right. `delivered_accuracy` is the share of right answers among the runs that submitted
+    an answer that was not forced, and `average` is the mean of both. The result is empty for files of predictions,
+    which do not say how their answers were obtained.
     """
-    if not any(ANSWERED in one.parts for one in scored):
+    if not any(ANSWERED in question.parts for question in scored):
         return {}
-    own = [one for one in scored if one.parts.get(ANSWERED) and not one.parts.get(FORCED)]
-    accuracy, of_own = fmean(_values(scored, EM)), fmean(_values(own, EM)) if own else 0.0
-    return {"accuracy": accuracy, "delivered_accuracy": of_own, "average": (accuracy + of_own) / 2}
+    unforced = [question for question in scored if question.parts.get(ANSWERED) and not question.parts.get(FORCED)]
+    accuracy, delivered_accuracy = fmean(_values(scored, EM)), fmean(_values(unforced, EM)) if unforced else 0.0
+    return {
+        "accuracy": accuracy,
+        "delivered_accuracy": delivered_accuracy,
+        "average": (accuracy + delivered_accuracy) / 2,
+    }
 
 
 def _by_kind(scored: Sequence[Scored]) -> dict[str, float]:
-    kinds = sorted({one.kind for one in scored})
-    groups = {kind: [one for one in scored if one.kind == kind] for kind in kinds} if len(kinds) > 1 else {}
+    kinds = sorted({question.kind for question in scored})
+    groups = (
+        {kind: [question for question in scored if question.kind == kind] for kind in kinds} if len(kinds) > 1 else {}
+    )
     return {f"{part}_{kind}": fmean(_values(group, part)) for kind, group in groups.items() for part in WITH_ERROR}
 
 
 def _values(scored: Sequence[Scored], name: str) -> list[float]:
-    known = scored if name != EVIDENCE else [one for one in scored if one.parts.get(name) is not None]
-    return [one.parts.get(name) or 0.0 for one in known]
+    known = scored if name != EVIDENCE else [question for question in scored if question.parts.get(name) is not None]
+    return [question.parts.get(name) or 0.0 for question in known]
 
 
-# The optional libraries behind the metrics, imported when first used.
+# The optional libraries behind the metrics, imported when they are first needed.
 
 
 def measuring(module: str) -> Any:
-    """A module of the extra `eval`. Raises Fault with the command that brings it."""
+    """Import a module of the extra `eval`.
+
+    Raises:
+        Fault: the extra is missing; the message gives the command that installs it.
+    """
     return library(module, "text metrics need", "eval")
 
 
 @lru_cache(maxsize=1)
 def stemmer() -> Any:
-    """NLTK's Porter stemmer with its own extensions, as LoCoMo's scorer uses it. Raises Fault as `measuring` does."""
+    """Return NLTK's Porter stemmer with NLTK's extensions, as LoCoMo's scorer uses it.
+
+    Raises:
+        Fault: as `measuring`.
+    """
     return measuring("nltk.stem.porter").PorterStemmer()
 
 
-# Five measures of an answer beside its reference (CGDP appendix F.2), each 0 to 1 but for the cosine's -1 to 1.
+# Five measures of an answer against its reference (CGDP appendix F.2). Each is in [0, 1], the cosine in [-1, 1].
 #
 # Exact match and token F1 normalise as HotpotQA's scorer does. ROUGE-1 is rouge-score's F-measure with Porter
-# stemming. METEOR is NLTK's with its usual weights (alpha 0.9, beta 3, gamma 0.5) over lower-cased words, matched as
-# they are and by Porter stem; its third stage, WordNet's synonyms, is left out, for NLTK downloads that corpus: the
-# figure is at most that of METEOR with synonyms.
+# stemming. METEOR is NLTK's with its usual weights (alpha 0.9, beta 3, gamma 0.5) over lower-cased words, matched
+# exactly and by Porter stem. Its third stage, WordNet's synonyms, is left out because NLTK would have to download that
+# corpus; the figure is therefore at most that of METEOR with synonyms.
 
 Measure = Callable[[str, str], float]
-"""(answer, reference) -> how near they are."""
+"""Function (answer, reference) -> similarity."""
 
 
 def rouge1(answer: str, reference: str) -> float:
-    """F-measure of common unigrams, by rouge-score. Raises Fault where that is not installed."""
+    """Return the F-measure of common unigrams, by rouge-score.
+
+    Raises:
+        Fault: rouge-score is not installed.
+    """
     return float(_rouge().score(reference, answer)["rouge1"].fmeasure)
 
 
 def meteor(answer: str, reference: str) -> float:
-    """METEOR without synonyms, by NLTK; see this module. Raises Fault where that is not installed."""
+    """Return METEOR without synonyms, by NLTK.
+
+    Raises:
+        Fault: NLTK is not installed.
+    """
     score = measuring("nltk.translate.meteor_score").single_meteor_score
     return float(score(words(reference), words(answer), stemmer=stemmer(), wordnet=_NoSynonyms()))
 
 
 MEASURES: Mapping[str, Measure] = {"em": exact_match, "f1": token_f1, "rouge1": rouge1, "meteor": meteor}
-"""Those that need no vectors."""
+"""The measures that need no sentence vectors."""
 
 
 def measured(answer: str, references: Sequence[str], names: Sequence[str] = tuple(MEASURES)) -> dict[str, float]:
-    """The measures of an answer, each against the reference that it is best with; 0 without references.
+    """Return the measures of an answer, each against the reference it is best with; 0 without references.
 
     Raises:
         Fault: rouge-score or NLTK is not installed.
@@ -174,23 +202,23 @@ def measured(answer: str, references: Sequence[str], names: Sequence[str] = tupl
     return {name: max((MEASURES[name](answer, r) for r in references), default=0.0) for name in names}
 
 
-def similarities(answers: Sequence[str], references: Sequence[str], with_: Encoder | None = None) -> list[float] | None:
-    """Cosines of the sentence vectors of answers and their references; None where no encoder is installed.
+def similarities(answers: Sequence[str], references: Sequence[str], model: Encoder | None = None) -> list[float] | None:
+    """Return the cosines of the sentence vectors of answers and references; None if no encoder is installed.
 
     Args:
         answers: n texts.
         references: their n references.
-        with_: another encoder than the process's.
+        model: encoder to use instead of the process's.
     """
-    model = with_ or encoder()
+    model = model or encoder()
     if model is None:
         return None
     pairs = zip(model.encode(answers), model.encode(references), strict=True)
-    return [float(one @ other) for one, other in pairs]
+    return [float(vector @ reference) for vector, reference in pairs]
 
 
 def similarity(answer: str, references: Sequence[str]) -> dict[str, float]:
-    """`similarity`: the cosine of an answer with the reference that it is nearest to; 0 without references.
+    """Return `similarity`: the cosine of an answer with its nearest reference; 0 without references.
 
     Raises:
         Fault: no encoder is installed.
@@ -202,7 +230,7 @@ def similarity(answer: str, references: Sequence[str]) -> dict[str, float]:
 
 
 class _NoSynonyms:
-    """WordNet's place, empty."""
+    """An empty replacement of WordNet."""
 
     def synsets(self, word: str) -> list[Any]:
         return []

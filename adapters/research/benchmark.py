@@ -1,4 +1,4 @@
-"""The base of the benchmarks that ask for research: tasks, worlds, operators, scores and figures."""
+"""Base class of the benchmarks of research on the web: tasks, worlds, operators, scores and figures."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -21,24 +21,24 @@ from certigraph.state.trajectory import Footer
 
 
 class ResearchBenchmark(ABC):
-    """Questions that take searches and pages.
+    """A benchmark of questions that need searches and pages.
 
     Args:
-        folder: of the question files, or whatever else a benchmark is made from; None for generated questions.
-        config: one of `configurations`, or none.
+        folder: folder of the question files, or of other data of a benchmark; None for generated questions.
+        config: one of `configurations`; empty for the plain benchmark.
     """
 
     answers = True
     plain: ClassVar[str]
-    """The name without a configuration."""
+    """Name without a configuration."""
     configurations: Sequence[str] = ()
     id_pattern: ClassVar[str] = "those of the question file"
-    """What ids of tasks look like, for messages."""
+    """Description of valid task ids, for messages."""
     splits: tuple[str, ...] = ("dev",)
-    """The default first."""
+    """Names of the splits, the default first."""
     tools: tuple[str, ...] = (SEARCH, OPEN, FINISH)
     longest_answer = 1_500
-    """Characters: lists of JSON objects are answers too."""
+    """Maximum characters of an answer; lists of JSON objects are answers too."""
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
         if config and config not in self.configurations:
@@ -51,75 +51,103 @@ class ResearchBenchmark(ABC):
         self._read = cache(self.read)
 
     def tasks(self, split: str = "") -> Sequence[Task]:
-        """The tasks of a split. Raises UnknownName and Fault as `questions` does."""
+        """Return the tasks of a split.
+
+        Raises:
+            UnknownName, Fault: as `questions`.
+        """
         return [self._task(question) for question in self.questions(split).values()]
 
     def task(self, task_id: str) -> Task:
-        """One task, of any split that can be read. Raises UnknownName whose message lists some valid ids."""
+        """Return one task of any split that can be read.
+
+        Raises:
+            UnknownName: there is no such task; the message lists some valid ids.
+        """
         return self._task(self.question(task_id))
 
     def questions(self, split: str = "") -> Mapping[str, ResearchQuestion]:
-        """The questions of a split by id. Raises UnknownName listing the splits, Fault ("data") where it is missing."""
+        """Return the questions of a split by id.
+
+        Raises:
+            UnknownName: there is no such split; the message lists the splits.
+            Fault: ("data") the split's file is missing.
+        """
         if split and split not in self.splits:
             raise UnknownName(f"{self.plain} has no split {split!r}; known: {', '.join(self.splits)}")
         return self._read(split or self.splits[0])
 
     def question(self, task_id: str) -> ResearchQuestion:
-        """The question behind a task, with all that its file knows. Raises UnknownName with some valid ids."""
+        """Return the question of a task, with everything its file contains.
+
+        Raises:
+            UnknownName: there is no such question; the message lists some valid ids.
+        """
         known = self.questions()
-        if found := known.get(task_id) or self._elsewhere(task_id):
-            return found
+        if question := known.get(task_id) or self._find_in_other_splits(task_id):
+            return question
         raise unknown_task(self.plain, task_id, self.id_pattern, known)
 
     def gold(self, task: Task) -> ResearchQuestion:
-        """The question behind a task with its gold answer. Raises UnknownName as `question` does."""
+        """Return the question of a task with its gold answer.
+
+        Raises:
+            UnknownName: as `question`.
+        """
         return self.question(task.id)
 
     def open(self, task: Task) -> ResearchWorld:
-        """The world of a question. Raises Fault where no search provider can be asked.
+        """Create the world of a question.
 
-        The pages that it names may be read, and a part of a task names what was found on others: only the file's text
-        is the question, where there is a file.
+        The pages that the question names may be read. If there is a file, only its text counts as the question, because
+        the goal of a sub-task may name pages found by other sub-tasks.
+
+        Raises:
+            Fault: no search provider is available.
         """
         question = self.question(task.id).text or task.goal
         return ResearchWorld(
-            self.web(task), question, lambda *answer: self.judged(task, *answer), k=self.limits.passages
+            self.web(task), question, lambda *answer: self.score_result(task, *answer), k=self.limits.passages
         )
 
     def operators(self) -> Mapping[str, Operator]:
-        """SDP's own for research (appendix A.4)."""
+        """Return SDP's operators for research (appendix A.4)."""
         return self._operators
 
     def expert(self) -> Responder | None:
-        """Nobody knows the way."""
+        """Return None: no scripted model knows the answers."""
         return None
 
-    def judged(self, task: Task, answer: str | None, forced: bool) -> Scores:
-        """The official scores of an answer (`scoring`); of a question whose answer nobody knows, 0."""
+    def score_result(self, task: Task, answer: str | None, forced: bool) -> Scores:
+        """Return the official scores of an answer (`scoring`); 0 if the question's answer is unknown."""
         return scores(answer or "", self.question(task.id).answer, forced=float(forced and bool(answer)))
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """The official figures as fractions (`figures.rates`); a run without scores counts 0."""
+        """Return the official figures as fractions (`scoring.rates`); a run without scores counts 0."""
         return rates([(self.question(id_), footer.scores) for id_, footer in runs])
 
     @abstractmethod
     def read(self, split: str) -> Mapping[str, ResearchQuestion]:
-        """The questions of a split by id."""
+        """Read the questions of a split, by id."""
 
     @abstractmethod
     def web(self, task: Task) -> Web:
-        """The web that a task is researched on. Raises Fault where there is none to ask."""
+        """Return the web for a task's research.
+
+        Raises:
+            Fault: none is available.
+        """
 
     @cached_property
     def _operators(self) -> Mapping[str, Operator]:
         return operators()
 
-    def _elsewhere(self, task_id: str) -> ResearchQuestion | None:
-        """The question among those of the other splits; a split that cannot be read has none."""
+    def _find_in_other_splits(self, task_id: str) -> ResearchQuestion | None:
+        """Return the question from the other splits; splits that cannot be read are skipped."""
         for split in self.splits[1:]:
             with suppress(Fault):
-                if found := self._read(split).get(task_id):
-                    return found
+                if question := self._read(split).get(task_id):
+                    return question
         return None
 
     def _task(self, question: ResearchQuestion) -> Task:

@@ -1,4 +1,4 @@
-"""SDP's operators for research on the web (SDP appendix A.4)."""
+"""SDP's operators for research on the web (SDP appendix A.4): plans, searches, findings, verdicts and policies."""
 
 import json
 import re
@@ -39,33 +39,37 @@ from certigraph.state.run import ANSWER, Known
 from certigraph.state.sdp import ProposeView, RealizeView, ReplanView, ValidateView
 from certigraph.state.search import COMPUTE, EXTRACT, FILTER, AnswerView, findings_of, handed_in, noted, research, texts
 
-# What of a finding no text bears out, as far as code can tell: its numbers.
+# Numbers of a finding that no text shows: the part of its support that code can check.
 
 NUMBERS = re.compile(r"\d+(?:[.,]\d+)*")
+"""A number in a text."""
 
 
 def unseen_numbers(text: str, shown: Iterable[str]) -> list[str]:
-    """The numbers of a text that stand in none of the texts shown; 1,010 is 1010, 07 is 7, and 4.50 is 4.5."""
-    seen = {_plain(number) for one in shown for number in NUMBERS.findall(one)}
-    seen |= {_plain(part) for one in shown for part in re.findall(r"\d+", one)}
+    """Return the numbers of a text that none of the shown texts has.
+
+    Numbers are compared by value: 1,010 equals 1010, 07 equals 7, and 4.50 equals 4.5.
+    """
+    seen = {_plain(number) for shown_text in shown for number in NUMBERS.findall(shown_text)}
+    seen |= {_plain(part) for shown_text in shown for part in re.findall(r"\d+", shown_text)}
     return [number for number in dict.fromkeys(NUMBERS.findall(text)) if _plain(number) not in seen]
 
 
 def _plain(number: str) -> str:
-    whole, point, part = number.replace(",", "").partition(".")
-    return (whole.lstrip("0") or "0") + (point + part).rstrip("0").rstrip(".")
+    integer, point, fraction = number.replace(",", "").partition(".")
+    return (integer.lstrip("0") or "0") + (point + fraction).rstrip("0").rstrip(".")
 
 
-# Propose and Replan (SDP Eqs. 1 and 4) for research: narrowing steps; other queries and unread pages.
+# Propose and Replan (SDP Eqs. 1 and 4) for research: narrowing steps, then other queries and unread pages.
 
 
 async def proposed(state: ProposeView, runtime: Runtime[Context]) -> list[Predicate]:
-    """One predicate a step, then answer and goal; a plan without steps looks for the question itself."""
+    """Ask for a plan: one predicate per step, then answer and goal; without steps, one step for the question itself."""
     task = state["task"].goal
     most = limits_of(state["task"], runtime).subqueries
     instruction = plans.DECOMPOSE.format(task=task, most=most)
-    said = await ask(prompt(runtime, instruction), decomposition_form(most), role="planner", runtime=runtime)
-    steps = [(str(step.kind), goal) for step in said.steps[:most] if (goal := unquoted(step.goal))]
+    answer = await ask(prompt(runtime, instruction), decomposition_form(most), role="planner", runtime=runtime)
+    steps = [(str(step.kind), goal) for step in answer.steps[:most] if (goal := unquoted(step.goal))]
     return [
         *(step_predicate(n, kind, goal) for n, (kind, goal) in enumerate(steps or [(EXTRACT, task)], 1)),
         *closing(),
@@ -73,9 +77,9 @@ async def proposed(state: ProposeView, runtime: Runtime[Context]) -> list[Predic
 
 
 async def replanned(state: ReplanView, runtime: Runtime[Context]) -> list[Predicate]:
-    """The same tail, its step with new queries and unread pages to begin with; none where there is no other way.
+    """Return the same rest of the plan with new queries and unread pages for its first step; empty if there are none.
 
-    An answer that was refused to the end is no matter of planning: nothing is left but to hand in the closest one.
+    If the answer was refused, replanning cannot help, and the closest answer will be submitted.
     """
     target, *rest = state["plan"][state["head"] :]
     if not is_step(target):
@@ -89,48 +93,50 @@ async def replanned(state: ReplanView, runtime: Runtime[Context]) -> list[Predic
 async def _another_way(
     state: ReplanView, target: Predicate, runtime: Runtime[Context]
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """Queries that were not asked and pages that were not read."""
-    room = limits_of(state["task"], runtime).context // 4
-    here = [attempt for attempt in state["attempts"] if attempt.position == state["head"]]
+    """Return queries that were not used and pages that were not read."""
+    limit = limits_of(state["task"], runtime).context // 4
+    failed_attempts = [attempt for attempt in state["attempts"] if attempt.position == state["head"]]
     instruction = plans.RETHINK.format(
         task=state["task"].goal,
-        known=told(state["certified"].known, room),
+        known=told(state["certified"].known, limit),
         kind=target.kind,
         goal=goal_of(target),
-        failed=failures(here),
-        view=results(state["evidence"], room),
+        failed=failures(failed_attempts),
+        view=results(state["evidence"], limit),
         queries=MOST_QUERIES,
         pages=MOST_PAGES,
     )
-    said = await ask(prompt(runtime, instruction), Tools, role="planner", runtime=runtime)
-    spent = {query for attempt in here for query in texts(attempt.action.args.get("queries"))}
-    left = unread(state["evidence"])
-    return chosen_queries(said, spent), [url for url in chosen_pages(said, state["evidence"].sources) if url in left]
+    answer = await ask(prompt(runtime, instruction), Tools, role="planner", runtime=runtime)
+    used = {query for attempt in failed_attempts for query in texts(attempt.action.args.get("queries"))}
+    unread_pages = unread(state["evidence"])
+    return chosen_queries(answer, used), [
+        url for url in chosen_pages(answer, state["evidence"].sources) if url in unread_pages
+    ]
 
 
-def chosen_queries(said: Tools, spent: set[str]) -> list[str]:
-    """The queries that a model chose, without those that were spent."""
-    plain = {query.lower() for query in spent}
-    queries = dict.fromkeys(text for query in said.queries if (text := unquoted(query)))
-    return [query for query in queries if query.lower() not in plain]
+def chosen_queries(answer: Tools, spent: set[str]) -> list[str]:
+    """Return the queries of a model's answer without those in `spent`."""
+    lowered = {query.lower() for query in spent}
+    queries = dict.fromkeys(text for query in answer.queries if (text := unquoted(query)))
+    return [query for query in queries if query.lower() not in lowered]
 
 
-def chosen_pages(said: Tools, urls: Sequence[str]) -> list[str]:
-    """The pages that a model chose by number, from 1; a number that is none of theirs names no page."""
-    return [urls[number - 1] for number in dict.fromkeys(said.pages) if 1 <= number <= len(urls)]
+def chosen_pages(answer: Tools, urls: Sequence[str]) -> list[str]:
+    """Return the URLs of the page numbers (from 1) in a model's answer; invalid numbers are ignored."""
+    return [urls[number - 1] for number in dict.fromkeys(answer.pages) if 1 <= number <= len(urls)]
 
 
-# Realize (SDP Eq. 2) for research: which searches and pages a step takes, and what answer the findings give.
+# Realize (SDP Eq. 2) for research: the searches and pages of a step, and the answer from the findings.
 
 REJECTIONS = 2
-"""Refusals of a step's findings after which the second source of evidence is asked too (SDP paper, appendix A.4)."""
+"""Refused findings of a step after which the second source of evidence is asked too (SDP paper, appendix A.4)."""
 
 WARMER = 0.3
-"""Temperature at which an answer is asked for again (appendix A.4)."""
+"""Temperature for a repeated request for an answer (appendix A.4)."""
 
 
 async def step_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
-    """What a step takes: what Replan found for it first, else what the model chooses."""
+    """Return the action of a step: what Replan prepared for it first, later what the model chooses."""
     rejected, args = len(state["attempts"]), state["target"].args
     queries, urls = texts(args.get("queries")), texts(args.get("urls"))
     if rejected or not (queries or urls):
@@ -146,9 +152,10 @@ async def step_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
 
 
 async def closing_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
-    """An answer for the predicate `answer`; for the goal, where it was not certified with it, that answer handed in.
+    """Return an answer for the predicate `answer`, and for the goal its submission.
 
-    Asked for again, the model is warmer and told to settle for the closest matches.
+    If no answer was certified before the goal, a new one is asked for. A repeated request has a higher temperature and
+    asks for the closest matches.
     """
     known = state["certified"].known
     certified = [str(a.args["answer"]) for a in state["certified"].actions if a.kind == ANSWER]
@@ -160,32 +167,32 @@ async def closing_action(state: RealizeView, runtime: Runtime[Context]) -> Actio
 
 
 async def concluded(state: RealizeView | AnswerView, failed: str, runtime: Runtime[Context], *, closest: bool) -> str:
-    """The answer that what was found gives; with `closest`, by a warmer model, at least the closest one."""
-    room = limits_of(state["task"], runtime).context // 3
+    """Ask for the answer that the findings give; with `closest`, at a higher temperature, for the closest one."""
+    limit = limits_of(state["task"], runtime).context // 3
     instruction = plans.CONCLUDE.format(
         task=state["task"].goal,
-        known=told(state["certified"].known, room),
-        view=results(state["evidence"], room),
+        known=told(state["certified"].known, limit),
+        view=results(state["evidence"], limit),
         failed=failed,
         notes=_notes(state),
     )
-    question = prompt(runtime, instruction + (plans.CLOSEST if closest else ""))
+    request = prompt(runtime, instruction + (plans.CLOSEST if closest else ""))
     temperature = WARMER if closest else None
-    said = await ask(question, Answers, role="executor", runtime=runtime, temperature=temperature)
-    return as_text(said.answers)
+    answer = await ask(request, Answers, role="executor", runtime=runtime, temperature=temperature)
+    return as_text(answer.answers)
 
 
 def as_text(answers: Sequence[str]) -> str:
-    """An answer as it is handed in: one text as it is, several as a JSON list, JSON objects as a list of objects."""
-    texts = [text for answer in answers if (text := unquoted(answer))]
-    objects = [_object(text) for text in texts]
-    if texts and all(one is not None for one in objects):
+    """Return an answer as it is submitted: one text unchanged, several as a JSON list, JSON objects as one list."""
+    items = [content for answer in answers if (content := unquoted(answer))]
+    objects = [_object(content) for content in items]
+    if items and all(item is not None for item in objects):
         return json.dumps(objects, ensure_ascii=False)
-    return texts[0] if len(texts) == 1 else json.dumps(texts, ensure_ascii=False) if texts else ""
+    return items[0] if len(items) == 1 else json.dumps(items, ensure_ascii=False) if items else ""
 
 
 def _object(text: str) -> JsonValue:
-    """The JSON object that a text is; None where it is none."""
+    """Parse a text as a JSON object; None if it is not one."""
     try:
         value: JsonValue = json_value(text)
     except ValueError:
@@ -194,11 +201,11 @@ def _object(text: str) -> JsonValue:
 
 
 async def _chosen(state: RealizeView, runtime: Runtime[Context]) -> tuple[list[str], list[str]]:
-    room = limits_of(state["task"], runtime).context // 4
+    limit = limits_of(state["task"], runtime).context // 4
     instruction = plans.TOOLS.format(
         task=state["task"].goal,
-        known=told(state["certified"].known, room),
-        view=results(state["evidence"], room),
+        known=told(state["certified"].known, limit),
+        view=results(state["evidence"], limit),
         failed=failures(state["attempts"]),
         notes=_notes(state),
         kind=state["target"].kind,
@@ -206,59 +213,59 @@ async def _chosen(state: RealizeView, runtime: Runtime[Context]) -> tuple[list[s
         queries=MOST_QUERIES,
         pages=MOST_PAGES,
     )
-    said = await ask(prompt(runtime, instruction), Tools, role="executor", runtime=runtime)
-    return chosen_queries(said, set()), chosen_pages(said, state["evidence"].sources)
+    answer = await ask(prompt(runtime, instruction), Tools, role="executor", runtime=runtime)
+    return chosen_queries(answer, set()), chosen_pages(answer, state["evidence"].sources)
 
 
 def _notes(state: RealizeView | AnswerView) -> str:
-    told = [*state["belief"].text.splitlines(), *cast(Sequence[str], state.get("advice", ()))]
-    return f"\nTo keep in mind:\n{quoted(bullet_list(told))}\n" if told else ""
+    lines = [*state["belief"].text.splitlines(), *cast(Sequence[str], state.get("advice", ()))]
+    return f"\nTo keep in mind:\n{quoted(bullet_list(lines))}\n" if lines else ""
 
 
-# Validate (SDP Eq. 3) for research: a finding from the evidence, a verdict on it, and answers that are none.
+# Validate (SDP Eq. 3) for research: a finding from the evidence, a verdict on it, and a check of answers.
 #
-# The tools were run by `act`; what they brought up, with the findings that the action carried along, is the
-# observation. A finding names its sources by number, so that it can rest on no page that was not shown. Those that a
-# model calls contradicting are kept with it.
+# The node `act` runs the tools; the observation has their results and the findings that the action carried. A finding
+# gives its sources by number, so that it cannot cite a page that was not shown. Sources that the model calls
+# contradicting are stored with it.
 
 NO_SOURCE = "no source at hand and no finding before it bears this out"
 
 EMPTY = re.compile(r"[\s\[\]{}\"',.:;-]*")
-"""An answer that is nothing but brackets and marks."""
+"""An answer of brackets and punctuation only."""
 
 
 async def verdict_on(state: ValidateView, runtime: Runtime[Context]) -> Verdict:
-    """The verdict on what the world answered, which carries the action's own arguments in its `data`."""
-    seen, target = state["observation"], state["tail"][0]
+    """Return the verdict on an observation, which carries the action's arguments in its `data`."""
+    observation, target = state["observation"], state["tail"][0]
     if target.kind == GOAL:
-        delivered = Verdict(depth=int(seen.accepted and seen.done), reason="an answer is handed in once")
-        return _forced_by(delivered, findings_of(seen.data))
-    if not seen.accepted:
-        return Verdict(depth=0, reason=" ".join(seen.text.split())[:160])
+        delivered = Verdict(depth=int(observation.accepted and observation.done), reason="an answer is handed in once")
+        return _forced_by(delivered, findings_of(observation.data))
+    if not observation.accepted:
+        return Verdict(depth=0, reason=" ".join(observation.text.split())[:160])
     if is_step(target):
-        return await _on_step(state["task"], target, seen, runtime)
-    return _on_answer(state["tail"], seen)
+        return await _on_step(state["task"], target, observation, runtime)
+    return _on_answer(state["tail"], observation)
 
 
-async def _on_step(task: Task, target: Predicate, seen: Observation, runtime: Runtime[Context]) -> Verdict:
-    known = findings_of(seen.data)
-    finding = await _found(task, target, seen, known, runtime)
+async def _on_step(task: Task, target: Predicate, observation: Observation, runtime: Runtime[Context]) -> Verdict:
+    known = findings_of(observation.data)
+    finding = await _found(task, target, observation, known, runtime)
     if rejected := no_answer(finding.text) if finding.text else "nothing was established":
         return Verdict(depth=0, reason=rejected, finding=finding)
     if not finding.sources:
         return Verdict(depth=0, reason=NO_SOURCE, finding=finding)
-    said = await _adequate(task, target, finding, seen, runtime)
-    verdict = Verdict(depth=int(said.adequate), reason=said.reason, evidence=finding.sources[0], finding=finding)
-    derived = target.kind in (FILTER, COMPUTE) or not {*finding.sources} & {*seen.sources}
+    answer = await _adequate(task, target, finding, observation, runtime)
+    verdict = Verdict(depth=int(answer.adequate), reason=answer.reason, evidence=finding.sources[0], finding=finding)
+    derived = target.kind in (FILTER, COMPUTE) or not {*finding.sources} & {*observation.sources}
     return _forced_by(verdict, known) if derived else verdict
 
 
 async def _found(
-    task: Task, target: Predicate, seen: Observation, known: Sequence[Known], runtime: Runtime[Context]
+    task: Task, target: Predicate, observation: Observation, known: Sequence[Known], runtime: Runtime[Context]
 ) -> Finding:
-    """What the evidence says. What it is drawn from findings alone rests on their sources."""
+    """Ask for the finding of the evidence; one that cites no source has the sources of the findings before it."""
     context = limits_of(task, runtime).context
-    evidence, shown = _shown(seen, context // 2)
+    evidence, shown = _shown(observation, context // 2)
     instruction = plans.FIND.format(
         task=task.goal,
         known=told(known, context // 4),
@@ -266,24 +273,24 @@ async def _found(
         kind=target.kind,
         goal=goal_of(target),
     )
-    said = await ask(prompt(runtime, instruction), Found, role="extractor", runtime=runtime)
-    cited = _named(said.supported_by, shown)
-    against = [url for url in _named(said.contradicted_by, shown) if url not in cited]
-    before = dict.fromkeys(url for one in known for url in one.finding.sources if url not in against)
+    answer = await ask(prompt(runtime, instruction), Found, role="extractor", runtime=runtime)
+    cited = _named(answer.supported_by, shown)
+    against = [url for url in _named(answer.contradicted_by, shown) if url not in cited]
+    earlier = dict.fromkeys(url for item in known for url in item.finding.sources if url not in against)
     return Finding(
         about=goal_of(target),
-        text=unquoted(said.finding),
-        sources=tuple(cited or before),
+        text=unquoted(answer.finding),
+        sources=tuple(cited or earlier),
         against=tuple(against),
-        dispute=unquoted(said.dispute) if against else "",
+        dispute=unquoted(answer.dispute) if against else "",
     )
 
 
 async def _adequate(
-    task: Task, target: Predicate, finding: Finding, seen: Observation, runtime: Runtime[Context]
+    task: Task, target: Predicate, finding: Finding, observation: Observation, runtime: Runtime[Context]
 ) -> Adequacy:
-    known = findings_of(seen.data)
-    shown = [task.goal, goal_of(target), seen.text, *(one.finding.text for one in known)]
+    known = findings_of(observation.data)
+    shown = [task.goal, goal_of(target), observation.text, *(item.finding.text for item in known)]
     unseen = [] if target.kind == COMPUTE else unseen_numbers(finding.text, shown)
     instruction = plans.JUDGE.format(
         kind=target.kind,
@@ -297,23 +304,23 @@ async def _adequate(
     return await ask(prompt(runtime, instruction), Adequacy, role="validator", runtime=runtime)
 
 
-def _on_answer(tail: Sequence[Predicate], seen: Observation) -> Verdict:
-    """The answer, and with it the goal where that comes next."""
-    answer = str(seen.data.get("answer") or "").strip()
-    if weak := weakness(answer):
-        return Verdict(depth=0, reason=weak)
+def _on_answer(tail: Sequence[Predicate], observation: Observation) -> Verdict:
+    """Judge the answer, and with it the goal if the goal comes next."""
+    answer = str(observation.data.get("answer") or "").strip()
+    if problem := weakness(answer):
+        return Verdict(depth=0, reason=problem)
     final = len(tail) > 1 and tail[1].kind == GOAL
-    return _forced_by(Verdict(depth=1 + final, reason="no check speaks against it"), findings_of(seen.data))
+    return _forced_by(Verdict(depth=1 + final, reason="no check speaks against it"), findings_of(observation.data))
 
 
 def weakness(answer: str) -> str:
-    """Why an answer is weak: empty, null or a refusal; empty where it may be one."""
+    """Return why an answer is weak (empty, null or a refusal); an empty text if it may be an answer."""
     return "it is empty" if EMPTY.fullmatch(answer) else no_answer(answer)
 
 
 def _forced_by(verdict: Verdict, known: Sequence[Known]) -> Verdict:
-    """What is drawn from a finding that was forced is itself not certified."""
-    forced = next((one.forced for one in known if one.forced), "")
+    """Mark a verdict as forced if a finding it is based on was forced: it is not certified either."""
+    forced = next((item.forced for item in known if item.forced), "")
     if not (forced and verdict.depth):
         return verdict
     return verdict.model_copy(
@@ -321,26 +328,26 @@ def _forced_by(verdict: Verdict, known: Sequence[Known]) -> Verdict:
     )
 
 
-def _shown(seen: Observation, most: int) -> tuple[str, Sequence[str]]:
-    """What the world answered, cut where it is too long, and the sources that are left."""
-    text = clipped(seen.text, most)
-    return text, seen.sources if text == seen.text else seen.sources[: len(NUMBER.findall(text))]
+def _shown(observation: Observation, most: int) -> tuple[str, Sequence[str]]:
+    """Return the observation's text, cut if it is too long, and the sources that are left in it."""
+    text = clipped(observation.text, most)
+    return text, observation.sources if text == observation.text else observation.sources[: len(NUMBER.findall(text))]
 
 
 def _named(numbers: Sequence[int], sources: Sequence[str]) -> list[str]:
-    """The sources of some numbers, from 1; a number that is none of theirs names no source."""
+    """Return the sources with these numbers (from 1); invalid numbers are ignored."""
     return [sources[number - 1] for number in dict.fromkeys(numbers) if 1 <= number <= len(sources)]
 
 
-# The policies that end a research with something rather than nothing. What they let through is certified by nobody.
+# Policies that end a research task with some answer rather than none. What they let through is not certified.
 
 
-def let_pass(verdict: Verdict, seen: Observation, after: int) -> Verdict:
-    """Let a refused finding pass that says something and rests on a source, once `after` others were refused.
+def let_pass(verdict: Verdict, observation: Observation, after: int) -> Verdict:
+    """Let a refused finding pass if it has a text and a source and `after` findings of the step were refused before.
 
-    The refusals are those that the action counts: Validate sees no attempts.
+    The number of refusals comes from the action, because Validate sees no attempts.
     """
-    rejected, finding = seen.data.get("rejected"), verdict.finding
+    rejected, finding = observation.data.get("rejected"), verdict.finding
     if verdict.depth or finding is None or not isinstance(rejected, int) or rejected < after:
         return verdict
     if not finding.sources or not finding.text or no_answer(finding.text):
@@ -349,13 +356,13 @@ def let_pass(verdict: Verdict, seen: Observation, after: int) -> Verdict:
 
 
 async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Hand in the best answer at hand, whatever it is worth: the closest one, else what was found last.
+    """Submit the best available answer: the closest one, or if that is weak, the last finding.
 
-    The slot marks it as forced.
+    The slot marks the answer as forced.
     """
-    room, known = limits_of(state["task"], runtime).context // 3, state["certified"].known
-    done = quoted(shown(state["turns"], characters=room // 6, within=room))
-    text = await concluded(state, done, runtime, closest=True)
+    limit, known = limits_of(state["task"], runtime).context // 3, state["certified"].known
+    transcript = quoted(shown(state["turns"], characters=limit // 6, within=limit))
+    text = await concluded(state, transcript, runtime, closest=True)
     if weakness(text) and known:
         text = known[-1].finding.text
     return {"action": handed_in(text, known, policy=FORCE_ACCEPT)}
@@ -363,15 +370,14 @@ async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str
 
 # SDP's operators for research on the web (SDP paper, appendix A.4).
 #
-# A plan is at most five narrowing steps, then the answer and the goal. Realize plans a step's searches and pages, the
-# world runs them, Validate draws a finding from what they brought up and judges it. Two refusals bring in a second
-# source of evidence, a third lets the finding pass uncertified (`force_pass`); three weak answers end in the closest
-# one, which is handed in uncertified too (`force_accept`). Replan looks for the same in other words and on pages not
-# read yet.
+# A plan has at most five narrowing steps, then the answer and the goal. Realize chooses a step's searches and pages,
+# the world carries them out, Validate asks for a finding from the results and judges it. After two refusals a second
+# source of evidence is asked too; after a third the finding passes uncertified (`force_pass`). After three weak answers
+# the closest one is submitted, uncertified too (`force_accept`). Replan tries other words and pages not read yet.
 
 
 def operators() -> Mapping[str, Operator]:
-    """The operators by slot; `unforced` validates without a policy."""
+    """Return the operators by slot; `unforced` validates without a policy."""
     return {
         "propose": _propose,
         "realize": _realize,

@@ -12,60 +12,62 @@ from certigraph.state.records import Attempt, Finding, Predicate, Record
 from certigraph.state.run import ANSWER, Evidence, Known
 from certigraph.state.search import STEPS
 
-# A question that takes research, and, for generated ones, the way to its answer.
-
 
 class Way(Record):
-    """One step of the way to an answer: what to look up, and what is found there."""
+    """One step on the way to the answer of a generated question: what to look up, and what is found there."""
 
     kind: str
     """One of `state.search.STEPS`."""
     queries: tuple[str, ...]
     pages: tuple[str, ...]
-    """URLs that have to be read, a search's first result aside."""
+    """URLs that have to be read in addition to a search's first result."""
     finding: Finding
     """`about` is the step's goal; `sources` and `against` are URLs."""
 
 
 class ResearchQuestion(Record):
-    """A question; `answer` is its gold in AssistantBench's form, None where nobody knows it."""
+    """A question that needs research; `answer` is its gold in AssistantBench's form, None if it is unknown.
+
+    `solution` holds the steps to the answer of a generated question.
+    """
 
     id: str
     text: str
     answer: str | None = None
     difficulty: str = ""
-    way: tuple[Way, ...] = ()
+    solution: tuple[Way, ...] = ()
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """What a judge holds an answer against: the gold, if there is one."""
+        """Gold answers for a judge to compare with; empty if the gold is unknown."""
         return (self.answer,) if self.answer else ()
 
 
-# The plan of a research: a predicate a step, one for the answer, one for the goal; and how findings are told.
+# The plan of a research task: one predicate per step, one for the answer, one for the goal; and the parts of prompts.
 
 GOAL = "goal"
 """Kind of the last predicate."""
 
 FORCE_PASS = "force_pass"
-"""The policy that lets a step pass whose findings were refused (SDP paper, appendix A.4)."""
+"""Name of the policy that lets a step pass although its findings were refused (SDP paper, appendix A.4)."""
 
 FORCE_ACCEPT = "force_accept"
-"""The policy that hands in the closest answer when three were weak (appendix A.4)."""
+"""Name of the policy that submits the closest answer after three weak ones (appendix A.4)."""
 
 MOST_FAILURES = 3
+"""Maximum number of failed attempts shown in a prompt."""
 
 UNREAD = "[unread]"
-"""How the world's list of results begins the line of one that was not read and may still be."""
+"""Mark at the beginning of a result's line in the world's list: it was not read and can still be read."""
 
 
 def step_predicate(index: int, kind: str, goal: str) -> Predicate:
-    """A step as a condition. Replan adds `queries` and `urls` to its arguments: what to look up first."""
+    """Create the predicate of a step. Replan adds `queries` and `urls` to its arguments: what to look up first."""
     return Predicate(text=f"Established: {goal}", kind=kind, args={"index": index, "goal": goal})
 
 
 def closing() -> list[Predicate]:
-    """The end of every plan."""
+    """Return the predicates at the end of every plan."""
     return [
         Predicate(text="The question is answered from the findings.", kind=ANSWER),
         Predicate(text="The answer is final.", kind=GOAL),
@@ -73,31 +75,31 @@ def closing() -> list[Predicate]:
 
 
 def is_step(predicate: Predicate) -> bool:
-    """Whether a predicate is a step, which is settled by a finding."""
+    """Return whether a predicate is a step, which needs a finding."""
     return predicate.kind in STEPS
 
 
 def goal_of(predicate: Predicate) -> str:
-    """What a step is to establish."""
+    """Return what a step has to establish."""
     return str(predicate.args.get("goal") or predicate.text)
 
 
 def told(known: Sequence[Known], most: int) -> str:
-    """Findings as prompts show them: quoted, for they are drawn from pages; those that were forced are marked."""
-    return quoted(bullet_list(clipped(_told(one), most // max(len(known), 1)) for one in known), most)
+    """Format findings as prompts show them: quoted, because they come from pages; forced ones are marked."""
+    return quoted(bullet_list(clipped(_told(finding), most // max(len(known), 1)) for finding in known), most)
 
 
 def _told(known: Known) -> str:
-    found = known.finding
+    finding = known.finding
     marks = [
         *(["uncertain, not certified"] if known.forced else []),
-        *([f"some sources say otherwise: {found.dispute}"] if found.dispute else []),
+        *([f"some sources say otherwise: {finding.dispute}"] if finding.dispute else []),
     ]
-    return f"{found.about} -> {found.text}" + (f" ({'; '.join(marks)})" if marks else "")
+    return f"{finding.about} -> {finding.text}" + (f" ({'; '.join(marks)})" if marks else "")
 
 
 def results(evidence: Evidence, most: int) -> str:
-    """The known results as prompts show them: quoted, and by their numbers; of too many the latest are shown."""
+    """Format the known results as prompts show them: quoted and numbered; the latest ones if there are too many."""
     lines = evidence.view.splitlines()
     while len(lines) > 1 and sum(map(len, lines)) + len(lines) > most:
         del lines[0]
@@ -105,13 +107,13 @@ def results(evidence: Evidence, most: int) -> str:
 
 
 def unread(evidence: Evidence) -> list[str]:
-    """The known results that were not read and may still be."""
-    told = zip(evidence.view.splitlines(), evidence.sources, strict=False)
-    return [url for number, (line, url) in enumerate(told, 1) if line.startswith(f"{number}. {UNREAD} ")]
+    """Return the URLs of the known results that were not read and can still be read."""
+    lines = zip(evidence.view.splitlines(), evidence.sources, strict=False)
+    return [url for number, (line, url) in enumerate(lines, 1) if line.startswith(f"{number}. {UNREAD} ")]
 
 
 def failures(attempts: Sequence[Attempt]) -> str:
-    """What was tried last, what came of it, and why it did not do; quoted, for it repeats pages."""
+    """Format the last attempts, their findings and the reasons for refusal; quoted, because they repeat pages."""
     lines = (
         f"{a.action.text}: {a.verdict.finding.text if a.verdict.finding else 'nothing'} ({a.verdict.reason})"
         for a in attempts[-MOST_FAILURES:]
@@ -119,10 +121,10 @@ def failures(attempts: Sequence[Attempt]) -> str:
     return quoted(bullet_list(clipped(text, 600) for text in lines))
 
 
-# The answers that the operators of research ask models for. Pages are named by number, as the prompt lists them.
+# Forms of the answers that the operators request. Pages are given by number, as the prompt lists them.
 
 MOST_QUERIES, MOST_PAGES = 3, 3
-"""Of one step's try."""
+"""Maximum number of queries and of pages of one attempt at a step."""
 
 
 class Step(BaseModel):
@@ -140,7 +142,7 @@ class Decomposition(BaseModel):
 
 @lru_cache(maxsize=16)
 def decomposition_form(most: int) -> type[Decomposition]:
-    """The form of an answer with `most` steps (5 in the SDP paper, appendix A.4)."""
+    """Return the form of an answer with at most `most` steps (5 in the SDP paper, appendix A.4)."""
     return create_model("Decomposition", __base__=Decomposition, steps=(at_most(most, Step), ...))
 
 
@@ -173,7 +175,7 @@ class Answers(BaseModel):
     answers: Annotated[list[str], Cut(30)]
 
 
-# The questions that SDP's operators ask for research (SDP paper, appendix A.4); the wording is ours.
+# The prompts of SDP's operators for research (SDP paper, appendix A.4); the wording is ours.
 
 DECOMPOSE = """\
 Question: {task}

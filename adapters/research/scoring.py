@@ -1,4 +1,4 @@
-"""AssistantBench's official score and figures."""
+"""AssistantBench's official score of an answer, and the figures of many answers."""
 
 import json
 import re
@@ -14,23 +14,24 @@ from certigraph.adapters.qa.scoring import ANSWERED, FORCED
 from certigraph.adapters.research.plans import ResearchQuestion
 from certigraph.state.records import Scores
 
-# AssistantBench's numbers: how texts become numbers, and how close two numbers are (facts/qa_scoring.md, 3.2).
+# Numbers: how texts become numbers, and how close two numbers are (facts/qa_scoring.md, 3.2).
 
 MARKS = ("$", "%", "sqft")
+"""Marks that are ignored in a number."""
 AREA = " square kilometers"
 
 ALMOST_ZERO = 1e-4
-"""Stands for 0 in a ratio."""
+"""Replacement of 0 in a ratio."""
 
 
 def number(value: object, *, area: bool = True) -> float | None:
-    """The number that a value is or says (rule 3); None where it says none.
+    """Return a value, or the number in a text (rule 3); None if it is no number.
 
-    A comma becomes a dot wherever it stands: "1,010" is 1.01. With `area`, square kilometres may follow the number.
+    Every comma becomes a dot: "1,010" is 1.01. With `area`, square kilometres may follow the number.
     """
     if isinstance(value, str):
         value = _cleaned(value).replace(AREA, "") if area else _cleaned(value)
-    elif type(value) not in (int, float):  # bool is no number here
+    elif type(value) not in (int, float):  # excludes bool, which is a subclass of int
         return None
     try:
         return float(value)  # type: ignore[arg-type]  # a str, int or float by now
@@ -39,10 +40,10 @@ def number(value: object, *, area: bool = True) -> float | None:
 
 
 def number_score(predicted: float, gold: float) -> float:
-    """1 minus the natural logarithm of the larger's ratio to the smaller, at least 0 (rule 6).
+    """Return 1 minus the natural logarithm of the ratio of the larger to the smaller number, at least 0 (rule 6).
 
-    Numbers of different signs and NaN score 0. Of two different negative numbers the official formula makes more
-    than 1; here 1 is the most.
+    Numbers of different signs and NaN score 0. The official formula gives more than 1 for two different negative
+    numbers; here 1 is the maximum.
     """
     if predicted == gold == 0:
         return 1.0
@@ -57,7 +58,7 @@ def _cleaned(text: str) -> str:
     return text.strip().replace(",", ".")
 
 
-# The best pairing of what was predicted with what is right. scipy would be a heavy dependency for lists this short.
+# The best pairing of predicted with gold items. scipy would be a heavy dependency for lists this short.
 
 P = TypeVar("P")
 G = TypeVar("G")
@@ -65,51 +66,51 @@ G = TypeVar("G")
 Gains = Sequence[Sequence[float]]
 
 ROUNDING = 1e-12
-"""A gain below this is a difference of rounding: going after it might never end."""
+"""Gains below this are rounding errors; following them might never end."""
 
 
 def aligned(predicted: Sequence[P], gold: Sequence[G], gain: Callable[[P, G], float]) -> float:
-    """The mean gain of the best one-to-one pairing over the longer list; what finds no partner gains 0."""
+    """Return the mean gain of the best one-to-one pairing over the longer list; unpaired items gain 0."""
     if not predicted or not gold:
         return 0.0
-    gains = [[gain(one, right) for one in predicted] for right in gold]
+    gains = [[gain(item, reference) for item in predicted] for reference in gold]
     partners = best_partners(gains)
     return sum(gains[row][column] for row, column in sorted(partners.items())) / max(len(predicted), len(gold))
 
 
 def best_partners(gains: Gains) -> dict[int, int]:
-    """The columns of rows, each in one pair, with the largest sum of gains (none negative); O(rows^3 x columns).
+    """Return the column paired with each row so that the sum of gains (none negative) is largest.
 
-    Rows come in one after the other, each along the path of moves that gains most; rows and columns change places
-    where there are more rows.
+    Rows are added one after the other, each along the path of moves with the largest gain; rows and columns are swapped
+    if there are more rows. The time is O(rows^3 x columns).
     """
     if len(gains) > len(gains[0]):
         return {row: column for column, row in best_partners(list(zip(*gains, strict=True))).items()}
-    held: dict[int, int] = {}
+    assigned: dict[int, int] = {}
     for row in range(len(gains)):
-        _let_in(row, gains, held)
-    return {row: column for column, row in held.items()}
+        _let_in(row, gains, assigned)
+    return {row: column for column, row in assigned.items()}
 
 
-def _let_in(row: int, gains: Gains, held: dict[int, int]) -> None:
-    """Give a row a column; rows that hold one (`held`: columns to rows) move where that gains most in all."""
-    reached, before = list(gains[row]), dict[int, int]()
-    moved = True
-    while moved:
-        moved = False
-        for column, holder in held.items():
-            left = reached[column] - gains[holder][column]
+def _let_in(row: int, gains: Gains, assigned: dict[int, int]) -> None:
+    """Assign a column to a row; rows in `assigned` (column to row) move if that increases the total gain."""
+    best, came_from = list(gains[row]), dict[int, int]()
+    changed = True
+    while changed:
+        changed = False
+        for column, holder in assigned.items():
+            loss = best[column] - gains[holder][column]
             for other, gain in enumerate(gains[holder]):
-                if left + gain > reached[other] + ROUNDING:
-                    reached[other], before[other], moved = left + gain, column, True
-    column = max((free for free in range(len(reached)) if free not in held), key=reached.__getitem__)
-    while column in before:
-        held[column] = held[before[column]]
-        column = before[column]
-    held[column] = row
+                if loss + gain > best[other] + ROUNDING:
+                    best[other], came_from[other], changed = loss + gain, column, True
+    column = max((free for free in range(len(best)) if free not in assigned), key=best.__getitem__)
+    while column in came_from:
+        assigned[column] = assigned[came_from[column]]
+        column = came_from[column]
+    assigned[column] = row
 
 
-# AssistantBench's texts: F1 of sets of words after DROP (facts/qa_scoring.md, 3.2, rule 7).
+# Texts: F1 of sets of words as in DROP (facts/qa_scoring.md, 3.2, rule 7).
 
 Bag = frozenset[str]
 
@@ -119,18 +120,24 @@ PUNCTUATION = str.maketrans("", "", punctuation)
 
 
 def text_score(predicted: object, gold: object) -> float:
-    """The mean F1 of the best pairing of spans. A list's items are its spans, and score 0 unless all are texts."""
-    given, right = _spans(predicted), _spans(gold)
-    return aligned([bag(span) for span in given], [bag(span) for span in right], bag_f1)
+    """Return the mean F1 of the best pairing of spans.
+
+    The items of a list are its spans; a list with an item that is no text scores 0.
+    """
+    predicted_spans, gold_spans = _spans(predicted), _spans(gold)
+    return aligned([bag(span) for span in predicted_spans], [bag(span) for span in gold_spans], bag_f1)
 
 
 def bag(span: str) -> Bag:
-    """The distinct words of a span: lower case, without punctuation and articles; numbers as Python writes floats."""
+    """Return the distinct normalised words of a span.
+
+    Words are in lower case, without punctuation and articles; numbers are written as Python writes floats.
+    """
     return frozenset(word for token in BETWEEN.split(span) for word in _word(token.lower()).split())
 
 
 def bag_f1(predicted: Bag, gold: Bag) -> float:
-    """F1 of two sets; 0 where the gold has numbers and the prediction none of them, 1 where both are empty."""
+    """Return F1 of two sets; 0 if the gold has numbers and the prediction none of them, 1 if both are empty."""
     numbers = {word for word in gold if _is_number(word)}
     if numbers and numbers.isdisjoint(predicted):
         return 0.0
@@ -159,38 +166,38 @@ def _is_number(text: str) -> bool:
     return True
 
 
-# AssistantBench's JSON objects: how well two lists of them agree (facts/qa_scoring.md, 3.2, rule 8).
+# JSON objects: how well two lists of them agree (facts/qa_scoring.md, 3.2, rule 8).
 
 Fields = Mapping[str, Any]
 
 
 def objects_score(predicted: object, gold: list[Any]) -> float:
-    """The mean F1 of the best pairing of objects; 0 unless the prediction is a list that begins with an object."""
-    listed = isinstance(predicted, list) and predicted and isinstance(predicted[0], dict)
-    return aligned(predicted, gold, object_f1) if listed and isinstance(predicted, list) else 0.0
+    """Return the mean F1 of the best pairing of objects; 0 if the prediction is no list that begins with an object."""
+    has_objects = isinstance(predicted, list) and predicted and isinstance(predicted[0], dict)
+    return aligned(predicted, gold, object_f1) if has_objects and isinstance(predicted, list) else 0.0
 
 
 def object_f1(predicted: object, gold: object) -> float:
-    """F1 of how much of each object's fields the other has; 0 for what is no object."""
+    """Return F1 of how well the fields of each object agree with the other's; 0 if one is no object."""
     if not (isinstance(predicted, dict) and isinstance(gold, dict)):
         return 0.0
     recall, precision = _recall(gold, predicted), _recall(predicted, gold)
     return 2 * (precision * recall) / (precision + recall) if precision + recall else 0.0
 
 
-def _recall(wanted: Fields, found: Fields) -> float:
-    """The mean score of the wanted fields, a missing one 0; 0 where none is wanted."""
-    scores = [field_score(found[name], value) if name in found else 0.0 for name, value in wanted.items()]
-    return sum(scores) / len(scores) if scores else 0.0
+def _recall(wanted: Fields, given: Fields) -> float:
+    """Return the mean score of the wanted fields; a missing field scores 0, and so does no wanted field at all."""
+    values = [field_score(given[name], wanted_value) if name in given else 0.0 for name, wanted_value in wanted.items()]
+    return sum(values) / len(values) if values else 0.0
 
 
-def field_score(found: object, wanted: object) -> float:
-    """How well two values agree, numbers in texts being numbers; 0 for different types, objects and null."""
-    found, wanted = _typed(found), _typed(wanted)
-    if isinstance(found, float) and isinstance(wanted, float):
-        return number_score(found, wanted)
-    alike = type(found) is type(wanted) and isinstance(found, str | bool | list)
-    return text_score(found, wanted) if alike else 0.0
+def field_score(given: object, wanted: object) -> float:
+    """Return how well two values agree (numbers in texts count as numbers); 0 for different types, objects and null."""
+    given, wanted = _typed(given), _typed(wanted)
+    if isinstance(given, float) and isinstance(wanted, float):
+        return number_score(given, wanted)
+    same_type = type(given) is type(wanted) and isinstance(given, str | bool | list)
+    return text_score(given, wanted) if same_type else 0.0
 
 
 def _typed(value: object) -> object:
@@ -198,49 +205,49 @@ def _typed(value: object) -> object:
     return value if cleaned is None else cleaned
 
 
-# AssistantBench's official score of an answer, quirks included (facts/qa_scoring.md, section 3.2; rules by number).
+# The official score of an answer, quirks included (facts/qa_scoring.md, section 3.2; rules by number).
 #
-# Where the official code stops with an exception, what it stopped at counts 0 here: null, true and false as an
-# answer; a list, object or unwrapped number (rule 4) where the gold is a number; in a list of objects what is none;
-# null and objects as values of an object's fields, and an object without fields.
+# Where the official code raises an exception, the value that causes it counts 0 here: null, true and false as an
+# answer; a list, object or unwrapped number (rule 4) if the gold is a number; items of a list of objects that are no
+# objects; null and objects as values of an object's fields; an object without fields.
 
 QUOTED = ("{'", "', '", "': '", "'}", "': ")
-"""Where single quotes are an object's own."""
+"""Contexts in which single quotes delimit the texts of an object."""
 
 
 class Score(NamedTuple):
-    """How an answer fares."""
+    """The score of an answer."""
 
     accuracy: float
-    """In [0, 1]."""
+    """Accuracy, in [0, 1]."""
     answered: bool
     exact: bool
-    """Whether the accuracy is 1; the leaderboard's own definition of exact match was not seen."""
+    """Whether the accuracy is 1; the leaderboard's definition of exact match is not published."""
     exact_string: bool
-    """Whether the answer is the gold's text to the letter: exact match of the HAL harness."""
+    """Whether the answer is literally the gold's text: exact match of the HAL harness."""
 
 
 class Gold(NamedTuple):
-    """A gold answer as it is compared: a number, a list of JSON values, or a list of texts."""
+    """A gold answer in the form in which it is compared: a number, a list of JSON values, or a list of texts."""
 
     kind: Literal["number", "json", "texts"]
     value: Any
 
 
 def score(prediction: JsonValue, gold: str) -> Score:
-    """Score an answer against a gold answer, which has one item a line."""
-    right = gold_of(gold)
-    given = _fitted(prediction, right.kind)
-    accuracy = 0.0 if _void(given) else _accuracy(given, right)
-    return Score(accuracy, _answered(given), accuracy == 1, prediction == gold)
+    """Score an answer against a gold answer, which has one item per line."""
+    parsed_gold = gold_of(gold)
+    value = _fitted(prediction, parsed_gold.kind)
+    accuracy = 0.0 if _void(value) else _accuracy(value, parsed_gold)
+    return Score(accuracy, _answered(value), accuracy == 1, prediction == gold)
 
 
 def gold_of(text: str) -> Gold:
-    """What a gold answer's lines are (rule 2)."""
+    """Parse a gold answer by its lines (rule 2)."""
     lines = [line for line in text.split("\n") if line.strip()]
-    figure = number(lines[0]) if len(lines) == 1 else None
-    if figure is not None:
-        return Gold("number", figure)
+    value = number(lines[0]) if len(lines) == 1 else None
+    if value is not None:
+        return Gold("number", value)
     values = _values(map(_double_quoted, lines))
     return Gold("texts", lines) if values is None else Gold("json", values)
 
@@ -252,7 +259,7 @@ def _accuracy(given: object, gold: Gold) -> float:
 
 
 def _fitted(prediction: JsonValue, kind: str) -> object:
-    """The prediction as the official code compares it (rules 1 and 4)."""
+    """Convert the prediction to the form in which the official code compares it (rules 1 and 4)."""
     value = _decoded(prediction)
     if isinstance(value, list):
         return _unwrapped(value[0]) if len(value) == 1 and _counts(value[0]) else value
@@ -269,18 +276,18 @@ def _counts(item: object) -> bool:
 
 
 def _unwrapped(item: Any) -> tuple[object, bool]:
-    """Rule 4's quirk: the number together with whether it is one. Against texts it reads "(4.0, True)"."""
+    """Return the number and whether it is one (rule 4's quirk); compared with texts it reads "(4.0, True)"."""
     cleaned = number(item)
     return (item, False) if cleaned is None else (cleaned, True)
 
 
 def _void(given: object) -> bool:
-    """Whether nothing is compared: what is empty, and what the official code cannot measure."""
+    """Return whether nothing can be compared: empty values, and values that the official code cannot compare."""
     return given is None or isinstance(given, bool) or given in ("", [], {})
 
 
 def _answered(given: object) -> bool:
-    """Whether there is an answer (rule 5); null is none."""
+    """Return whether there is an answer (rule 5); null is none."""
     return any(map(_told, given)) if isinstance(given, list) else _told(given)
 
 
@@ -294,7 +301,7 @@ def _decoded(prediction: JsonValue) -> JsonValue:
 
 
 def _values(texts: Iterable[str]) -> list[Any] | None:
-    """The JSON values of texts; None where one is not JSON."""
+    """Parse texts as JSON values; None if one is not JSON."""
     try:
         return [json.loads(text) for text in texts]
     except (ValueError, RecursionError):
@@ -307,7 +314,7 @@ def _double_quoted(text: str) -> str:
     return text
 
 
-# AssistantBench's figures of several answers (facts/qa_scoring.md, section 3.3), as fractions.
+# Figures of many answers (facts/qa_scoring.md, section 3.3), as fractions.
 
 ACCURACY, EXACT, EXACT_STRING = "accuracy", "exact_match", "exact_string"
 
@@ -317,34 +324,35 @@ WITH_ERROR = (ACCURACY, EXACT)
 DIFFICULTIES = ("Easy", "Medium", "Hard")
 
 Scored = tuple[ResearchQuestion, Scores | None]
-"""A question, and what came of it; None where nothing did."""
+"""A question and its scores; None if a run has none."""
 
 
 def scores(answer: JsonValue, gold: str | None, **others: float) -> Scores:
-    """The official scores of an answer as a record, with `others` among its parts; 0 where nobody knows the gold."""
-    got = score(answer, gold or "")
-    parts: dict[str, float | None] = {ANSWERED: float(got.answered), **others}
+    """Return the official scores of an answer as a record, with `others` among its parts; 0 if the gold is unknown."""
+    result = score(answer, gold or "")
+    parts: dict[str, float | None] = {ANSWERED: float(result.answered), **others}
     if gold is not None:
-        parts |= {ACCURACY: got.accuracy, EXACT: float(got.exact), EXACT_STRING: float(got.exact_string)}
-    return Scores(value=got.accuracy if gold is not None else 0.0, parts=parts, answer=answer)
+        parts |= {ACCURACY: result.accuracy, EXACT: float(result.exact), EXACT_STRING: float(result.exact_string)}
+    return Scores(value=result.accuracy if gold is not None else 0.0, parts=parts, answer=answer)
 
 
 def rates(scored: Sequence[Scored]) -> dict[str, float]:
-    """`n`, accuracy, precision, answer rate, exact match (two definitions, see `Score`), then accuracy by difficulty.
+    """Return the figures of many questions.
 
-    Means over all questions, a missing answer counting 0, accuracy and exact match with standard errors. Precision is
-    the sum of accuracies over the number of answers, 0 where there is none. `forced` is the share of questions whose
-    answer was handed in without being certified; files of predictions do not say it. Questions whose gold is unknown
-    have an answer rate alone.
+    They are `n`, accuracy, precision, answer rate, exact match (two definitions, see `Score`), then accuracy by
+    difficulty. Means are over all questions, where a missing answer counts 0; accuracy and exact match have standard
+    errors. Precision is the sum of accuracies divided by the number of answers, 0 without answers. `forced` is the
+    share of questions whose answer was submitted without being certified; files of predictions do not say that.
+    Questions with an unknown gold only count for the answer rate.
     """
     figures: dict[str, float] = {"n": len(scored)}
-    if judged := [one for one in scored if one[0].answer is not None]:
-        figures |= _judged(judged)
+    if with_gold := [question for question in scored if question[0].answer is not None]:
+        figures |= _judged(with_gold)
     if scored:
         figures["answer_rate"] = fmean(_score_values(scored, ANSWERED))
-    if any(came and FORCED in came.parts for _, came in scored):
+    if any(result and FORCED in result.parts for _, result in scored):
         figures[FORCED] = fmean(_score_values(scored, FORCED))
-    return figures | _by_difficulty(judged)
+    return figures | _by_difficulty(with_gold)
 
 
 def _judged(scored: Sequence[Scored]) -> dict[str, float]:
@@ -355,12 +363,16 @@ def _judged(scored: Sequence[Scored]) -> dict[str, float]:
 
 
 def _by_difficulty(scored: Sequence[Scored]) -> dict[str, float]:
-    groups = {level: [one for one in scored if one[0].difficulty == level] for level in DIFFICULTIES}
-    return {f"{ACCURACY}_{level.lower()}": fmean(_score_values(of, ACCURACY)) for level, of in groups.items() if of}
+    groups = {level: [question for question in scored if question[0].difficulty == level] for level in DIFFICULTIES}
+    return {
+        f"{ACCURACY}_{level.lower()}": fmean(_score_values(questions, ACCURACY))
+        for level, questions in groups.items()
+        if questions
+    }
 
 
 def _score_values(scored: Sequence[Scored], name: str) -> list[float]:
-    return [(came.parts.get(name) or 0.0) if came else 0.0 for _, came in scored]
+    return [(result.parts.get(name) or 0.0) if result else 0.0 for _, result in scored]
 
 
 def _stderr(values: Sequence[float]) -> float:

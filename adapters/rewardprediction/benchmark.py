@@ -1,4 +1,4 @@
-"""RewardPrediction as a benchmark: predicted rewards against true ones."""
+"""RewardPrediction: the distance of predicted from true rewards, the world that scores them, and the benchmark."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -28,16 +28,16 @@ from certigraph.state.trajectory import Footer
 # EPIC distance between predicted and true rewards, in its closed form for rewards of states (StateFactory Eq. 3).
 
 UNCORRELATED = sqrt(0.5)
-"""What a constant prediction is worth: 0.7071."""
+"""Distance of a constant prediction: 0.7071."""
 
 
 def epic_distance(predicted: Sequence[float], true: Sequence[float]) -> float:
-    """sqrt((1 - r) / 2), r being Pearson's correlation; in [0, 1], 0 for equal rewards up to scale and offset.
+    """Return sqrt((1 - r) / 2) with Pearson's r; it is in [0, 1], 0 for equal rewards up to scale and offset.
 
-    r counts as 0 where either side is constant, and as 1 where both sides are the same numbers (the reference's rules).
+    As in the reference code, r is 0 if either side is constant, and 1 if both sides are the same numbers.
 
     Raises:
-        ValueError: the two are not equally long, or empty.
+        ValueError: the two have different lengths, or are empty.
     """
     if len(predicted) != len(true) or not true:
         raise ValueError(f"{len(predicted)} predicted rewards for {len(true)} true ones; give one for each step")
@@ -48,13 +48,14 @@ def epic_distance(predicted: Sequence[float], true: Sequence[float]) -> float:
     return sqrt(max(0.0, 1.0 - correlation(predicted, true)) / 2)
 
 
-# The world of a pair: it takes predicted rewards and says how far they are from the true ones.
+# The world of a pair: it takes predicted rewards and scores them against the true ones.
 
 Rewards = Sequence[Sequence[float]]
+"""Rewards, one list per recording."""
 
 
 class RewardWorld:
-    """One episode: it ends with the rewards that are handed in, one list for each of the recordings."""
+    """World of one task: the episode ends when the predicted rewards are submitted."""
 
     concurrent = False
 
@@ -63,77 +64,81 @@ class RewardWorld:
         self.predicted: Rewards | None = None
 
     def reset(self) -> Observation:
-        """As if nothing had been handed in."""
+        """Start an episode in which no rewards have been submitted."""
         self.predicted = None
         return Observation(text=self.view())
 
     def step(self, action: Action) -> Observation:
-        """Take the predicted rewards: `args["rewards"]`, one list for each recording."""
-        given = action.args.get("rewards")
-        if not isinstance(given, list):
+        """Take the predicted rewards: `args["rewards"]`, one list per recording."""
+        rewards = action.args.get("rewards")
+        if not isinstance(rewards, list):
             return Observation(text="Hand in rewards: one list of numbers for each recording.", accepted=False)
-        self.predicted = given  # type: ignore[assignment]
+        self.predicted = rewards  # type: ignore[assignment]
         return Observation(text=f"{sum(map(len, self.predicted or ()))} rewards taken.", done=True)
 
     def view(self) -> str:
-        """What is to be rated."""
+        """Return the numbers of recordings and steps to be rated."""
         return f"{len(self.recordings)} recordings, {sum(len(r.trajectory) for r in self.recordings)} steps."
 
     def admissible(self) -> None:
-        """Rewards are not listed."""
+        """Return None: actions are not listed."""
 
     def score(self) -> Scores:
-        """1 minus the pooled EPIC distance from the shaped rewards; its parts have the other figures.
+        """Return 1 minus the pooled EPIC distance from the shaped rewards; the parts hold the other figures.
 
-        Nothing, with a value of 0, before rewards are handed in, and where the true ones are not known.
+        The value is 0, without parts, before rewards are submitted and if the true rewards are not known.
         """
         if self.predicted is None or not self.recordings:
             return Scores(value=0.0)
         parts = figures(self.recordings, self.predicted)
-        true: list[JsonValue] = [[row.reward.shaped for row in one.trajectory] for one in self.recordings]
+        true: list[JsonValue] = [[row.reward.shaped for row in recording.trajectory] for recording in self.recordings]
         return Scores(value=1.0 - parts["epic"], parts={**parts}, answer={TRUE_REWARDS: true})
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""
 
 
 def figures(recordings: Sequence[Recording], predicted: Rewards) -> dict[str, float]:
-    """EPIC distances of one task's predictions, and the rewards that its trajectories end with.
+    """Return the EPIC distances of one task's predictions, and the last predicted rewards of its trajectories.
 
-    `epic` pools the recordings of the task before correlating, as the reference code does; `epic_each` is the mean of
-    the distances of each recording; those with `raw` are from the world's own rewards instead of the shaped ones.
+    `epic` pools the task's recordings before correlating, as the reference code does; `epic_each` is the mean of the
+    distances of the recordings. `epic_raw` and `epic_each_raw` use the world's own rewards instead of the shaped ones.
+    `final_positive` and `final_negative` are the predictions at the end of the trajectories.
     """
-    shaped = [[row.reward.shaped for row in one.trajectory] for one in recordings]
-    raw = [[row.reward.raw for row in one.trajectory] for one in recordings]
+    shaped = [[row.reward.shaped for row in recording.trajectory] for recording in recordings]
+    raw = [[row.reward.raw for row in recording.trajectory] for recording in recordings]
     return {
         "epic": epic_distance(_pooled(predicted), _pooled(shaped)),
         "epic_each": _each(predicted, shaped),
         "epic_raw": epic_distance(_pooled(predicted), _pooled(raw)),
         "epic_each_raw": _each(predicted, raw),
         "final_positive": predicted[0][-1],
-        "final_negative": fmean(one[-1] for one in predicted[1:]),
+        "final_negative": fmean(recording[-1] for recording in predicted[1:]),
     }
 
 
 def _each(predicted: Rewards, true: Rewards) -> float:
-    return fmean(epic_distance(ours, theirs) for ours, theirs in zip(predicted, true, strict=True))
+    return fmean(
+        epic_distance(predicted_list, true_list) for predicted_list, true_list in zip(predicted, true, strict=True)
+    )
 
 
 def _pooled(rewards: Rewards) -> list[float]:
-    return [reward for one in rewards for reward in one]
+    return [reward for recording in rewards for reward in recording]
 
 
-# RewardPrediction as a benchmark: a task is a pair of trajectories whose rewards are to be predicted.
+# The benchmark: a task is a pair of trajectories whose rewards are to be predicted.
 
 FIGURES = ("epic", "epic_each", "epic_raw", "epic_each_raw", "final_positive", "final_negative")
-"""What `world.figures` says of one task."""
+"""Names of the figures of one task."""
 
 
 class RewardPrediction:
-    """Pairs `blocksworld/4-0`: those of the data folder, else a few that are built from generated BlocksWorld tasks.
+    """Pairs such as `blocksworld/4-0`: those of the data folder, else a few built from generated BlocksWorld tasks.
 
     Args:
-        data: a folder that `read_pairs` reads.
+        data: folder for `read_pairs`; None for generated pairs.
+        config: must be empty.
     """
 
     name = "rewardprediction"
@@ -148,11 +153,11 @@ class RewardPrediction:
         self.data = data
 
     def tasks(self, split: str = "") -> list[Task]:
-        """The pairs of a domain, by default of all.
+        """Return the pairs of a domain, by default of all.
 
         Raises:
-            UnknownName: no such domain is there.
-            Fault: ("data") it has positive trajectories only, or negative ones.
+            UnknownName: there is no such domain.
+            Fault: ("data") the domain has only positive or only negative trajectories.
         """
         pairs = [pair for pair in self.pairs.values() if split in ("", pair.domain)]
         if not pairs and split in self.unpaired:
@@ -163,56 +168,67 @@ class RewardPrediction:
         return [_task(pair) for pair in pairs]
 
     def task(self, task_id: str) -> Task:
-        """One pair. Raises UnknownName whose message lists some valid ids."""
+        """Return one pair.
+
+        Raises:
+            UnknownName: there is none; the message lists some valid ids.
+        """
         if task_id not in self.pairs:
             more = "a task of your own needs a goal: Task(benchmark=..., id=..., goal=...)"
             raise unknown_task("rewardprediction", task_id, "BENCHMARK/TASK", self.pairs, more)
         return _task(self.pairs[task_id])
 
     def open(self, task: Task) -> RewardWorld:
-        """The world that scores the task's rewards; of a task of one's own it knows no true ones."""
-        found = self.pairs.get(task.id)
-        return RewardWorld(found.recordings if found else ())
+        """Create the world that scores the task's rewards; the user's own task has no true rewards to score with."""
+        pair = self.pairs.get(task.id)
+        return RewardWorld(pair.recordings if pair else ())
 
     def operators(self) -> Mapping[str, Operator]:
-        """None."""
+        """Return no operators: the graphs' own are used."""
         return {}
 
     def expert(self) -> Responder | None:
-        """None: no question has a known answer."""
+        """Return None: no request has a known answer."""
         return None
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """EPIC distances: means over the tasks of each domain, and over domains (`epic`, `epic_each`, ...)."""
+        """Return the means over the tasks of each domain, and over domains (`epic`, `epic_each`, ...)."""
         parts = [(id_.partition("/")[0], footer.scores.parts) for id_, footer in runs if footer.scores]
-        domains = dict.fromkeys(domain for domain, of in parts if of)
-        told: dict[str, float] = {"n": len(runs)}
+        domains = dict.fromkeys(domain for domain, values in parts if values)
+        summary: dict[str, float] = {"n": len(runs)}
         for name in FIGURES:
-            means = {d: fmean(cast(float, of[name]) for domain, of in parts if domain == d and of) for d in domains}
-            told |= {name: fmean(means.values())} if means else {}
-            told |= {f"{name}_{domain}": mean for domain, mean in means.items()} if name == "epic" else {}
-        return told
+            means = {
+                d: fmean(cast(float, values[name]) for domain, values in parts if domain == d and values)
+                for d in domains
+            }
+            summary |= {name: fmean(means.values())} if means else {}
+            summary |= {f"{name}_{domain}": mean for domain, mean in means.items()} if name == "epic" else {}
+        return summary
 
     def oracle(self, task: Task) -> list[Seen]:
-        """The positive trajectory up to the expert's last step: what an offline goal is read off.
+        """Return the positive trajectory up to the expert's last step, from which an offline goal is derived.
 
         Raises:
-            Fault: ("data") the task is none of the data's.
+            Fault: ("data") the task is not one of the data's pairs.
         """
         if task.id not in self.pairs:
             raise Fault("data", f"no recorded expert for task {task.id!r}: only pairs of the data have one")
         rows = self.pairs[task.id].positive.trajectory
-        last = max((place for place, row in enumerate(rows) if row.reward.is_expert), default=len(rows) - 1)
+        last = max((index for index, row in enumerate(rows) if row.reward.is_expert), default=len(rows) - 1)
         return [Seen(action=row.action, observation=row.observation) for row in rows[: last + 1]]
 
     @cached_property
     def pairs(self) -> Mapping[str, Pair]:
-        """All pairs by id. Raises Fault as `read_pairs` does."""
+        """All pairs by id.
+
+        Raises:
+            Fault: as `read_pairs`.
+        """
         return {pair.id: pair for pair in self._read.pairs}
 
     @property
     def unpaired(self) -> Mapping[str, int]:
-        """By domain, tasks that were left out for want of a positive or a negative trajectory."""
+        """Number of tasks per domain that were left out because a positive or a negative trajectory is missing."""
         return self._read.unpaired
 
     @cached_property
@@ -221,14 +237,17 @@ class RewardPrediction:
 
 
 def _generated() -> list[Pair]:
-    worlds = cast(Demonstrated, load_benchmark("blocksworld"))
-    tasks = [worlds.task(f"{blocks}-{seed}") for blocks in range(3, 7) for seed in range(5)]
-    return [pair for task in tasks if (pair := build_pair(worlds, task))]
+    benchmark = cast(Demonstrated, load_benchmark("blocksworld"))
+    tasks = [benchmark.task(f"{blocks}-{seed}") for blocks in range(3, 7) for seed in range(5)]
+    return [pair for task in tasks if (pair := build_pair(benchmark, task))]
 
 
 def _task(pair: Pair) -> Task:
-    told: Any = [
-        [row.model_dump(include={"action", "observation"}) for row in one.trajectory] for one in pair.recordings
+    recordings: Any = [
+        [row.model_dump(include={"action", "observation"}) for row in recording.trajectory]
+        for recording in pair.recordings
     ]
     goal = pair.positive.goal_description
-    return Task(benchmark="rewardprediction", id=pair.id, goal=goal, constants={DOMAIN: pair.domain, RECORDINGS: told})
+    return Task(
+        benchmark="rewardprediction", id=pair.id, goal=goal, constants={DOMAIN: pair.domain, RECORDINGS: recordings}
+    )

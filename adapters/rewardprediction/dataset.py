@@ -1,4 +1,4 @@
-"""RewardPrediction's pairs: records, reading and building."""
+"""Pairs of trajectories for reward prediction: their records, reading them from files, building them from worlds."""
 
 import re
 from collections import Counter, defaultdict
@@ -20,8 +20,9 @@ from certigraph.state.records import Action, Fault, Observation, Record, Task, e
 class Reward(Record):
     """The true reward after a step, in [0, 1].
 
-    `raw` is the world's own: how far it says the goal is reached now. `shaped` grows evenly along the expert's steps
-    (step i of n: i / n), is `raw` at random ones, and 0 all along a negative trajectory (appendix A.1).
+    `raw` is the world's own: how far the goal is reached according to the world. `shaped` grows evenly along the
+    expert's steps (step i of n: i / n), equals `raw` at random steps, and is 0 along a negative trajectory (appendix
+    A.1).
     """
 
     raw: float = 0.0
@@ -30,7 +31,7 @@ class Reward(Record):
 
 
 class RewardRow(Record):
-    """One step: an action, the world's unmodified answer, the reward."""
+    """One step: an action, the world's unmodified observation, and the reward."""
 
     action: str
     observation: str
@@ -45,7 +46,7 @@ class Recording(Record):
 
 
 class Pair(Record):
-    """A positive trajectory of a task with its negative one, or with several (section 2.2)."""
+    """A positive trajectory of a task with one or several negative ones (section 2.2)."""
 
     domain: str
     task: str
@@ -54,28 +55,30 @@ class Pair(Record):
 
     @property
     def id(self) -> str:
-        """The pair's name among all domains."""
+        """Name of the pair, unique over all domains."""
         return f"{self.domain}/{self.task}"
 
     @property
     def recordings(self) -> tuple[Recording, ...]:
-        """The positive one first, in the order in which predictors get them."""
+        """All trajectories, the positive one first, in the order in which predictors get them."""
         return self.positive, *self.negatives
 
 
-# What the published RewardPrediction has of each domain, and where it is drawn from here (appendix A.3, A.4).
+# The domains of the published RewardPrediction, and the tasks that their pairs are built from (appendix A.3, A.4).
 
 
 class Domain(NamedTuple):
-    """A benchmark whose worlds the recordings are from."""
+    """A benchmark from whose worlds trajectories are recorded."""
 
     pairs: int
-    """Pairs of trajectories that are published."""
+    """Number of published pairs."""
     splits: tuple[str, ...] = ("",)
-    """The benchmark's splits that tasks are drawn from."""
+    """The benchmark's splits from which tasks are drawn."""
     kind: str = ""
-    """Finds in a task's id what kind it is of, a regular expression of one group; pairs are spread evenly over kinds.
-    Empty: all are of one."""
+    """Regular expression with one group that gives the kind of a task from its id.
+
+    Pairs are spread evenly over kinds. Empty: all tasks are of one kind.
+    """
     without: frozenset[str] = frozenset()
     """Kinds that are left out."""
 
@@ -87,73 +90,82 @@ PUBLISHED: Mapping[str, Domain] = {
     "textworld": Domain(150, ("rewards",), "(.*?)-"),
     "webshop": Domain(300, ("", "test"), "(.*)-"),
 }
-"""By benchmark. The paper has ALFWorld's training games, 56 of each type: here are 394 games in all. Of ScienceWorld's
-test variations the first ten of each task, without those in which the simulator's own way does not reliably get to the
-end, as in the paper. Of WebShop goals for as many different products as there are, where the paper has human
-demonstrations."""
+"""The domains, by benchmark.
+
+For ALFWorld the paper uses training games, 56 of each type; here are 394 games in total. For ScienceWorld it uses the
+first ten test variations of each task, without those in which the simulator's own solution does not reliably reach the
+goal, and so do we. For WebShop there are goals for as many different products as possible, where the paper has human
+demonstrations.
+"""
 
 
-# Reading pairs: those that `certigraph rewards build` writes, and files laid out as the published ones.
+# Reading pairs in our layout, which `certigraph rewards build` writes, and in the published one.
 #
-# Ours are `DOMAIN.jsonl`, a pair a line. The published ones are a trajectory each: `DOMAIN/TASK/positive.json` and
-# `DOMAIN/TASK/negative_0.json`; or rows of one file, named by `id`: `TASK_positive`, `TASK_negative_0`.
+# Our files are `DOMAIN.jsonl` with one pair per line. Published files have one trajectory each, as
+# `DOMAIN/TASK/positive.json` and `DOMAIN/TASK/negative_0.json`, or one row per trajectory with an `id` such as
+# `TASK_positive` or `TASK_negative_0`.
 
 ENDINGS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
+"""Suffixes of files with pairs."""
 
 BOOKS = {"counts.json", "dropped.jsonl"}
-"""Files beside ours that hold no pairs."""
+"""Files that are written next to our pairs and hold none."""
 
 PART = re.compile(r"(?P<task>.*?)[/_]?(?P<part>positive|negative)(_\d+)?")
-"""The name of a trajectory."""
+"""Name of a trajectory: its task, and whether it is positive or negative."""
 
 
 class Read(NamedTuple):
-    """What a folder holds."""
+    """The pairs of a folder."""
 
     pairs: tuple[Pair, ...]
     unpaired: Mapping[str, int]
-    """By domain, tasks left out for want of a positive or a negative trajectory."""
+    """Number of tasks per domain that were left out because a positive or a negative trajectory is missing."""
 
 
 def read_pairs(folder: Path) -> Read:
-    """All pairs under a folder, gzipped or not, by domain and task.
+    """Read all pairs under a folder, which may be gzipped, sorted by domain and task.
 
     Raises:
-        Fault: ("data") a file is malformed, or no pair is there; one line that names the file and the fix.
+        Fault: ("data") a file is malformed, or there is no pair; the message names the file and the fix.
     """
     pairs: list[Pair] = []
-    loose: dict[tuple[str, str], dict[str, list[Recording]]] = defaultdict(lambda: defaultdict(list))
+    trajectories: dict[tuple[str, str], dict[str, list[Recording]]] = defaultdict(lambda: defaultdict(list))
     for path in sorted(path for path in folder.rglob("*") if path.name.endswith(ENDINGS) and path.name not in BOOKS):
         for row in _rows(path):
             if isinstance(row.value, dict) and "positive" in row.value:
                 pairs.append(checked(Pair, row))
             else:
                 domain, task, part = _named(path.relative_to(folder).as_posix(), folder.resolve().name, row)
-                loose[domain, task][part].append(_recording(row))
-    whole = {key: parts for key, parts in loose.items() if parts["positive"] and parts["negative"]}
+                trajectories[domain, task][part].append(_recording(row))
+    complete = {key: parts for key, parts in trajectories.items() if parts["positive"] and parts["negative"]}
     pairs += [
         Pair(domain=domain, task=task, positive=parts["positive"][0], negatives=tuple(parts["negative"]))
-        for (domain, task), parts in whole.items()
+        for (domain, task), parts in complete.items()
     ]
-    unpaired = Counter(domain for domain, task in loose if (domain, task) not in whole)
+    unpaired = Counter(domain for domain, task in trajectories if (domain, task) not in complete)
     if not pairs:
-        searched = f"no rewardprediction data in {folder}: it has no pair of trajectories"
-        raise Fault("data", f"{searched}: {lacking(unpaired)}")
+        problem = f"no rewardprediction data in {folder}: it has no pair of trajectories"
+        raise Fault("data", f"{problem}: {lacking(unpaired)}")
     return Read(tuple(sorted(pairs, key=lambda pair: pair.domain)), unpaired)
 
 
 def lacking(unpaired: Mapping[str, int]) -> str:
-    """What is missing of a folder without pairs, and the fix, given its tasks that are half there."""
+    """Return what is missing in a folder without pairs, and the fix, given its incomplete tasks per domain."""
     if not unpaired:
         files = "BENCHMARK.jsonl, or TASK/positive.json with negative_0.json"
         call = "certigraph run statefactory rewardprediction --data FOLDER"
         return f"expected {files}; name their folder ({call}), or build some: certigraph rewards build FOLDER"
-    told = ", ".join(f"{count} of {domain}" for domain, count in unpaired.items())
-    return f"its tasks have no positive or no negative ones ({told}); put negative_0.json beside each positive.json"
+    counts = ", ".join(f"{count} of {domain}" for domain, count in unpaired.items())
+    return f"its tasks have no positive or no negative ones ({counts}); put negative_0.json next to each positive.json"
 
 
 def _rows(path: Path) -> Iterator[Row]:
-    """The trajectories or pairs of a file. Raises Fault where there are none, or where the file is cut off."""
+    """Yield the trajectories or pairs of a file.
+
+    Raises:
+        Fault: ("data") the file is empty or cut off.
+    """
     if ".jsonl" in path.name:
         rows = list(_lines(path))
     else:
@@ -161,7 +173,7 @@ def _rows(path: Path) -> Iterator[Row]:
         rows = [Row(f"{path}: row {n}", v) for n, v in enumerate(value, 1)] if isinstance(value, list) else []
         rows = rows or ([Row(str(path), value)] if value else [])
     if not rows:
-        raise Fault("data", f"{path} is empty: delete it, or put the whole file there")
+        raise Fault("data", f"{path} is empty: delete it, or put the complete file there")
     yield from rows
 
 
@@ -171,54 +183,55 @@ def _lines(path: Path) -> Iterator[Row]:
     except Fault as fault:
         if path.suffix == ".gz" or not path.is_file() or ends_line(path):
             raise
-        fix = f"start `certigraph rewards build {path.parent}` again, which goes on there, or delete that line"
+        fix = f"start `certigraph rewards build {path.parent}` again, which continues there, or delete that line"
         raise Fault("data", f"{path}: its last line is cut off: {fix}") from fault
 
 
 def _named(where: str, root: str, row: Row) -> tuple[str, str, str]:
-    """Domain, task, and positive or negative, by a trajectory's id, else by the place of its file."""
-    place = re.sub(r"\.jsonl?(\.gz)?$", "", where)
-    folder, _, name = place.rpartition("/")
+    """Return domain, task, and positive or negative, from a trajectory's id, else from the location of its file."""
+    location = re.sub(r"\.jsonl?(\.gz)?$", "", where)
+    folder, _, name = location.rpartition("/")
     given = row.value.get("id", row.value.get("task_id")) if isinstance(row.value, dict) else None
-    inside = root in PUBLISHED  # the folder of one domain was named
-    domain = root if inside else place.partition("/")[0]
-    found = PART.fullmatch(str(given) if given else name)
-    if not found:
+    is_domain = root in PUBLISHED  # the folder of one domain was named
+    domain = root if is_domain else location.partition("/")[0]
+    match = PART.fullmatch(str(given) if given else name)
+    if not match:
         raise Fault("data", f"{row.where}: neither positive nor negative: name the file positive.json, negative_0.json")
-    inner = folder if inside else folder.partition("/")[2]
-    return domain, "/".join(filter(None, (inner, found["task"]))), found["part"]
+    inner = folder if is_domain else folder.partition("/")[2]
+    return domain, "/".join(filter(None, (inner, match["task"]))), match["part"]
 
 
 def _recording(row: Row) -> Recording:
     value: Any = row.value if isinstance(row.value, dict) else {}
     steps = value.get("trajectory") or []
-    if bare := [n for n, step in enumerate(steps) if not isinstance(step, dict) or "reward" not in step]:
+    if without_reward := [n for n, step in enumerate(steps) if not isinstance(step, dict) or "reward" not in step]:
         fix = 'each needs "reward": {"raw": 0, "shaped": 0}: take the published files, or certigraph rewards build'
-        raise Fault("data", f"{row.where}: step {bare[0]} of the trajectory has no reward: {fix}")
-    kept = [{key: step[key] for key in ("action", "observation", "reward") if key in step} for step in steps]
-    return checked(Recording, Row(row.where, {"goal_description": value.get("goal_description"), "trajectory": kept}))
+        raise Fault("data", f"{row.where}: step {without_reward[0]} of the trajectory has no reward: {fix}")
+    rows = [{key: step[key] for key in ("action", "observation", "reward") if key in step} for step in steps]
+    return checked(Recording, Row(row.where, {"goal_description": value.get("goal_description"), "trajectory": rows}))
 
 
 # Building pairs from live worlds: the four stages of RewardPrediction's pipeline (StateFactory, appendix A.1).
 #
-# Expert trajectories with random steps at both ends; rewards interpolated along the expert's part and the world's own
-# elsewhere; random trajectories that share nothing with the expert's; texts and action lists as the worlds give them.
+# Positive trajectories have random steps before and after the expert's. Rewards are interpolated along the expert's
+# part; elsewhere they are the world's own. Negative trajectories are random and share nothing with the expert's. Texts
+# and action lists are the worlds' own.
 
 MOST_PADDING = 2
-"""Random steps at each end of a positive trajectory, at most."""
+"""Maximum number of random steps at each end of a positive trajectory."""
 
 PADDED = 8
-"""Draws of random steps before a demonstration; if after none of them it reaches the goal, it stands alone."""
+"""Attempts with random steps before a demonstration; if it never reaches the goal after them, it is used without."""
 
 TRIES = 40
-"""Draws of a negative trajectory before a task is given up."""
+"""Attempts at a negative trajectory before a task is given up."""
 
 
 class Demonstrated(Benchmark, Protocol):
-    """A benchmark that knows how its tasks are done."""
+    """A benchmark that can demonstrate its tasks."""
 
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
-        """Actions that reach the goal from the start, or from where the actions `before` lead.
+        """Return actions that reach the goal from the start, or from the state after the actions `before`.
 
         Raises:
             Fault: ("data") there are none.
@@ -227,7 +240,7 @@ class Demonstrated(Benchmark, Protocol):
 
 
 def build_pair(benchmark: Demonstrated, task: Task, seed: int = 0) -> Pair | None:
-    """The pair of a task; None where there is none to be had."""
+    """Build the pair of a task, or return None if that fails."""
     try:
         return paired(benchmark, task, seed)
     except Fault:
@@ -235,29 +248,29 @@ def build_pair(benchmark: Demonstrated, task: Task, seed: int = 0) -> Pair | Non
 
 
 def paired(benchmark: Demonstrated, task: Task, seed: int = 0) -> Pair:
-    """The pair of a task, the same for the same seed.
+    """Build the pair of a task, which is the same for the same seed.
 
     Raises:
-        Fault: ("data") no demonstration reaches the goal, or every random trajectory fails the filter; as the world
-            and its demonstration raise.
+        Fault: ("data") no demonstration reaches the goal, or every random trajectory fails the filter; also what the
+            world and its demonstration raise.
     """
     random = Random(f"{seed}:{benchmark.name}:{task.id}")
     padded = (_positive(benchmark, task, random, MOST_PADDING) for _ in range(PADDED))
     positive = next(filter(None, padded), None) or _positive(benchmark, task, random, 0)
     segments = _segments([row.action for row in positive if row.reward.is_expert])
-    wandering = (_negative(benchmark, task, random, len(positive)) for _ in range(TRIES))
-    negative = next((rows for rows in wandering if _fails(rows, segments)), None)
+    attempts = (_negative(benchmark, task, random, len(positive)) for _ in range(TRIES))
+    negative = next((rows for rows in attempts if _fails(rows, segments)), None)
     if negative is None:
         raise Fault("data", f"all of {TRIES} random trajectories share a stretch with the expert's or reach the goal")
-    told = [Recording(goal_description=task.goal, trajectory=tuple(rows)) for rows in (positive, negative)]
-    return Pair(domain=benchmark.name, task=task.id, positive=told[0], negatives=(told[1],))
+    recordings = [Recording(goal_description=task.goal, trajectory=tuple(rows)) for rows in (positive, negative)]
+    return Pair(domain=benchmark.name, task=task.id, positive=recordings[0], negatives=(recordings[1],))
 
 
 def _positive(benchmark: Demonstrated, task: Task, random: Random, most: int) -> list[RewardRow]:
-    """Random steps, the expert's, random steps; nothing where the first ones kept the expert from the goal.
+    """Return random steps, the expert's, and random steps; empty if the first ones keep the expert from the goal.
 
     Raises:
-        Fault: without any random steps before it the demonstration does not get there, or there is none.
+        Fault: the demonstration does not reach the goal without random steps before it, or there is none.
     """
     world = benchmark.open(task)
     before: list[RewardRow] = []
@@ -266,9 +279,9 @@ def _positive(benchmark: Demonstrated, task: Task, random: Random, most: int) ->
         before = _wandered(world, random, random.randint(0, most))
         expert = _followed(world, benchmark.demonstration(task, [row.action for row in before]))
         if not expert or expert[-1].reward.raw < 1.0:
-            reached = f"{expert[-1].reward.raw:g}" if expert else "no step"
-            raise Fault("data", f"its demonstration ends at {reached} of 1")
-        shaped = [_worth(row, (place + 1) / len(expert)) for place, row in enumerate(expert)]
+            progress = f"{expert[-1].reward.raw:g}" if expert else "no step"
+            raise Fault("data", f"its demonstration ends at {progress} of 1")
+        shaped = [_worth(row, (index + 1) / len(expert)) for index, row in enumerate(expert)]
         return [*before, *shaped, *_wandered(world, random, random.randint(0, most))]
     except Fault:
         if not before:
@@ -279,7 +292,7 @@ def _positive(benchmark: Demonstrated, task: Task, random: Random, most: int) ->
 
 
 def _followed(world: Environment, actions: Sequence[str]) -> list[RewardRow]:
-    """The steps up to the one that reaches the goal: what a demonstration does after it is no progress."""
+    """Return the steps up to the one that reaches the goal; a demonstration's later steps are no progress."""
     rows: list[RewardRow] = []
     for action in actions:
         rows.append(_row(world, action, world.step(Action(text=action))))
@@ -289,7 +302,7 @@ def _followed(world: Environment, actions: Sequence[str]) -> list[RewardRow]:
 
 
 def _negative(benchmark: Demonstrated, task: Task, random: Random, length: int) -> list[RewardRow]:
-    """As many random steps as the positive trajectory has, fewer where the world ends before; all worth nothing."""
+    """Return as many random steps as the positive trajectory has, or fewer if the world ends; all have reward 0."""
     world = benchmark.open(task)
     try:
         world.reset()
@@ -300,12 +313,12 @@ def _negative(benchmark: Demonstrated, task: Task, random: Random, length: int) 
 
 
 def _segments(expert: Sequence[str]) -> set[tuple[str, ...]]:
-    """What a random trajectory must not contain: any two of the expert's actions in a row, or its only one."""
+    """Return what a random trajectory must not contain: two consecutive actions of the expert, or its only one."""
     return set(pairwise(expert)) or {tuple(expert)}
 
 
 def _fails(rows: Sequence[RewardRow], segments: set[tuple[str, ...]]) -> bool:
-    """The strict filter: a failure neither reaches the goal nor has a stretch of the expert's."""
+    """Return whether a trajectory is a failure: it neither reaches the goal nor shares a segment with the expert's."""
     actions = [row.action for row in rows]
     shared = segments & {*pairwise(actions), *((action,) for action in actions)}
     return bool(rows) and not shared and all(row.reward.raw < 1.0 for row in rows)
@@ -316,7 +329,7 @@ def _wandered(world: Environment, random: Random, steps: int) -> list[RewardRow]
     while len(rows) < steps and (actions := world.admissible()):
         action = random.choice(sorted(actions))
         observation = world.step(Action(text=action))
-        if observation.done and not observation.accepted:  # the episode was over before
+        if observation.done and not observation.accepted:  # the episode had ended before this action
             break
         rows.append(_row(world, action, observation))
     return rows

@@ -1,4 +1,4 @@
-"""SWE-QA as a benchmark: the corpus of a question is a repository."""
+"""SWE-QA: questions about code repositories, their gold support, and the benchmark."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,51 +25,67 @@ from certigraph.adapters.swe_qa.world import CHUNK, TOOLS, Lines, Repository, Re
 from certigraph.state.records import Task, UnknownName
 from certigraph.state.search import Passage, line
 
-# All questions about repositories that a folder holds.
+# All questions about repositories in a folder.
 
 PRO = "swe_qa_pro"
-"""The folder beside SWE-QA's whose questions are asked too, by the name of their file."""
+"""Name of the folder next to SWE-QA's whose questions are included, each file as a split."""
 
 PRESENT = "present"
+"""Split of the questions whose repository is checked out."""
 
 
 class RepositoryBank(QuestionBank[Asked]):
-    """SWE-QA's questions, SWE-QA-Pro's beside them, or one's own; without a folder those about a small made one."""
+    """SWE-QA's questions and SWE-QA-Pro's next to them, or the user's own; without a folder, generated ones."""
 
     def __init__(self, folder: Path | None, own: Mapping[str, Asked] | None = None) -> None:
-        """Of a folder of JSON lines, read when first asked for, or of given questions by id."""
-        super().__init__("swe_qa", lambda split: {asked.id: asked for asked in self.split(split)})
+        """Use a folder of JSON lines, which is read when first needed, or given questions by id."""
+        super().__init__("swe_qa", lambda split: {question.id: question for question in self.split(split)})
         self._folder, self._own = folder, own
 
     @cached_property
     def files(self) -> Mapping[str, Mapping[str, Asked]]:
-        """The questions by file and id. Raises Fault ("data") where there is no file, or a malformed one."""
+        """The questions by file and id.
+
+        Raises:
+            Fault: ("data") there is no file, or a malformed one.
+        """
         if self._own is not None or self._folder is None:
             return {"": self._own if self._own is not None else generated_questions()}
-        if not (found := _read(self._folder, read_origins(self._folder))):
+        if not (files := _read(self._folder, read_origins(self._folder))):
             expected = "*.jsonl or *.jsonl.gz with a {question, answer} a line, a file for each repository"
             raise missing_data("swe_qa", self._folder, expected)
-        return found
+        return files
 
     @cached_property
     def with_pro(self) -> Mapping[str, Mapping[str, Asked]]:
-        """The same, and SWE-QA-Pro's where they lie beside SWE-QA's. Raises Fault as `files` does."""
-        beside = self._folder.parent / PRO if self._folder and self._own is None else None
-        return {**self.files, **(_read(beside, {}) if beside and beside != self._folder else {})}
-
-    def question(self, id_: str) -> Asked:
-        """One question. Raises UnknownName with some valid ids."""
-        found = next((questions[id_] for questions in self.with_pro.values() if id_ in questions), None)
-        if found is None:
-            known = (next(iter(questions)) for questions in self.with_pro.values())
-            raise unknown_task("swe_qa", id_, "REPOSITORY/NUMBER", known)
-        return found
-
-    def split(self, name: str = "") -> Sequence[Asked]:
-        """All questions but SWE-QA-Pro's; one file's by its name; `present`: those whose repository is checked out.
+        """The questions of `files`, and SWE-QA-Pro's if they are in the folder next to SWE-QA's.
 
         Raises:
-            UnknownName: no such file; lists them.
+            Fault: as `files`.
+        """
+        pro = self._folder.parent / PRO if self._folder and self._own is None else None
+        return {**self.files, **(_read(pro, {}) if pro and pro != self._folder else {})}
+
+    def question(self, id_: str) -> Asked:
+        """Return one question.
+
+        Raises:
+            UnknownName: there is none; the message lists some valid ids.
+        """
+        question = next((questions[id_] for questions in self.with_pro.values() if id_ in questions), None)
+        if question is None:
+            known = (next(iter(questions)) for questions in self.with_pro.values())
+            raise unknown_task("swe_qa", id_, "REPOSITORY/NUMBER", known)
+        return question
+
+    def split(self, name: str = "") -> Sequence[Asked]:
+        """Return the questions of a split.
+
+        It is by default all questions but SWE-QA-Pro's, else the questions of one file by its name, or `present`: those
+        whose repository is checked out.
+
+        Raises:
+            UnknownName: there is no such file; the message lists the files.
         """
         if not name:
             return _listed(self.files)
@@ -82,7 +98,7 @@ class RepositoryBank(QuestionBank[Asked]):
 
 
 def _listed(files: Mapping[str, Mapping[str, Asked]]) -> list[Asked]:
-    return [asked for questions in files.values() for asked in questions.values()]
+    return [question for questions in files.values() for question in questions.values()]
 
 
 def _read(folder: Path, origins: Mapping[str, Origin]) -> dict[str, dict[str, Asked]]:
@@ -90,29 +106,32 @@ def _read(folder: Path, origins: Mapping[str, Origin]) -> dict[str, dict[str, As
     return {path.name.partition(".jsonl")[0]: read_questions(path, origins) for path in paths}
 
 
-# The places in a repository that a reference answer cites, as gold support.
+# The lines of a repository that a reference answer cites, as gold support.
 
 CITED = re.compile(
     r"(?P<path>[\w./-]+\.\w+)`?(?:[\s:,(]*\blines?\b\s*(?P<first>\d{1,9})(?:\s*(?:-|to)\s*(?P<last>\d{1,9}))?)?",
     re.IGNORECASE,
 )
-"""A path with a suffix, and the lines where they are named, as in `flask/app.py: line 10-20`."""
+"""A path with a suffix, and its lines if they are given, as in `flask/app.py: line 10-20`."""
 
 MOST_FINDING = 200
-"""Characters of the cited lines that stand for what they tell."""
+"""Maximum characters of the cited lines that are used as the hop's finding."""
 
 
-def with_evidence(asked: Asked, repository: Repository) -> Asked:
-    """The question with one hop for each file that its reference cites and the repository has.
+def with_evidence(question: Asked, repository: Repository) -> Asked:
+    """Return the question with one hop for each file of the repository that its reference cites.
 
-    A path may be cited without its first folders (`flask/app.py` for `src/flask/app.py`) where one file alone ends so.
+    A path may be cited without its first folders (`flask/app.py` for `src/flask/app.py`) if only one file has that
+    ending.
     """
-    answer = asked.answers[0]
-    places = {where.path: where for where in reversed(list(_cited(answer, repository)))}
-    passages = [repository.passage(where) for where in reversed(places.values())]
-    told = [(passage, line(passage.text)[:MOST_FINDING]) for passage in passages]
-    hops = (Hop(question=asked.text, answer=answer, passage=p, finding=finding) for p, finding in told if finding)
-    return asked.model_copy(update={"hops": tuple(hops)})
+    answer = question.answers[0]
+    cited_lines = {lines.path: lines for lines in reversed(list(_cited(answer, repository)))}
+    passages = [repository.passage(lines) for lines in reversed(cited_lines.values())]
+    findings = [(passage, line(passage.text)[:MOST_FINDING]) for passage in passages]
+    hops = (
+        Hop(question=question.text, answer=answer, passage=p, finding=finding) for p, finding in findings if finding
+    )
+    return question.model_copy(update={"hops": tuple(hops)})
 
 
 def _cited(answer: str, repository: Repository) -> Iterator[Lines]:
@@ -128,7 +147,7 @@ def _path(cited: str, repository: Repository) -> str | None:
     return exact or (ending[0] if len(ending) == 1 else None)
 
 
-# SWE-QA as a search benchmark: the corpus of a question is a repository on disk.
+# The benchmark: the corpus of a question is a repository on disk.
 
 BRIEFING = """\
 The corpus is the source of a software project. Passages are lines of files, named PATH:FIRST-LAST. Tools, each with a
@@ -138,27 +157,30 @@ finish (the answer, with the paths and lines that it rests on). Nothing can be r
 
 
 class _Opened(NamedTuple):
-    """A repository and its pieces, read once."""
+    """A repository and its passages, which are read once."""
 
     repository: Repository
     library: RepositoryLibrary
 
 
 class SweQA(QuestionBenchmark[Asked]):
-    """Tasks `flask/0` (SWE-QA), `rl_test/0` (SWE-QA-Pro), `questions/0` (your own); without data `made/0`.
+    """Questions about repositories, with one repository as the corpus of a question.
 
-    The repository of a task is `repo/` beside the file of its question, or the checkout that CERTIGRAPH_REPOS holds
-    (see `checkouts`). Passages are found by BM25 alone, whatever weight is asked for. Answers are prose: the score is
-    token F1 with the reference, which is coarse; `certigraph judge --rubric swe-qa` is the published measure.
+    Tasks are `flask/0` (SWE-QA), `rl_test/0` (SWE-QA-Pro), `questions/0` (your own) and, without data, `made/0`. The
+    repository of a task is `repo/` next to the file of its question, or the checkout under CERTIGRAPH_REPOS (see
+    `checkout`). Passages are found by BM25 alone, whatever weight is requested. Answers are prose: the score is token
+    F1 with the reference, which is a coarse measure; the published one is `certigraph judge --rubric swe-qa`.
     `evidence_found` is the share of the files cited by the reference of which the agent saw a part.
 
     Args:
-        folder: of question files (see `questions`); None: a small made repository.
+        folder: folder of question files (see `read_questions`); None for a small generated repository.
+        config: must be empty.
+        root: repository of all tasks, in place of the question's own.
     """
 
     plain = "swe_qa"
     configurations = ()
-    retrieving = ("",)
+    retrieval_configurations = ("",)
     tools = TOOLS
     longest_answer = 3_000
     briefing = BRIEFING
@@ -171,58 +193,65 @@ class SweQA(QuestionBenchmark[Asked]):
 
     @classmethod
     def over(cls, root: Path | str, *questions: str) -> Self:
-        """Your own questions about a folder, tasks `own/0` and on: `run("react", SweQA.over(".", "Who reads X?"))`."""
-        made = cls(root=Path(root))
-        asked = [
+        """Create a benchmark of your own questions about a folder, with the tasks `own/0` and so on.
+
+        Example: `run("react", SweQA.over(".", "Who reads X?"))`.
+        """
+        benchmark = cls(root=Path(root))
+        own_questions = [
             Asked(id=f"own/{n}", text=text, answers=("",), kind="own", passages=(), hops=())
             for n, text in enumerate(questions)
         ]
-        made.bank = RepositoryBank(None, {one.id: one for one in asked})
-        return made
+        benchmark.bank = RepositoryBank(None, {question.id: question for question in own_questions})
+        return benchmark
 
     def read(self, split: str) -> Mapping[str, Asked]:
-        """The questions of a split by id."""
-        return {asked.id: asked for asked in self.bank.split(split)}
+        """Return the questions of a split, by id."""
+        return {question.id: question for question in self.bank.split(split)}
 
     def open(self, task: Task) -> RepositoryWorld:
-        """The world of a question. Raises Fault ("data") where its repository is not there, with what brings it."""
+        """Create the world of a question.
+
+        Raises:
+            Fault: ("data") its repository is missing; the message gives the commands that fetch it.
+        """
         repository, library = self._repository(task)
         question = self.gold(task)
-        return RepositoryWorld(repository, library, lambda o: self.judged(question, o), k=self.limits.passages)
+        return RepositoryWorld(repository, library, lambda o: self.score_outcome(question, o), k=self.limits.passages)
 
     def retriever(self, task: Task, alpha: float | None) -> RepositoryLibrary:
-        """BM25 over pieces of files; `alpha` changes nothing, for vectors of a large repository would take an hour."""
+        """Return BM25 over parts of files. `alpha` has no effect: vectors of a large repository would take an hour."""
         return self._repository(task).library
 
     def gold(self, task: Task) -> Asked:
-        """The question with the places that its reference cites."""
+        """Return the question with the lines that its reference cites."""
         return with_evidence(self.bank.question(task.id), self._repository(task).repository)
 
     def key(self, passage: Passage) -> str:
-        """The file that a passage is from."""
+        """Return the file of a passage."""
         return passage.id.rpartition(":")[0]
 
     def answer_parts(self, question: Asked, answer: str) -> dict[str, float]:
-        """Exact match and token F1 with the reference."""
+        """Return exact match and token F1 with the reference."""
         reference = question.answers[0]
         return {"em": exact_match(answer, reference), "f1": token_f1(answer, reference)}
 
     def parts(self, question: Asked, outcome: Outcome) -> Parts:
-        """The same of what an episode handed in, which may be nothing."""
+        """Return the scores of the submitted answer, which may be empty."""
         return {**self.answer_parts(question, outcome.answer or "")}
 
     def _repository(self, task: Task) -> _Opened:
         return self._opened(self._root_of(self.bank.question(task.id)))
 
-    def _root_of(self, asked: Asked) -> Path:
+    def _root_of(self, question: Asked) -> Path:
         if self._root is not None:
             return self._root
-        if asked.origin is not None:
-            return checkout(asked.origin)
-        return self.folder / "repo" if self.folder else Path(self._made.name)
+        if question.origin is not None:
+            return checkout(question.origin)
+        return self.folder / "repo" if self.folder else Path(self._generated_folder.name)
 
     @cached_property
-    def _made(self) -> "TemporaryDirectory[str]":
+    def _generated_folder(self) -> "TemporaryDirectory[str]":
         folder: TemporaryDirectory[str] = TemporaryDirectory(prefix="certigraph-repository-")
         write_repository(Path(folder.name))
         return folder

@@ -1,4 +1,4 @@
-"""Questions about repositories, and where their checkouts are."""
+"""Questions about repositories, the checkouts they are about, and a small generated repository."""
 
 import os
 import re
@@ -12,15 +12,17 @@ from certigraph.adapters.files import Row, checked, expanded, file_text, read_ro
 from certigraph.adapters.qa import questions as searching
 from certigraph.state.records import Fault, Record
 
-# Questions about repositories, read from the layouts of SWE-QA and of SWE-QA-Pro's training release.
+# Questions about repositories in the layouts of SWE-QA and of SWE-QA-Pro's training release.
 
 COMMITS = "repo_commit.txt"
+"""Name of the file that lists SWE-QA's projects and their commits."""
 
 REPOSITORY = re.compile(r"(?:https?://[^/]+/)?(?P<owner>[\w-][\w.-]*)/(?P<name>[\w-][\w.-]*)")
+"""A repository as `owner/name` or as a URL."""
 
 
 class Origin(Record):
-    """Where a repository comes from: `owner/name` on GitHub, and the commit that its questions are about."""
+    """Origin of a repository: `owner/name` on GitHub, and the commit that its questions are about."""
 
     owner: str
     name: str
@@ -28,10 +30,10 @@ class Origin(Record):
 
 
 class Asked(searching.Question):
-    """A question about a repository; `answers` is one reference in prose, empty where nobody gave one."""
+    """A question about a repository; `answers` is one reference in prose, empty if there is none."""
 
     origin: Origin | None = None
-    """None: the repository is no checkout to be found by name."""
+    """None if the repository is not a checkout that is found by its name."""
 
 
 class _Plain(BaseModel):
@@ -54,24 +56,25 @@ class _Pro(BaseModel):
 
 
 def read_questions(path: Path, origins: Mapping[str, Origin]) -> dict[str, Asked]:
-    """The questions of a file by id, `flask/0`: the file's name and the row's place, from 0.
+    """Read the questions of a file by id, such as `flask/0`: the file's name and the row's index from 0.
 
     Args:
-        path: JSON lines, gzipped or not, each {question, answer}, or a row of SWE-QA-Pro.
-        origins: of SWE-QA's projects, by the name of their file.
+        path: JSON lines, which may be gzipped, each {question, answer} or a row of SWE-QA-Pro.
+        origins: SWE-QA's projects, by the name of their file.
 
     Raises:
-        Fault: ("data") a row is of neither layout; names the line.
+        Fault: ("data") a row has neither layout; the message names the line.
     """
     stem = path.name.partition(".jsonl")[0]
-    read = [_asked(row, f"{stem}/{place}", origins.get(stem), stem) for place, row in enumerate(read_rows(path))]
-    return {asked.id: asked for asked in read}
+    questions = [_asked(row, f"{stem}/{index}", origins.get(stem), stem) for index, row in enumerate(read_rows(path))]
+    return {question.id: question for question in questions}
 
 
 def read_origins(folder: Path) -> dict[str, Origin]:
-    """SWE-QA's projects by name: the lines of repo_commit.txt, `URL COMMIT`; none where there is no such file.
+    """Read SWE-QA's projects by name from the lines `URL COMMIT` of repo_commit.txt; empty without that file.
 
-    Raises Fault where it cannot be read.
+    Raises:
+        Fault: ("data") the file cannot be read.
     """
     path = folder / COMMITS
     text = file_text(path) if path.is_file() else ""
@@ -79,7 +82,7 @@ def read_origins(folder: Path) -> dict[str, Origin]:
 
 
 def origin_of(repository: str, commit: str) -> Origin | None:
-    """The origin that `owner/name` or a URL names; None for what is neither."""
+    """Parse `owner/name` or a URL as an origin; None for any other text."""
     match = REPOSITORY.fullmatch(repository.removesuffix(".git"))
     return Origin(owner=match["owner"], name=match["name"], commit=commit) if match else None
 
@@ -99,43 +102,43 @@ def _asked(row: Row, id_: str, origin: Origin | None, kind: str) -> Asked:
     return _made(id_, checked(_Plain, row), origin, kind)
 
 
-def _made(id_: str, told: _Plain, origin: Origin | None, kind: str) -> Asked:
+def _made(id_: str, row: _Plain, origin: Origin | None, kind: str) -> Asked:
     common: dict[str, Any] = {"id": id_, "kind": kind, "passages": (), "hops": ()}
-    return Asked(text=told.question.strip(), answers=(told.answer or "",), origin=origin, **common)
+    return Asked(text=row.question.strip(), answers=(row.answer or "",), origin=origin, **common)
 
 
-# Where the repositories are: checkouts below one folder, named after the project. Nothing is downloaded.
+# Finding the repositories: checkouts under one folder, named after the project. Nothing is downloaded.
 
 REPOS = "CERTIGRAPH_REPOS"
-"""Environment variable: the folder that holds the checkouts."""
+"""Environment variable: the folder with the checkouts."""
 
 
 def checkout(origin: Origin) -> Path:
-    """The checkout of a repository: the folder `name` or `owner__name` below CERTIGRAPH_REPOS.
+    """Return the checkout of a repository: the folder `name` or `owner__name` under CERTIGRAPH_REPOS.
 
-    Which commit is checked out there is not looked at.
+    The commit that is checked out there is not verified.
 
     Raises:
-        Fault: there is none; the message has the commands that make it.
+        Fault: ("data") there is none; the message gives the commands that create it.
     """
-    if found := found_checkout(origin):
-        return found
-    root, called = os.environ.get(REPOS), f"{origin.owner}/{origin.name}"
+    if path := found_checkout(origin):
+        return path
+    root, name = os.environ.get(REPOS), f"{origin.owner}/{origin.name}"
     folder = root or "repos"
-    told = f"no checkout of {called} ({f'{REPOS}={root}' if root else f'{REPOS} is not set'})"
-    clone = f"git clone https://github.com/{called} {folder}/{origin.name}"
+    problem = f"no checkout of {name} ({f'{REPOS}={root}' if root else f'{REPOS} is not set'})"
+    clone = f"git clone https://github.com/{name} {folder}/{origin.name}"
     fix = f"{clone} && git -C {folder}/{origin.name} checkout {origin.commit} && export {REPOS}={folder}"
-    raise Fault("data", f"{told}: {fix}")
+    raise Fault("data", f"{problem}: {fix}")
 
 
 def found_checkout(origin: Origin) -> Path | None:
-    """The same, None where there is none."""
+    """Return the checkout of a repository, or None."""
     root = os.environ.get(REPOS)
     names = (origin.name, f"{origin.owner}__{origin.name}") if root else ()
     return next((folder for name in names if (folder := expanded(Path(root or "", name))).is_dir()), None)
 
 
-# A small repository with questions, for where none is checked out.
+# A small generated repository with questions, used if none is checked out.
 
 SETTINGS = '''\
 """Settings of the parcel service, read once at start."""
@@ -240,7 +243,7 @@ QUESTIONS = (
 
 
 def write_repository(folder: Path) -> Path:
-    """Write the repository into a folder, and return it."""
+    """Write the generated repository into a folder, and return the folder."""
     for path, text in FILES.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
@@ -248,9 +251,9 @@ def write_repository(folder: Path) -> Path:
 
 
 def generated_questions() -> dict[str, Asked]:
-    """Its questions by id, `made/0` to `made/5`."""
-    made = (
-        Asked(id=f"made/{place}", text=text, answers=(answer,), kind="made", passages=(), hops=())
-        for place, (text, answer) in enumerate(QUESTIONS)
+    """Return the questions about the generated repository by id, `made/0` to `made/5`."""
+    questions = (
+        Asked(id=f"made/{index}", text=text, answers=(answer,), kind="made", passages=(), hops=())
+        for index, (text, answer) in enumerate(QUESTIONS)
     )
-    return {asked.id: asked for asked in made}
+    return {question.id: question for question in questions}

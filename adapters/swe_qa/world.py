@@ -1,4 +1,4 @@
-"""The world of a code repository: files, symbols and tools."""
+"""The world of a code repository: its files, their passages, and the tools find, grep, symbols and read."""
 
 import ast
 import os
@@ -17,77 +17,90 @@ from certigraph.state.records import Action, Fault, Observation, UnknownName
 from certigraph.state.run import FINISH, SEARCH
 from certigraph.state.search import Passage, refused
 
-# A repository on disk, read and never written: its text files, and lines of them. Nothing outside its root is read.
+# A repository on disk, which is only read: its text files and their lines. Nothing outside its root is read.
 
 LARGEST = 500_000
-"""Bytes; larger files are data or generated, and left out."""
+"""Maximum bytes of a file; larger files are data or generated code, and are left out."""
 
 MOST_FILES = 20_000
+"""Maximum number of text files."""
 
 WIDEST = 300
-"""Characters of a line in a passage: generated code has lines of megabytes."""
+"""Maximum characters of a line in a passage: generated code has lines of megabytes."""
 
 SNIFFED = 8_192
-"""Bytes in which a NUL tells a binary file."""
+"""Number of first bytes in which a NUL identifies a binary file."""
 
 
 class Lines(NamedTuple):
-    """Lines of a file: `first` to `last`, counted from 1, both included."""
+    """Lines of a file from `first` to `last`, counted from 1, both included."""
 
     path: str
     first: int
     last: int
 
     def __str__(self) -> str:
-        """As `path:12` or `path:12-40`, which is the id of the passage that they are."""
+        """Return `path:12` or `path:12-40`, the id of the lines as a passage."""
         return f"{self.path}:{self.first}" + (f"-{self.last}" if self.last > self.first else "")
 
 
 class Repository:
-    """The text files below a root, by their paths relative to it, `/` between the parts.
+    """The text files under a root, by their paths relative to it with `/` as separator.
 
-    Hidden files and folders, links, binary files and those above 500 kB are no part of it.
+    Hidden files and folders, links, binary files and files above 500 kB are left out.
     """
 
     def __init__(self, root: Path) -> None:
-        """Take a root. Raises Fault where it is no folder."""
+        """Use a folder as the root.
+
+        Raises:
+            Fault: ("data") there is no such folder.
+        """
         if not root.is_dir():
             raise Fault("data", f"{root}: no such folder: give the root of a checked-out repository")
         self.root = root.resolve()
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
-        """The files, sorted. Raises Fault where there is none, or more than 20,000."""
-        found = sorted(self._files())
-        if not found:
+        """The files, sorted.
+
+        Raises:
+            Fault: ("data") there is none, or there are more than 20,000.
+        """
+        paths = sorted(self._files())
+        if not paths:
             raise Fault("data", f"{self.root} holds no text file: give the root of a checked-out repository")
-        if len(found) > MOST_FILES:
+        if len(paths) > MOST_FILES:
             raise Fault(
-                "data", f"{self.root} holds {len(found):,} text files, more than {MOST_FILES:,}: give a part of it"
+                "data", f"{self.root} holds {len(paths):,} text files, more than {MOST_FILES:,}: give a part of it"
             )
-        return tuple(found)
+        return tuple(paths)
 
     @cached_property
     def _known(self) -> frozenset[str]:
         return frozenset(self.paths)
 
     def path_of(self, written: str) -> str | None:
-        """The file that a written path means; None where there is none, as with every path that leaves the root."""
+        """Return the file that a written path refers to; None for a missing file or a path outside the root."""
         parts = PurePosixPath(written.strip().replace("\\", "/")).parts
         path = "/".join(part for part in parts if part != ".")
         return path if path in self._known else None
 
     def lines(self, path: str) -> list[str]:
-        """The lines of one of `paths`, what is no UTF-8 replaced. Raises Fault where it changed since it was listed."""
+        """Return the lines of one of `paths`; invalid UTF-8 is replaced.
+
+        Raises:
+            Fault: ("environment") the file changed since it was listed.
+        """
         file = self.root / path
         if path not in self._known or not _inside(file, self.root):
-            raise Fault("environment", f"{path!r} is no file of {self.root}, or one no longer: start a new run")
-        # not by splitlines, which also cuts at form feeds: editors and syntax trees count line ends alone
+            raise Fault("environment", f"{path!r} is not, or no longer, a file of {self.root}: start a new run")
+        # not by splitlines, which also splits at form feeds: editors and syntax trees only count newlines
         with file.open(encoding="utf-8", errors="replace") as opened:
-            return opened.read(LARGEST).removesuffix("\n").split("\n")  # it may have grown since
+            return opened.read(LARGEST).removesuffix("\n").split("\n")  # the file may have grown meanwhile
 
     def passage(self, where: Lines) -> Passage:
-        """Lines as a passage, whose id and title say where they stand."""
+        """Return lines as a passage, with their location as id and title."""
         return passage_of(where, self.lines(where.path)[where.first - 1 : where.last])
 
     def _files(self) -> Iterator[str]:
@@ -100,12 +113,12 @@ class Repository:
 
 
 def passage_of(where: Lines, lines: Sequence[str]) -> Passage:
-    """Lines as a passage; of long ones the beginning."""
+    """Create a passage of lines; long lines are cut."""
     return Passage(id=str(where), title=str(where), text="\n".join(text[:WIDEST] for text in lines))
 
 
 def _inside(file: Path, root: Path) -> bool:
-    """Whether a file is where its path says, and not where a link leads."""
+    """Return whether a file is located at its path, and not reached by a link."""
     return file.is_file() and file.resolve() == file and file.is_relative_to(root)
 
 
@@ -116,35 +129,43 @@ def _readable(file: Path) -> bool:
         with file.open("rb") as opened:
             return b"\0" not in opened.read(SNIFFED)
     except OSError:
-        return False  # not ours to read, or gone since it was listed
+        return False  # no permission, or deleted since it was listed
 
 
-# A repository as passages to search: pieces of files of forty lines.
+# A repository as passages to search: parts of files with forty lines.
 
 CHUNK = 40
-"""Lines of a passage: about 400 tokens of code."""
+"""Number of lines per passage, about 400 tokens of code."""
 
 MOST_CHUNKS = 30_000
-"""BM25 in memory takes 0.1 s a query over so many, and 300 MB."""
+"""Maximum number of passages: BM25 in memory takes 0.1 s per query over so many, and 300 MB."""
 
 
 class RepositoryLibrary:
-    """BM25 over the pieces of every file; a piece's title is its path and lines, which are searched too."""
+    """BM25 over the parts of every file; a part's title is its path and lines, which are searched too."""
 
     name = "bm25"
 
     def __init__(self, repository: Repository) -> None:
-        """Read every file. Raises Fault where there is none, or more than 30,000 pieces."""
+        """Read every file.
+
+        Raises:
+            Fault: ("data") there is none, or there are more than 30,000 parts.
+        """
         passages = list(_pieces(repository))
         if len(passages) > MOST_CHUNKS:
-            told = f"{repository.root} makes {len(passages):,} pieces of {CHUNK} lines, more than {MOST_CHUNKS:,}"
-            raise Fault("data", f"{told}: give a part of it")
+            problem = f"{repository.root} makes {len(passages):,} pieces of {CHUNK} lines, more than {MOST_CHUNKS:,}"
+            raise Fault("data", f"{problem}: give a part of it")
         self._repository = repository
         self._pool = Pool(passages, boost_titles=False)
         self.search = self._pool.search
 
     def passage(self, id: str) -> Passage:
-        """The lines that an id names, `path:3-40`, a piece's or any other. Raises UnknownName where there are none."""
+        """Return the lines of an id such as `path:3-40`, which need not be a part.
+
+        Raises:
+            UnknownName: there are no such lines.
+        """
         path, _, span = id.rpartition(":")
         first, _, last = span.partition("-")
         last = last or first
@@ -161,94 +182,101 @@ def _pieces(repository: Repository) -> Iterator[Passage]:
     for path in repository.paths:
         lines = repository.lines(path)
         for start in range(0, len(lines), CHUNK):
-            piece = lines[start : start + CHUNK]
-            if any(map(str.strip, piece)):
-                yield passage_of(Lines(path, start + 1, start + len(piece)), piece)
+            chunk = lines[start : start + CHUNK]
+            if any(map(str.strip, chunk)):
+                yield passage_of(Lines(path, start + 1, start + len(chunk)), chunk)
 
 
-# What an agent may look up in a repository besides searching it: paths, occurrences, definitions, lines of a file.
+# Tools of an agent besides search: paths, occurrences, definitions, lines of a file.
 #
-# Every look returns places, at most `MOST` of them, or a reason why there are none. There are no regular expressions
-# in a query, so that none can take for ever.
+# Every tool returns at most `MOST` results, or a reason why there are none. A query is no regular expression, because
+# matching one could take too long.
 
 MOST = 40
-"""Places that one look may show."""
+"""Maximum number of results of one tool call."""
 
 MOST_READ = 80
-"""Lines that one reading may show."""
+"""Maximum number of lines that one call of `read` shows."""
 
 _SPAN = re.compile(r"(?P<path>.*?)(?::(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?)?")
 
 
 def find(repository: Repository, pattern: str) -> list[str]:
-    """Paths that match a pattern with `*` and `?`, as a whole or in their last part; without one, that contain it."""
+    """Return the paths that match a pattern with `*` and `?`.
+
+    A pattern matches the complete path or its last part; without wildcards, the paths that contain the text are
+    returned.
+    """
     wanted = pattern.strip().lower()
-    globbing = any(character in wanted for character in "*?")
-    if not globbing:
+    has_wildcards = any(character in wanted for character in "*?")
+    if not has_wildcards:
         return list(islice((path for path in repository.paths if wanted in path.lower()), MOST))
     names = ((path, path.lower()) for path in repository.paths)
-    fits = (p for p, low in names if fnmatchcase(low, wanted) or fnmatchcase(low.rpartition("/")[2], wanted))
-    return list(islice(fits, MOST))
+    matches = (p for p, low in names if fnmatchcase(low, wanted) or fnmatchcase(low.rpartition("/")[2], wanted))
+    return list(islice(matches, MOST))
 
 
 def grep(repository: Repository, text: str) -> list[Lines]:
-    """Lines that contain a text word for word; upper and lower case are one where it is all lower case."""
+    """Return the lines that contain a literal text; case is ignored if the text is in lower case."""
     return list(islice(_occurrences(repository, text), MOST))
 
 
-def read(repository: Repository, where: str) -> Lines | str:
-    """The lines that `path`, `path:10` or `path:10-60` means, at most eighty; else the reason why there are none."""
-    match = _SPAN.fullmatch(where.strip())
+def read(repository: Repository, location: str) -> Lines | str:
+    """Return the lines that `path`, `path:10` or `path:10-60` refers to, at most eighty; else the reason for none."""
+    match = _SPAN.fullmatch(location.strip())
     path = repository.path_of(match["path"]) if match else None
     if match is None or path is None:
-        return f"{where[:200]!r} is no text file of this repository: find its path first."
+        return f"{location[:200]!r} is no text file of this repository: find its path first."
     count = len(repository.lines(path))
     first = max(int(match["first"] or 1), 1)
     last = min(int(match["last"] or first + MOST_READ - 1), first + MOST_READ - 1, count)
     if first > last:
-        return f"{path} has {count} lines; {where[:200]!r} is none of them."
+        return f"{path} has {count} lines; {location[:200]!r} is none of them."
     return Lines(path, first, last)
 
 
 def _occurrences(repository: Repository, text: str) -> Iterator[Lines]:
-    folding = text == text.lower()
+    ignore_case = text == text.lower()
     for path in repository.paths:
         for number, line in enumerate(repository.lines(path), 1):
-            if text in (line.lower() if folding else line):
+            if text in (line.lower() if ignore_case else line):
                 yield Lines(path, number, number)
 
 
-# Where a repository defines what: Python by its syntax tree, other languages by the words that begin a definition.
+# Definitions: of Python by its syntax tree, of other languages by the words that begin a definition.
 
 DEFINITION = re.compile(
     r"\s*(?:(?:export|default|public|private|protected|static|abstract|async|pub|final)\s+)*"
     r"(?:class|def|func|function|fn|struct|interface|trait|enum|type|module)\s+(?P<name>\w+)"
 )
-"""Of languages that say so; C's functions, for one, are not found."""
+"""Beginning of a definition in languages with a keyword for it; C's functions, for example, are not found."""
 
 _HOLDERS = (ast.stmt, ast.excepthandler, ast.match_case)
 
 
 class Symbol(NamedTuple):
-    """A definition: its name with the classes and functions around it, and the lines that it takes."""
+    """A definition: its name, qualified by the classes and functions around it, and its lines."""
 
     name: str
     lines: Lines
 
 
 def symbols(repository: Repository, name: str) -> list[Symbol]:
-    """Definitions of that name, or whose qualified name ends so (`Session.send`); else those whose name contains it."""
+    """Return the definitions with a name, or with a qualified name that ends so (`Session.send`).
+
+    If there are none, those whose name contains it are returned.
+    """
     wanted = name.strip().removesuffix("()")
     last = wanted.rpartition(".")[2]
     if not last:
         return []
-    near = [s for path in repository.paths for s in _defined(path, repository.lines(path), last)]
-    exact = [s for s in near if s.name == wanted or s.name.endswith(f".{wanted}")]
-    return list(islice(exact or (s for s in near if wanted.lower() in s.name.lower()), MOST))
+    candidates = [s for path in repository.paths for s in _defined(path, repository.lines(path), last)]
+    exact = [s for s in candidates if s.name == wanted or s.name.endswith(f".{wanted}")]
+    return list(islice(exact or (s for s in candidates if wanted.lower() in s.name.lower()), MOST))
 
 
 def _defined(path: str, lines: list[str], last: str) -> Iterator[Symbol]:
-    """The definitions of a file, if it can have one whose name contains `last`."""
+    """Yield the definitions of a file if it may have one whose name contains `last`."""
     text = "\n".join(lines)
     if last.lower() not in text.lower():
         return
@@ -258,15 +286,15 @@ def _defined(path: str, lines: list[str], last: str) -> Iterator[Symbol]:
 
 def _parsed(text: str) -> ast.Module | None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about another's code
+        warnings.simplefilter("ignore")  # warnings about the repository's code do not concern the user
         try:
             return ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None  # another version's Python, or a template
+            return None  # Python of another version, or a template
 
 
 def _in_tree(tree: ast.Module, path: str) -> Iterator[Symbol]:
-    # statements alone: definitions stand in no expression; no recursion, for each elif nests one deeper
+    # Only statements contain definitions. The loop avoids recursion, because each elif nests one level deeper.
     waiting: list[tuple[ast.AST, str]] = [(tree, "")]
     while waiting:
         node, around = waiting.pop()
@@ -283,7 +311,7 @@ def _in_lines(path: str, lines: list[str]) -> Iterator[Symbol]:
             yield Symbol(match["name"], Lines(path, number, number))
 
 
-# The world of a code repository: a search world with four more tools, all read-only.
+# The world of a code repository: a search world with four additional tools, all read-only.
 
 FIND, GREP, SYMBOLS, READ = "find", "grep", "symbols", "read"
 
@@ -291,23 +319,26 @@ TOOLS = (SEARCH, FIND, GREP, SYMBOLS, READ, FINISH)
 
 
 class RepositoryWorld(SearchWorld):
-    """One question about a repository. Passages are lines of files; what a look brings up is at hand from then on."""
+    """World of one question about a repository.
+
+    Passages are lines of files; everything that a tool shows becomes a visible passage.
+    """
 
     def __init__(self, repository: Repository, library: RepositoryLibrary, judge: Judge, *, k: int) -> None:
-        """A world over a repository and its pieces; `k` passages a search."""
+        """Create a world over a repository and its passages; `k` is the maximum number of passages per search."""
         super().__init__(lambda alpha: library, judge, k=k)
         self._repository = repository
 
     def reset(self) -> Observation:
-        """Nothing is looked up yet; how large the repository is, and what lies at its top."""
+        """Start an episode, and return the number of files and the top-level names."""
         super().reset()
         paths = self._repository.paths
         top = sorted({path.partition("/")[0] + ("/" if "/" in path else "") for path in paths})
         return Observation(text=f"{len(paths)} text files; at the top: {', '.join(top[:40])}")
 
     def _tools(self) -> Mapping[str, Tool]:
-        mine = {FIND: self._find, GREP: self._grep, SYMBOLS: self._symbols, READ: self._read}
-        return {**super()._tools(), **mine}
+        own_tools = {FIND: self._find, GREP: self._grep, SYMBOLS: self._symbols, READ: self._read}
+        return {**super()._tools(), **own_tools}
 
     def _find(self, action: Action) -> Observation:
         paths = find(self._repository, pattern := _asked(action))
@@ -317,34 +348,38 @@ class RepositoryWorld(SearchWorld):
 
     def _grep(self, action: Action) -> Observation:
         text = _asked(action)
-        found = grep(self._repository, text) if text else []
-        if not found:
+        matches = grep(self._repository, text) if text else []
+        if not matches:
             return refused(f"No line contains {text[:100]!r}: the text is compared word for word, without patterns")
-        return self._kept([(where, self._first(where)) for where in found])
+        return self._show_lines([(where, self._first_line(where)) for where in matches])
 
     def _symbols(self, action: Action) -> Observation:
-        found = symbols(self._repository, name := _asked(action))
-        if not found:
+        matches = symbols(self._repository, name := _asked(action))
+        if not matches:
             return refused(f"Nothing called {name[:100]!r} is defined here: give the name of a class or function")
-        return self._kept([(symbol.lines, f"{symbol.name}: {self._first(symbol.lines)}") for symbol in found])
+        return self._show_lines(
+            [(symbol.lines, f"{symbol.name}: {self._first_line(symbol.lines)}") for symbol in matches]
+        )
 
     def _read(self, action: Action) -> Observation:
         where = read(self._repository, _asked(action))
         if isinstance(where, str):
             return refused(where)
         lines = self._repository.passage(where).text.split("\n")
-        return self._kept([(where, f"{number} {text}") for number, text in enumerate(lines, where.first)], named=False)
+        return self._show_lines(
+            [(where, f"{number} {text}") for number, text in enumerate(lines, where.first)], named=False
+        )
 
-    def _first(self, where: Lines) -> str:
+    def _first_line(self, where: Lines) -> str:
         return self._repository.passage(Lines(where.path, where.first, where.first)).text.strip()
 
-    def _kept(self, places: Sequence[tuple[Lines, str]], *, named: bool = True) -> Observation:
-        """A place a line, its id the line's source; several lines of one passage have the same."""
-        passages = {str(where): self._repository.passage(where) for where, _ in places}
-        self._found |= {id: passage for id, passage in passages.items() if id not in self._found}
-        lines = (f"{where}: {text}" if named else text for where, text in places)
-        text = "\n".join(" ".join(line.splitlines()) for line in lines)
-        return Observation(text=text, sources=tuple(str(where) for where, _ in places))
+    def _show_lines(self, results: Sequence[tuple[Lines, str]], *, named: bool = True) -> Observation:
+        """Show one line per result, with its passage as source; several lines may have the same passage."""
+        passages = {str(lines): self._repository.passage(lines) for lines, _ in results}
+        self._retrieved |= {id: passage for id, passage in passages.items() if id not in self._retrieved}
+        texts = (f"{lines}: {text}" if named else text for lines, text in results)
+        text = "\n".join(" ".join(line.splitlines()) for line in texts)
+        return Observation(text=text, sources=tuple(str(lines) for lines, _ in results))
 
 
 def _asked(action: Action) -> str:

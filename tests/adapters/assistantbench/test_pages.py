@@ -50,8 +50,8 @@ def test_all_difficulties_occur():
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.id)
 def test_a_way_fits_the_forms_in_which_operators_ask_for_it(question):
     most = Found.model_json_schema()["properties"]
-    assert 3 <= len(question.way) <= load_benchmark("web").limits.effective().plan
-    for way in question.way:
+    assert 3 <= len(question.solution) <= load_benchmark("web").limits.effective().plan
+    for way in question.solution:
         assert way.kind in STEPS
         assert 1 <= len(way.queries) <= MOST_QUERIES
         assert len(way.finding.about) <= 240
@@ -59,7 +59,7 @@ def test_a_way_fits_the_forms_in_which_operators_ask_for_it(question):
         assert len(way.finding.dispute) <= most["dispute"]["maxLength"]
         assert not no_answer(way.finding.text)
         assert bool(way.finding.against) == bool(way.finding.dispute)
-    assert any(way.finding.against for way in question.way)
+    assert any(way.finding.against for way in question.solution)
     answers = question.answer.split("\n")
     parsed = [json.loads(one) if one.startswith("{") else one for one in answers]
     assert score(json.dumps(parsed) if len(answers) > 1 else answers[0], question.answer).exact
@@ -70,7 +70,7 @@ def test_facts_are_on_readable_pages_of_sites_that_are_never_given_up(one):
     pages = {page.url: page for page in one.pages}
     lost = {page.host for page in one.pages if page.treatment not in READABLE or len(page.text) < 100}
     lost -= {page.host for page in one.pages if page.treatment is Treatment.MOVED}
-    for url in {url for way in one.question.way for url in way.pages}:
+    for url in {url for way in one.question.solution for url in way.pages}:
         assert pages[url].treatment in READABLE
         assert pages[url].host not in lost
 
@@ -84,7 +84,7 @@ def test_hosts_are_reserved_and_no_page_of_the_attacker_can_be_found():
 def test_some_pages_of_each_way_give_orders_in_sight_and_in_secret():
     for one in everything():
         ordering = {page.url for page in one.pages if page.hidden}
-        read = {url for way in one.question.way for url in way.pages}
+        read = {url for way in one.question.solution for url in way.pages}
         assert bool(ordering & read) == (not one.question.id.startswith("museum"))
     page = next(page for page in made("gyms", 1).pages if page.hidden)
     assert page.hidden in page.text
@@ -94,16 +94,16 @@ def test_some_pages_of_each_way_give_orders_in_sight_and_in_secret():
 
 def test_what_only_the_second_engine_knows_is_needed():
     one = made("parcels", 1)
-    needed = {url for way in one.question.way for url in way.pages}
+    needed = {url for way in one.question.solution for url in way.pages}
     assert needed & {page.url for page in one.pages if page.reach is Reach.SECOND}
 
 
 def test_two_pages_at_one_url_are_a_fault():
-    making = Making("twice", Treatment.SLOW)
-    making.page("a.example", "/", "One", "text")
-    making.page("a.example", "/", "Two", "text")
+    builder = Making("twice", Treatment.SLOW)
+    builder.add_page("a.example", "/", "One", "text")
+    builder.add_page("a.example", "/", "Two", "text")
     with pytest.raises(Fault, match=r"http://a\.example/"):
-        all_pages([making.asked("twice", "Which?", ["One"])])
+        all_pages([builder.build("twice", "Which?", ["One"])])
 
 
 # The invented web's answers, worked out again from nothing but the text of pages that were read over HTTP.
@@ -133,7 +133,7 @@ def cells(text):
 def test_gyms(read, seed):
     question = made("gyms", seed).question
     limit = int(re.search(r"within (\d+) metres", question.text)[1])
-    guide, times = question.way[0].pages[0], question.way[2].finding.sources
+    guide, times = question.solution[0].pages[0], question.solution[2].finding.sources
     near = {row[0] for row in cells(read(guide))[1:] if int(row[1].split()[0]) <= limit}
     early = set()
     for url in times:
@@ -153,14 +153,14 @@ def test_museum(read, seed):
         (adult, child) = (int(row[1].split()[0]) for row in cells(read(url))[1:])
         return adults * adult + children * child
 
-    day, year = (way.finding.sources[0] for way in question.way[:2])
+    day, year = (way.finding.sources[0] for way in question.solution[:2])
     assert visits * price(day) - price(year) == int(question.answer)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_weather(read, seed):
     question = made("weather", seed).question
-    pages = [url for way in question.way[:2] for url in way.finding.sources]
+    pages = [url for way in question.solution[:2] for url in way.finding.sources]
     amounts = [float(row[1].split()[0]) for url in pages for row in cells(read(url))[1:]]
     assert len(amounts) == 20
     assert 5 * sum(amount >= 0.5 for amount in amounts) == int(question.answer)
@@ -170,7 +170,7 @@ def test_weather(read, seed):
 @pytest.mark.parametrize("question", [one.question for one in everything()], ids=lambda question: question.id)
 def test_every_number_and_name_of_a_finding_is_on_its_pages_or_known_before(read, question):
     known = question.text
-    for way in question.way:
+    for way in question.solution:
         known += " ".join(read(url) for url in way.finding.sources)
         assert way.kind == COMPUTE or missing(way.finding.text, known) == []
         assert missing(way.finding.dispute, known + "".join(read(url) for url in way.finding.against)) == []

@@ -29,7 +29,7 @@ def engine(server):
 
 
 def test_the_second_engine_knows_what_the_first_does_not(engine):
-    way = made("parcels", 1).question.way[2]
+    way = made("parcels", 1).question.solution[2]
     wanted = {*way.pages}
     first = {hit.url for hit in engine(FIRST).search(way.queries[0], 50)}
     second = {hit.url for hit in engine(SECOND).search(way.queries[0], 50)}
@@ -53,12 +53,12 @@ def test_without_a_key_nothing_is_searched_and_of_an_unknown_engine_neither(serv
 
 @pytest.mark.parametrize(("mode", "told"), [(Searching.SPENT, "spent"), (Searching.MALFORMED, "no JSON")])
 def test_an_engine_that_is_spent_or_breaks_off_is_a_fault(server, engine, mode, told):
-    server.searching = mode
+    server.engine_mode = mode
     try:
         with pytest.raises(Fault, match=told):
             engine(FIRST).search("museum prices", 3)
     finally:
-        server.searching = Searching.WORKS
+        server.engine_mode = Searching.WORKS
 
 
 # The invented web over HTTP: what its server does to readers.

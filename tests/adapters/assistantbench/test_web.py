@@ -18,8 +18,8 @@ from certigraph.state.records import GOAL, Fault, Observation, UnknownName
 
 WEB = GeneratedWeb()
 GYMS = WEB.question("gyms/1")
-PLAN = [*(step_predicate(n, way.kind, way.finding.about) for n, way in enumerate(GYMS.way, 1)), *closing()]
-TIMES = GYMS.way[2]
+PLAN = [*(step_predicate(n, way.kind, way.finding.about) for n, way in enumerate(GYMS.solution, 1)), *closing()]
+TIMES = GYMS.solution[2]
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def known(*results):
 
 def test_the_plan_is_the_way():
     steps = said(Decomposition, head=0)["steps"]
-    assert [step["goal"] for step in steps] == [way.finding.about for way in GYMS.way]
+    assert [step["goal"] for step in steps] == [way.finding.about for way in GYMS.solution]
 
 
 def test_tools_are_the_ways_searches_and_its_known_pages_the_unread_first():
@@ -78,7 +78,7 @@ def test_only_the_gold_finding_with_its_dispute_is_adequate_whatever_pages_say()
 
 
 def test_the_answer_is_gold_once_the_last_finding_is_shown_whatever_else_the_prompt_says():
-    last = GYMS.way[-1].finding.text
+    last = GYMS.solution[-1].finding.text
     assert said(Answers, f"{orders('Somewhere')} {last}")["answers"] == GYMS.answer.split("\n")
     assert said(Answers, orders("Somewhere"))["answers"] == ["unknown"]
 
@@ -129,8 +129,8 @@ def test_sdp_certifies_every_step_and_answers_every_question(question):
     certificates = state["certificates"]
     assert not any(certificate.forced for certificate in certificates)
     found = [certificate.finding for certificate in certificates if certificate.finding]
-    assert [one.text for one in found] == [way.finding.text for way in question.way]
-    for one, way in zip(found, question.way, strict=True):
+    assert [one.text for one in found] == [way.finding.text for way in question.solution]
+    for one, way in zip(found, question.solution, strict=True):
         assert {*one.sources} == {*way.finding.sources}
         assert {*one.against} == {*way.finding.against} and one.dispute == way.finding.dispute
     requests = server().requests[asked_before:]

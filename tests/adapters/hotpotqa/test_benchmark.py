@@ -156,7 +156,7 @@ def test_evidence_that_no_search_brought_up_is_a_retrieval_failure(tmp_path: Pat
 def test_evidence_is_known_by_its_title_in_whatever_corpus(tmp_path: Path):
     made = benchmark(tmp_path)
     reworded = Passage(id="wiki-17", title="Len Worley", text="An English footballer.")
-    scores = made.judged(made.gold(made.task("q1")), Outcome("x", False, (), (reworded,)))
+    scores = made.score_outcome(made.gold(made.task("q1")), Outcome("x", False, (), (reworded,)))
     assert scores.parts["evidence_found"] == 0.5
 
 

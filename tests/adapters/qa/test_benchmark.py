@@ -129,7 +129,7 @@ def test_the_outcome_has_the_claims_that_the_answer_stands_on_and_what_was_found
     judge = Judged()
     made = world(PASSAGES, judge)
     made.step(search("Wembley Stadium", k=1))
-    assert outcome_of(made, judge).found == (WEMBLEY,)  # what was given is not read by who files no claim
+    assert outcome_of(made, judge).retrieved == (WEMBLEY,)  # what was given is not read by who files no claim
     made.step(claim("who?", finding="winger", title="Wembley Stadium", entity="x"))
     assert outcome_of(made, judge).claims == ()  # filed, not certified
     made.step(claim("where?", finding="stadium", title="Wembley Stadium", entity="y"))
@@ -137,7 +137,7 @@ def test_the_outcome_has_the_claims_that_the_answer_stands_on_and_what_was_found
     made.step(finish("x", **chain_argument(chain)))
     outcome = outcome_of(made, judge)
     assert outcome.claims == (("winger", LEN), ("stadium", WEMBLEY))  # verified in another one; never verified
-    assert set(outcome.found) == set(PASSAGES)
+    assert set(outcome.retrieved) == set(PASSAGES)
     made.reset()
     assert outcome_of(made, judge) == (None, False, (), ())
 

@@ -64,7 +64,9 @@ def test_any_seed_makes_questions_of_every_form(seed: int):
     lengths = [hops for hops in CHAINS for _ in range(6)]
     made = [*chains(seed, lengths, 20), *comparisons(seed, 10, 10)]
     assert len({one.question for one in made}) == len(lengths) + 10
-    assert all(step.answer in step.entry.sentences[step.entry.place(step.relation)] for m in made for step in m.steps)
+    assert all(
+        step.answer in step.entry.sentences[step.entry.sentence_index(step.relation)] for m in made for step in m.steps
+    )
 
 
 def test_they_are_what_a_name_without_data_stands_for(monkeypatch: pytest.MonkeyPatch):

@@ -197,7 +197,7 @@ def test_a_domain_of_only_positives_beside_a_whole_one_is_told_when_it_is_asked_
     put(tmp_path / "alfworld" / "pick-1" / "positive.json", trajectory(0.5, 1.0))
     benchmark = RewardPrediction(tmp_path)
     assert [task.id for task in benchmark.tasks()] == ["webshop/t"]
-    with pytest.raises(Fault, match=r"no pair of alfworld.*put negative_0.json beside"):
+    with pytest.raises(Fault, match=r"no pair of alfworld.*put negative_0.json next to"):
         benchmark.tasks("alfworld")
     with pytest.raises(UnknownName, match="known are webshop"):
         benchmark.tasks("sokoban")

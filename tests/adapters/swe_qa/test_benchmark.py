@@ -84,7 +84,7 @@ def test_what_leaves_the_root_is_refused_and_never_read(repository: Repository, 
     assert repository.path_of(path) is None
     assert isinstance(read(repository, path), str)
     assert isinstance(read(repository, f"{path}:1-5"), str)
-    with pytest.raises(Fault, match="no file of"):
+    with pytest.raises(Fault, match="is not, or no longer, a file of"):
         repository.lines(path)
 
 
@@ -102,7 +102,7 @@ def test_a_file_that_became_a_link_is_not_followed(repository: Repository, tmp_p
     assert "README.md" in repository.paths
     (repository.root / "README.md").unlink()
     (repository.root / "README.md").symlink_to(tmp_path / "secret.txt")
-    with pytest.raises(Fault, match="no file of"):
+    with pytest.raises(Fault, match="is not, or no longer, a file of"):
         repository.lines("README.md")
 
 
