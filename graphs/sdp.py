@@ -1,4 +1,12 @@
-"""SDP, the state-centric decision process (SDP paper, section 3.2, Algorithm 1)."""
+"""SDP, the state-centric decision process (SDP paper, section 3.2, Algorithm 1).
+
+Propose a chain of predicates. For the predicate at its head, Realize an action and take it in the world. Validate how
+many predicates at the head now hold. Certify these and advance, or retry; once the tries at this target are used up,
+Replan the rest of the chain.
+
+Two optional nodes go beyond the paper: `audit` checks the goal once more before it is certified, and `revalidate`
+finds certified predicates that a failed action undid. Without them the graph is the paper's.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import TypedDict, Unpack
@@ -22,56 +30,56 @@ from certigraph.state.run import RunInput, stopped
 from certigraph.state.sdp import SDPState, ending, extends
 from certigraph.state.sdp import SDPState as State
 
-# SDP's edges after Validate, with the optional nodes beyond the paper: `audit` and `revalidate`.
+# The edges after Validate, with those of the optional nodes `audit` and `revalidate`.
 #
-# `audit` stands between a verdict that claims the goal and its certificate; `revalidate` between a rejected action
-# and the next try. Where neither is used the edges are the paper's.
+# `audit` comes between a verdict that claims the goal and its certificate, `revalidate` between a rejected action and
+# the next try.
 
 Router = Callable[[SDPState, Runtime[Context]], str]
 
 
 def opening_slot(operators: Mapping[str, object], usual_replan: object) -> Slot:
-    """The slot of `reset`, which refuses a benchmark whose Replan would not mend what `revalidate` finds.
+    """Return the slot of `reset`; with `revalidate` it refuses benchmarks whose Replan ignores undone conditions.
 
     Args:
-        operators: the swaps, by slot; a Replan among them is not checked.
-        usual_replan: the Replan that hands over to the benchmark's own.
+        operators: the swapped operators by slot. A swapped Replan is not checked.
+        usual_replan: the default Replan, which the benchmark's Replan replaces.
     """
-    leaves_replan = operators.get("replan", usual_replan) is usual_replan
-    return slots.RESET_REVALIDATING if "revalidate" in operators and leaves_replan else slots.RESET
+    default_replan = operators.get("replan", usual_replan) is usual_replan
+    return slots.RESET_REVALIDATING if "revalidate" in operators and default_replan else slots.RESET
 
 
 def add_checked_edges(builder: Assembly, after_validate: Router, edges: dict[str, str]) -> None:
-    """Add the edges that leave Validate, and those of `audit` and `revalidate` where the graph has these nodes.
+    """Add the edges after Validate, and those of `audit` and `revalidate` if the graph has these nodes.
 
     Args:
         builder: the graph, with its nodes.
         after_validate: the router of the paper's graph.
-        edges: its edges and where they lead.
+        edges: the target node of each of the router's edges.
     """
-    leave = after_validate
+    router = after_validate
     if "revalidate" in builder.nodes:
         edges = {**edges, "retry": "revalidate"}
         builder.add_conditional_edges("revalidate", after_revalidate, {"holds": "realize", "undone": "replan"})
     if "audit" in builder.nodes:
-        edges, leave = {**edges, "claimed": "audit"}, _claiming(after_validate)
+        edges, router = {**edges, "claimed": "audit"}, _claiming(after_validate)
         audited = {"confirmed": "certify", "denied": "replan", "exhausted": END, "forced": "answer"}
         builder.add_conditional_edges("audit", after_audit, audited)
-    builder.add_conditional_edges("validate", leave, edges)
+    builder.add_conditional_edges("validate", router, edges)
 
 
 def _claiming(after_validate: Router) -> Router:
     def after_validate_claiming(state: SDPState, runtime: Runtime[Context]) -> str:
-        """As `after_validate`, and `claimed` when the verdict covers the goal, which is to be audited first."""
+        """Return the edge of `after_validate`, or `claimed` if the verdict covers the goal, which is audited first."""
         edge, verdict = after_validate(state, runtime), state["verdict"]
-        covered = state["head"] + verdict.depth >= len(state["plan"])
-        return "claimed" if edge == "certified" and covered and not verdict.forced else edge
+        covers_goal = state["head"] + verdict.depth >= len(state["plan"])
+        return "claimed" if edge == "certified" and covers_goal and not verdict.forced else edge
 
     return after_validate_claiming
 
 
 def after_audit(state: SDPState, runtime: Runtime[Context]) -> str:
-    """`confirmed`, `denied` (the run replans), or `exhausted` and `forced` as after Validate."""
+    """Return `confirmed`, `denied` (the run replans), or `exhausted` and `forced` as after Validate."""
     if state["audits"][-1].confirmed:
         return "confirmed"
     if state["observation"].done or stopped(state):
@@ -80,18 +88,12 @@ def after_audit(state: SDPState, runtime: Runtime[Context]) -> str:
 
 
 def after_revalidate(state: SDPState, runtime: Runtime[Context]) -> str:
-    """`undone` when the last action was found to have undone a certified predicate (the run replans), else `holds`."""
-    found = state.get("invalidations")
-    return "undone" if found and found[-1].step == len(state["history"]) else "holds"
+    """Return `undone` if the last action undid a certified predicate (the run replans), else `holds`."""
+    invalidations = state.get("invalidations")
+    return "undone" if invalidations and invalidations[-1].step == len(state["history"]) else "holds"
 
 
-# SDP, the state-centric decision process (SDP paper, section 3.2, Algorithm 1).
-#
-# Propose a chain of predicates; Realize an action for the head; act; Validate how many predicates at the head now
-# hold; certify them and advance, or retry, or Replan the tail once the tries at this target are used up.
-#
-# Beyond the paper, `audit` checks the goal once more before it is certified, and `revalidate` finds certified
-# predicates that a failed action undid.
+# The graph of Algorithm 1.
 
 __all__ = ["State", "build", "ending", "graph"]
 
@@ -114,19 +116,20 @@ SLOTS = (
 
 
 def after_planning(state: State, runtime: Runtime[Context]) -> str:
-    """`planned` when there is a target with all its tries left, else `gave_up`; `forced` as in `after_validate`."""
+    """Return `planned` if there is a target with all its tries left, else `gave_up` or, as after Validate, `forced`."""
     if state["head"] < len(state["plan"]) and not state["tried"]:
         return gathering.unless_spent("planned", state, runtime)
     return gathering.forced_from("gave_up", state, runtime)
 
 
 def after_validate(state: State, runtime: Runtime[Context]) -> str:
-    """`certified`, `retry` the target, `stuck` (tries used up) or `exhausted` (no try can help any more).
+    """Return `certified`, `retry`, `stuck` (the tries are used up) or `exhausted` (no further try can help).
 
-    `forced` where the world takes an answer and its steps are used up, or nothing can help: one is given uncertified.
+    In a world that takes an answer, `forced` replaces `exhausted` and all edges without steps left: the run then gives
+    an answer that is not certified.
     """
-    refused_for_good = state["observation"].done and not state["observation"].accepted
-    if state["verdict"].depth > 0 and not refused_for_good:
+    refused_at_end = state["observation"].done and not state["observation"].accepted
+    if state["verdict"].depth > 0 and not refused_at_end:
         return "certified"
     if state["verdict"].exhausted or state["observation"].done or stopped(state):
         return gathering.forced_from("exhausted", state, runtime)
@@ -135,18 +138,18 @@ def after_validate(state: State, runtime: Runtime[Context]) -> str:
 
 
 def after_certify(state: State, runtime: Runtime[Context]) -> str:
-    """`goal` when the last predicate of the plan is certified, else `advance`; `forced` as in `after_validate`.
+    """Return `goal` if the last predicate of the plan is certified, else `advance`; `forced` as in `after_validate`.
 
-    `extend` where nothing but the goal is left of a plan that was cut, and the world goes on.
+    `extend` if only the goal is left of a plan that was cut, and the world takes further actions.
     """
     if state["head"] >= len(state["plan"]):
         return "goal"
-    more = extends(state) and not state["observation"].done
-    return gathering.unless_spent("extend" if more else "advance", state, runtime)
+    plan_continues = extends(state) and not state["observation"].done
+    return gathering.unless_spent("extend" if plan_continues else "advance", state, runtime)
 
 
 class Operators(TypedDict, total=False):
-    """The keywords of `build`.
+    """Keywords of `build`, one for each slot.
 
     `memory` and `gate` (CGDP), `audit` and `revalidate` are optional nodes: without them the graph is the paper's.
     `revalidate` needs a benchmark whose Replan plans undone conditions again (`Benchmark.replans_undone`).
@@ -168,11 +171,11 @@ class Operators(TypedDict, total=False):
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> SDPGraph:
-    """SDP's graph, with operators of your own where a keyword names a slot.
+    """Build SDP's graph, with your own operator in every slot that a keyword names.
 
     Args:
-        checkpointer: a LangGraph saver; without one a run cannot be resumed.
-        **operators: what takes the place of an operator, by slot: `build(validate=always_pass)`.
+        checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
+        **operators: operators by slot, for example `build(validate=always_pass)`.
 
     Raises:
         TypeError: a keyword names no slot.

@@ -62,7 +62,7 @@ def _with_answer(state: RewardState) -> RewardState:
     return {**state, "action": Action(text="rewards", kind=FINISH, args={"rewards": rewards})}
 
 
-RESET = Slot("reset", OPENED, record=_opened, opens_books=True)
+RESET = Slot("reset", OPENED, record=_opened, starts_run=True)
 EXTRACT = Slot("extract", frozenset({"factored"}), factor_view, types={"factored": FactoredState})
 INTERPRET = Slot("interpret", frozenset({"goal"}), interpret_view, types={"goal": FactoredState})
 ROUTE = Slot("route", frozenset({"reward"}), routed_view, _predicted)

@@ -71,7 +71,7 @@ def _borne_out(state: HypothesesState, update: Update, runtime: Runtime[Context]
     return {**update, "action": action.model_copy(update={"args": {**action.args, **retrieved}})}
 
 
-RESET = Slot("reset", OPENED, record=_unexplored, opens_books=True)
+RESET = Slot("reset", OPENED, record=_unexplored, starts_run=True)
 HYPOTHESISE = Slot("hypothesise", frozenset({"hypotheses"}), hypothesise_view, skip=_unanswerable)
 EXPLORE = Slot("explore", frozenset({"branches"}))
 AGGREGATE = Slot("aggregate", frozenset({"action"}), aggregate_view, _borne_out)
