@@ -73,7 +73,7 @@ def test_a_spent_budget_is_resumed_by_the_command_that_is_printed_and_closes_as_
     again = certigraph(*command.split(" "))
     assert again.status == 0
     assert "answer: 20" in again.out
-    assert "go on with" not in again.out
+    assert "resume with" not in again.out
 
 
 def test_no_path_enters_the_trajectory(ask, tmp_path: Path):
