@@ -252,8 +252,8 @@ def as_node(slot: Slot, operator: Operator) -> RunnableCallable:
             with metering(meter), situated(Situation(slot.name, step, state)), _billing(slot, failed_reports):
                 update = await _answer(slot, operator, state, at_home(state, runtime))
         finally:
-            inner_seconds = settled(failed_reports, meter, went_on=update is not None)
-            usage = meter.usage(inner_seconds if slot.nests else time.perf_counter() - started)
+            failed_seconds = settled(failed_reports, meter, went_on=update is not None)
+            usage = meter.usage(failed_seconds if slot.nests else time.perf_counter() - started)
             send_bill(Bill(step, usage, meter.records, place, update))
         return {**update, **_booked(slot, update, usage)}
 
