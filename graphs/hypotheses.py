@@ -31,6 +31,48 @@ from certigraph.state.search import ExploreView, explore_views
 from certigraph.state.search import HypothesesState as State
 from certigraph.state.search import ending as search_ending
 
+__all__ = ["State", "build", "ending", "graph"]
+
+HypothesesGraph = CompiledStateGraph[State, Context, RunInput, State]
+
+SLOTS = (slots.RESET, slots.HYPOTHESISE, slots.EXPLORE, slots.AGGREGATE, DELIVER)
+
+
+def after_hypothesise(state: State) -> str | list[Send]:
+    """Send each hypothesis to a search, or return `unanswered` in a world that takes no answer."""
+    return [Send("explore", view) for view in explore_views(state)] or "unanswered"
+
+
+class Operators(TypedDict, total=False):
+    """Keywords of `build`, one for each slot."""
+
+    reset: Operator
+    hypothesise: Operator
+    explore: Operator
+    aggregate: Operator
+    deliver: Operator
+
+
+def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> HypothesesGraph:
+    """Build the graph of parallel hypotheses, with your own operator in every slot that a keyword names.
+
+    For example `build(explore=explore(harness="ircot"))` runs IRCoT along each hypothesis.
+
+    Raises:
+        TypeError: a keyword names no slot.
+    """
+    defaults = Operators(reset=reset, hypothesise=hypothesise(), explore=explore(), aggregate=aggregate, deliver=act)
+    builder = assemble(State, RunInput, SLOTS, defaults, operators)
+    builder.add_edge(START, "reset")
+    builder.add_edge("reset", "hypothesise")
+    paths = {"hypothesis": "explore", "unanswered": END}
+    builder.add_conditional_edges("hypothesise", after_hypothesise, paths)
+    builder.add_edge("explore", "aggregate")
+    builder.add_edge("aggregate", "deliver")
+    builder.add_edge("deliver", END)
+    return builder.compile(checkpointer=checkpointer, name="hypotheses")
+
+
 # Explore: run a complete search as an operator inside the graph of parallel hypotheses.
 
 AGENTS: Mapping[str, Callable[[], Operator]] = {
@@ -115,50 +157,6 @@ def _handed_in(latest: ActingState) -> Action | None:
 def _shared(state: ExploreView, context: Context) -> Context:
     """Return the context of one search: a new world, and its part of the budget."""
     return shared(context, state["spent"], state["share"]).model_copy(update={"environment": None, "entry": None})
-
-
-# The graph of parallel hypotheses.
-
-__all__ = ["State", "build", "ending", "graph"]
-
-HypothesesGraph = CompiledStateGraph[State, Context, RunInput, State]
-
-SLOTS = (slots.RESET, slots.HYPOTHESISE, slots.EXPLORE, slots.AGGREGATE, DELIVER)
-
-
-def after_hypothesise(state: State) -> str | list[Send]:
-    """Send each hypothesis to a search, or return `unanswered` in a world that takes no answer."""
-    return [Send("explore", view) for view in explore_views(state)] or "unanswered"
-
-
-class Operators(TypedDict, total=False):
-    """Keywords of `build`, one for each slot."""
-
-    reset: Operator
-    hypothesise: Operator
-    explore: Operator
-    aggregate: Operator
-    deliver: Operator
-
-
-def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> HypothesesGraph:
-    """Build the graph of parallel hypotheses, with your own operator in every slot that a keyword names.
-
-    For example `build(explore=explore(harness="ircot"))` runs IRCoT along each hypothesis.
-
-    Raises:
-        TypeError: a keyword names no slot.
-    """
-    defaults = Operators(reset=reset, hypothesise=hypothesise(), explore=explore(), aggregate=aggregate, deliver=act)
-    builder = assemble(State, RunInput, SLOTS, defaults, operators)
-    builder.add_edge(START, "reset")
-    builder.add_edge("reset", "hypothesise")
-    paths = {"hypothesis": "explore", "unanswered": END}
-    builder.add_conditional_edges("hypothesise", after_hypothesise, paths)
-    builder.add_edge("explore", "aggregate")
-    builder.add_edge("aggregate", "deliver")
-    builder.add_edge("deliver", END)
-    return builder.compile(checkpointer=checkpointer, name="hypotheses")
 
 
 graph = build()

@@ -19,7 +19,7 @@ from langgraph.types import Checkpointer
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import Assembly, add_path, assemble
-from certigraph.nodes import beliefs as gathering
+from certigraph.nodes import beliefs
 from certigraph.nodes import sdp as slots
 from certigraph.nodes.beliefs import with_memory
 from certigraph.nodes.sdp import certify, propose, realize, replan, validate
@@ -29,69 +29,6 @@ from certigraph.nodes.world import act, reset
 from certigraph.state.run import RunInput, stopped
 from certigraph.state.sdp import SDPState, ending, extends
 from certigraph.state.sdp import SDPState as State
-
-# The edges after Validate, with those of the optional nodes `audit` and `revalidate`.
-#
-# `audit` comes between a verdict that claims the goal and its certificate, `revalidate` between a rejected action and
-# the next try.
-
-Router = Callable[[SDPState, Runtime[Context]], str]
-
-
-def opening_slot(operators: Mapping[str, object], usual_replan: object) -> Slot:
-    """Return the slot of `reset`; with `revalidate` it refuses benchmarks whose Replan ignores undone conditions.
-
-    Args:
-        operators: the swapped operators by slot. A swapped Replan is not checked.
-        usual_replan: the default Replan, which the benchmark's Replan replaces.
-    """
-    default_replan = operators.get("replan", usual_replan) is usual_replan
-    return slots.RESET_REVALIDATING if "revalidate" in operators and default_replan else slots.RESET
-
-
-def add_checked_edges(builder: Assembly, after_validate: Router, edges: dict[str, str]) -> None:
-    """Add the edges after Validate, and those of `audit` and `revalidate` if the graph has these nodes.
-
-    Args:
-        builder: the graph, with its nodes.
-        after_validate: the router of the paper's graph.
-        edges: the target node of each of the router's edges.
-    """
-    router = after_validate
-    if "revalidate" in builder.nodes:
-        edges = {**edges, "retry": "revalidate"}
-        builder.add_conditional_edges("revalidate", after_revalidate, {"holds": "realize", "undone": "replan"})
-    if "audit" in builder.nodes:
-        edges, router = {**edges, "claimed": "audit"}, _claiming(after_validate)
-        audited = {"confirmed": "certify", "denied": "replan", "exhausted": END, "forced": "answer"}
-        builder.add_conditional_edges("audit", after_audit, audited)
-    builder.add_conditional_edges("validate", router, edges)
-
-
-def _claiming(after_validate: Router) -> Router:
-    def after_validate_claiming(state: SDPState, runtime: Runtime[Context]) -> str:
-        """Return the edge of `after_validate`, or `claimed` if the verdict covers the goal, which is audited first."""
-        edge, verdict = after_validate(state, runtime), state["verdict"]
-        covers_goal = state["head"] + verdict.depth >= len(state["plan"])
-        return "claimed" if edge == "certified" and covers_goal and not verdict.forced else edge
-
-    return after_validate_claiming
-
-
-def after_audit(state: SDPState, runtime: Runtime[Context]) -> str:
-    """Return `confirmed`, `denied` (the run replans), or `exhausted` and `forced` as after Validate."""
-    if state["audits"][-1].confirmed:
-        return "confirmed"
-    if state["observation"].done or stopped(state):
-        return gathering.forced_from("exhausted", state, runtime)
-    return gathering.unless_spent("denied", state, runtime)
-
-
-def after_revalidate(state: SDPState, runtime: Runtime[Context]) -> str:
-    """Return `undone` if the last action undid a certified predicate (the run replans), else `holds`."""
-    invalidations = state.get("invalidations")
-    return "undone" if invalidations and invalidations[-1].step == len(state["history"]) else "holds"
-
 
 # The graph of Algorithm 1.
 
@@ -103,23 +40,23 @@ SLOTS = (
     slots.PROPOSE,
     slots.REALIZE,
     slots.ACT,
-    gathering.MEMORY,
-    gathering.GATE,
+    beliefs.MEMORY,
+    beliefs.GATE,
     slots.VALIDATE,
     slots.AUDIT,
     slots.REVALIDATE,
     slots.CERTIFY,
     slots.REPLAN,
-    gathering.ANSWER,
-    gathering.DELIVER,
+    beliefs.ANSWER,
+    beliefs.DELIVER,
 )
 
 
 def after_planning(state: State, runtime: Runtime[Context]) -> str:
     """Return `planned` if there is a target with all its tries left, else `gave_up` or, as after Validate, `forced`."""
     if state["head"] < len(state["plan"]) and not state["tried"]:
-        return gathering.unless_spent("planned", state, runtime)
-    return gathering.forced_from("gave_up", state, runtime)
+        return beliefs.unless_spent("planned", state, runtime)
+    return beliefs.forced_from("gave_up", state, runtime)
 
 
 def after_validate(state: State, runtime: Runtime[Context]) -> str:
@@ -132,9 +69,9 @@ def after_validate(state: State, runtime: Runtime[Context]) -> str:
     if state["verdict"].depth > 0 and not refused_at_end:
         return "certified"
     if state["verdict"].exhausted or state["observation"].done or stopped(state):
-        return gathering.forced_from("exhausted", state, runtime)
+        return beliefs.forced_from("exhausted", state, runtime)
     tries_left = state["tried"] < limits_of(state["task"], runtime).attempts
-    return gathering.unless_spent("retry" if tries_left else "stuck", state, runtime)
+    return beliefs.unless_spent("retry" if tries_left else "stuck", state, runtime)
 
 
 def after_certify(state: State, runtime: Runtime[Context]) -> str:
@@ -145,7 +82,7 @@ def after_certify(state: State, runtime: Runtime[Context]) -> str:
     if state["head"] >= len(state["plan"]):
         return "goal"
     plan_continues = extends(state) and not state["observation"].done
-    return gathering.unless_spent("extend" if plan_continues else "advance", state, runtime)
+    return beliefs.unless_spent("extend" if plan_continues else "advance", state, runtime)
 
 
 class Operators(TypedDict, total=False):
@@ -206,6 +143,69 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     add_path(builder, "answer", "deliver")
     builder.add_edge("deliver", END)
     return builder.compile(checkpointer=checkpointer, name="sdp")
+
+
+# The edges after Validate, with those of the optional nodes `audit` and `revalidate`.
+#
+# `audit` comes between a verdict that claims the goal and its certificate, `revalidate` between a rejected action and
+# the next try.
+
+Router = Callable[[SDPState, Runtime[Context]], str]
+
+
+def opening_slot(operators: Mapping[str, object], usual_replan: object) -> Slot:
+    """Return the slot of `reset`; with `revalidate` it refuses benchmarks whose Replan ignores undone conditions.
+
+    Args:
+        operators: the swapped operators by slot. A swapped Replan is not checked.
+        usual_replan: the default Replan, which the benchmark's Replan replaces.
+    """
+    default_replan = operators.get("replan", usual_replan) is usual_replan
+    return slots.RESET_REVALIDATING if "revalidate" in operators and default_replan else slots.RESET
+
+
+def add_checked_edges(builder: Assembly, after_validate: Router, edges: dict[str, str]) -> None:
+    """Add the edges after Validate, and those of `audit` and `revalidate` if the graph has these nodes.
+
+    Args:
+        builder: the graph, with its nodes.
+        after_validate: the router of the paper's graph.
+        edges: the target node of each of the router's edges.
+    """
+    router = after_validate
+    if "revalidate" in builder.nodes:
+        edges = {**edges, "retry": "revalidate"}
+        builder.add_conditional_edges("revalidate", after_revalidate, {"holds": "realize", "undone": "replan"})
+    if "audit" in builder.nodes:
+        edges, router = {**edges, "claimed": "audit"}, _claiming(after_validate)
+        audited = {"confirmed": "certify", "denied": "replan", "exhausted": END, "forced": "answer"}
+        builder.add_conditional_edges("audit", after_audit, audited)
+    builder.add_conditional_edges("validate", router, edges)
+
+
+def _claiming(after_validate: Router) -> Router:
+    def after_validate_claiming(state: SDPState, runtime: Runtime[Context]) -> str:
+        """Return the edge of `after_validate`, or `claimed` if the verdict covers the goal, which is audited first."""
+        edge, verdict = after_validate(state, runtime), state["verdict"]
+        covers_goal = state["head"] + verdict.depth >= len(state["plan"])
+        return "claimed" if edge == "certified" and covers_goal and not verdict.forced else edge
+
+    return after_validate_claiming
+
+
+def after_audit(state: SDPState, runtime: Runtime[Context]) -> str:
+    """Return `confirmed`, `denied` (the run replans), or `exhausted` and `forced` as after Validate."""
+    if state["audits"][-1].confirmed:
+        return "confirmed"
+    if state["observation"].done or stopped(state):
+        return beliefs.forced_from("exhausted", state, runtime)
+    return beliefs.unless_spent("denied", state, runtime)
+
+
+def after_revalidate(state: SDPState, runtime: Runtime[Context]) -> str:
+    """Return `undone` if the last action undid a certified predicate (the run replans), else `holds`."""
+    invalidations = state.get("invalidations")
+    return "undone" if invalidations and invalidations[-1].step == len(state["history"]) else "holds"
 
 
 graph = build()

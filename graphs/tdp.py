@@ -4,8 +4,8 @@ The Supervisor decomposes the task into a graph of sub-tasks. All that are ready
 graph that sees only its specification, the outcomes of what it needs, and its own trace. When the batch has ended,
 Self-Revision repairs and sharpens the pending sub-tasks, at most `Limits.revisions` times.
 
-The file has three parts: the outcome of a sub-task, the operator `solve`, which runs a graph for one sub-task, and
-TDP's graph.
+The file has three parts: TDP's graph, the operator `solve`, which runs a graph for one sub-task, and the outcome of a
+sub-task.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -33,76 +33,87 @@ from certigraph.state.tdp import Outcome, SolveView, Status, message
 from certigraph.state.tdp import TDPState as State
 from certigraph.state.tdp import tdp_ending as ending
 
-# The outcome of a sub-task, read from the last state of the graph that worked on it.
+# The graph of Algorithm 1.
+#
+# The schedule runs in batches, because LangGraph ends a superstep when the slowest of its nodes has ended. Starting
+# each node as soon as it is ready would save about 5 % of the makespan of graphs of 3 to 8 nodes, the usual size, and
+# 29 to 56 % of graphs of 20 to 200 nodes (simulated, `tests/graphs/test_tdp.py`). It is therefore not implemented.
+#
+# A world that can be stepped in parallel is copied for every node. The copy first repeats the steps of the node's
+# ancestors, and `gather` repeats the steps of a batch in the run's world. In any other world, and in one that the
+# caller passed in, one ready node runs at a time, in the world itself.
+#
+# The nodes of a batch share the calls, tokens and dollars that are left equally. A node that spent its part is
+# deferred: when no other node is ready it starts again, alone, with all that is left. The budget ends the run only
+# there or between batches, and the run can be resumed with a larger one. World steps are distributed too: a node that
+# has used up its steps fails. If no steps are left for pending nodes, the run ends with `limit:steps`.
 
-MOST_RESULT = 1_000
-"""Maximum number of characters of a result, so that several results fit into a small model's context."""
+__all__ = ["State", "build", "ending", "graph", "message"]
 
-LATEST = 3
-"""Number of latest certificates that a result includes."""
+TDPGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-AGAIN = "; it begins again with all that is left"
+SLOTS = (slots.RESET, slots.DECOMPOSE, slots.SOLVE, slots.GATHER, slots.REVISE)
 
 
-def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: LimitReached | None = None) -> Outcome:
-    """Summarise the last state of a sub-task's graph as the outcome of its node.
+def dispatch(state: State, runtime: Runtime[Context]) -> str | list[Send]:
+    """Send each node of the next batch to `solve`, or return `finished` if no node is or can become ready."""
+    return [Send("solve", view) for view in slots.solve_views(state, runtime)] or "finished"
+
+
+def after_gather(state: State, runtime: Runtime[Context]) -> str:
+    """Return `over` if the world has ended, else `batch_done`."""
+    return "over" if state["observation"].done else "batch_done"
+
+
+class Operators(TypedDict, total=False):
+    """Keywords of `build`. Those from `plan` on are slots of a sub-task's graph and exclude `solve`."""
+
+    reset: Operator
+    decompose: Operator
+    solve: Any
+    gather: Operator
+    revise: Operator
+    plan: Operator
+    execute: Operator
+    act: Operator
+    memory: Operator | str
+    gate: Operator
+    supervise: Operator
+    replan: Operator
+
+
+def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> TDPGraph:
+    """Build TDP's graph, with your own operator in every slot that a keyword names.
 
     Args:
-        graph: name of the graph that worked on the node.
-        latest: last state of that graph.
-        view: the input of the node.
-        reached: the limit that stopped the graph, if one did: its steps, or its part of the budget.
+        checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
+        **operators: operators by slot. `solve` may also be a graph: its name, its module or a compiled graph. With
+            `build(solve=sdp)` or `build(solve=sdp.build(validate=mine))` every sub-task is certified.
+
+    Raises:
+        TypeError: a keyword names no slot, or it names a slot of the sub-task's graph while `solve` is given.
     """
-    ending = import_module(f"certigraph.graphs.{graph}").ending(latest)
-    status = _status(latest, ending, reached)
-    steps = tuple(latest["history"][len(view["entry"].steps) :])
-    ended_copy = latest["observation"].done and view["entry"].apart and not view["entry"].last
-    return Outcome(
-        node=view["node"].id,
-        status=status,
-        result=clipped(unquoted(_spent_on(steps, view, status) + _best(latest, reached)), MOST_RESULT),
-        ending=ending,
-        certified=tuple(p.text for p in _certified(latest).predicates),
-        steps=() if status == "pending" else steps[:-1] if ended_copy else steps,
-        taken=len(steps),
-        observation=latest["observation"],
-    )
+    outer_slots = {slot.name for slot in SLOTS}
+    outer: dict[str, Any] = {name: value for name, value in operators.items() if name in outer_slots}
+    inner: dict[str, Any] = {name: value for name, value in operators.items() if name not in outer_slots}
+    if unknown := set(inner) - set(Operators.__annotations__):
+        known = ", ".join(Operators.__annotations__)
+        raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}; this graph has: {known}")
+    if inner and "solve" in outer:
+        one = next(iter(inner))
+        fix = f"give them to the graph that solves: solve=GRAPH.build({one}=...)"
+        raise TypeError(f"{', '.join(inner)}: {fix}, on the command line --swap solve=GRAPH:{one}=...")
 
-
-def _certified(latest: Mapping[str, Any]) -> CertifiedState:
-    return certified_state(latest.get("certificates", ()), latest.get("invalidations", ()))
-
-
-def _status(latest: Mapping[str, Any], ending: str, reached: LimitReached | None) -> Status:
-    if reached:
-        return "failed" if reached.of_method else "pending"
-    handed_in = latest["observation"].done and latest.get("action") and latest["action"].kind == FINISH
-    return "completed" if ending == GOAL or handed_in else "failed"
-
-
-def _spent_on(steps: Sequence[Step], view: SolveView, status: Status) -> str:
-    used_up = status == "failed" and len(steps) >= view["steps"]
-    return f"not completed in {len(steps)} steps, all that it was given; " if used_up else ""
-
-
-def _best(latest: Mapping[str, Any], reached: LimitReached | None) -> str:
-    return next(filter(None, _told(latest, reached)), "")
-
-
-def _told(latest: Mapping[str, Any], reached: LimitReached | None) -> Iterator[str]:
-    """Generate descriptions of the outcome, the most informative first; some may be empty."""
-    if reached:
-        spent = f"its part of the {reached.kind} was spent"
-        yield f"it ended {reached.ending}" if reached.of_method else f"{spent}{AGAIN}"
-    action, progress = latest.get("action"), latest.get("progress")
-    if action and action.kind in ANSWERS:
-        yield f"answer: {action.args.get('answer', '')}"
-    yield progress.result if progress else ""
-    certified = [c for c in latest.get("certificates", ()) if not c.forced]
-    yield "; ".join(f"{c.targets[-1].text} ({c.action.text})" for c in certified[-LATEST:])
-    yield belief_of(latest).text  # type: ignore[arg-type]
-    yield progress.reason if progress else ""
-    yield latest["observation"].text
+    outer["solve"] = as_solver(outer["solve"]) if "solve" in outer else solve(**inner)
+    defaults = Operators(reset=reset, decompose=decompose, gather=gather, revise=revise)
+    builder = assemble(State, RunInput, SLOTS, defaults, outer)
+    builder.add_edge(START, "reset")
+    builder.add_edge("reset", "decompose")
+    builder.add_conditional_edges("decompose", dispatch, {"ready": "solve"})
+    builder.add_edge("solve", "gather")
+    builder.add_conditional_edges("gather", after_gather, {"batch_done": "revise", "over": END})
+    builder.add_conditional_edges("revise", dispatch, {"ready": "solve", "finished": END})
+    return builder.compile(checkpointer=checkpointer, name="tdp")
 
 
 # Solve: run a graph inside the node, for one sub-task.
@@ -216,87 +227,76 @@ def _context(state: SolveView, runtime: Runtime[Context]) -> Context:
     return shared(context, state["spent"], state["share"]).model_copy(update=changes)
 
 
-# The graph of Algorithm 1.
-#
-# The schedule runs in batches, because LangGraph ends a superstep when the slowest of its nodes has ended. Starting
-# each node as soon as it is ready would save about 5 % of the makespan of graphs of 3 to 8 nodes, the usual size, and
-# 29 to 56 % of graphs of 20 to 200 nodes (simulated, `tests/graphs/test_tdp.py`). It is therefore not implemented.
-#
-# A world that can be stepped in parallel is copied for every node. The copy first repeats the steps of the node's
-# ancestors, and `gather` repeats the steps of a batch in the run's world. In any other world, and in one that the
-# caller passed in, one ready node runs at a time, in the world itself.
-#
-# The nodes of a batch share the calls, tokens and dollars that are left equally. A node that spent its part is
-# deferred: when no other node is ready it starts again, alone, with all that is left. The budget ends the run only
-# there or between batches, and the run can be resumed with a larger one. World steps are distributed too: a node that
-# has used up its steps fails. If no steps are left for pending nodes, the run ends with `limit:steps`.
+# The outcome of a sub-task, read from the last state of the graph that worked on it.
 
-__all__ = ["State", "build", "ending", "graph", "message"]
+MOST_RESULT = 1_000
+"""Maximum number of characters of a result, so that several results fit into a small model's context."""
 
-TDPGraph = CompiledStateGraph[State, Context, RunInput, State]
+LATEST = 3
+"""Number of latest certificates that a result includes."""
 
-SLOTS = (slots.RESET, slots.DECOMPOSE, slots.SOLVE, slots.GATHER, slots.REVISE)
+AGAIN = "; it begins again with all that is left"
 
 
-def dispatch(state: State, runtime: Runtime[Context]) -> str | list[Send]:
-    """Send each node of the next batch to `solve`, or return `finished` if no node is or can become ready."""
-    return [Send("solve", view) for view in slots.solve_views(state, runtime)] or "finished"
-
-
-def after_gather(state: State, runtime: Runtime[Context]) -> str:
-    """Return `over` if the world has ended, else `batch_done`."""
-    return "over" if state["observation"].done else "batch_done"
-
-
-class Operators(TypedDict, total=False):
-    """Keywords of `build`. Those from `plan` on are slots of a sub-task's graph and exclude `solve`."""
-
-    reset: Operator
-    decompose: Operator
-    solve: Any
-    gather: Operator
-    revise: Operator
-    plan: Operator
-    execute: Operator
-    act: Operator
-    memory: Operator | str
-    gate: Operator
-    supervise: Operator
-    replan: Operator
-
-
-def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> TDPGraph:
-    """Build TDP's graph, with your own operator in every slot that a keyword names.
+def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: LimitReached | None = None) -> Outcome:
+    """Summarise the last state of a sub-task's graph as the outcome of its node.
 
     Args:
-        checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
-        **operators: operators by slot. `solve` may also be a graph: its name, its module or a compiled graph. With
-            `build(solve=sdp)` or `build(solve=sdp.build(validate=mine))` every sub-task is certified.
-
-    Raises:
-        TypeError: a keyword names no slot, or it names a slot of the sub-task's graph while `solve` is given.
+        graph: name of the graph that worked on the node.
+        latest: last state of that graph.
+        view: the input of the node.
+        reached: the limit that stopped the graph, if one did: its steps, or its part of the budget.
     """
-    outer_slots = {slot.name for slot in SLOTS}
-    outer: dict[str, Any] = {name: value for name, value in operators.items() if name in outer_slots}
-    inner: dict[str, Any] = {name: value for name, value in operators.items() if name not in outer_slots}
-    if unknown := set(inner) - set(Operators.__annotations__):
-        known = ", ".join(Operators.__annotations__)
-        raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}; this graph has: {known}")
-    if inner and "solve" in outer:
-        one = next(iter(inner))
-        fix = f"give them to the graph that solves: solve=GRAPH.build({one}=...)"
-        raise TypeError(f"{', '.join(inner)}: {fix}, on the command line --swap solve=GRAPH:{one}=...")
+    ending = import_module(f"certigraph.graphs.{graph}").ending(latest)
+    status = _status(latest, ending, reached)
+    steps = tuple(latest["history"][len(view["entry"].steps) :])
+    ended_copy = latest["observation"].done and view["entry"].apart and not view["entry"].last
+    return Outcome(
+        node=view["node"].id,
+        status=status,
+        result=clipped(unquoted(_spent_on(steps, view, status) + _best(latest, reached)), MOST_RESULT),
+        ending=ending,
+        certified=tuple(p.text for p in _certified(latest).predicates),
+        steps=() if status == "pending" else steps[:-1] if ended_copy else steps,
+        taken=len(steps),
+        observation=latest["observation"],
+    )
 
-    outer["solve"] = as_solver(outer["solve"]) if "solve" in outer else solve(**inner)
-    defaults = Operators(reset=reset, decompose=decompose, gather=gather, revise=revise)
-    builder = assemble(State, RunInput, SLOTS, defaults, outer)
-    builder.add_edge(START, "reset")
-    builder.add_edge("reset", "decompose")
-    builder.add_conditional_edges("decompose", dispatch, {"ready": "solve"})
-    builder.add_edge("solve", "gather")
-    builder.add_conditional_edges("gather", after_gather, {"batch_done": "revise", "over": END})
-    builder.add_conditional_edges("revise", dispatch, {"ready": "solve", "finished": END})
-    return builder.compile(checkpointer=checkpointer, name="tdp")
+
+def _certified(latest: Mapping[str, Any]) -> CertifiedState:
+    return certified_state(latest.get("certificates", ()), latest.get("invalidations", ()))
+
+
+def _status(latest: Mapping[str, Any], ending: str, reached: LimitReached | None) -> Status:
+    if reached:
+        return "failed" if reached.of_method else "pending"
+    handed_in = latest["observation"].done and latest.get("action") and latest["action"].kind == FINISH
+    return "completed" if ending == GOAL or handed_in else "failed"
+
+
+def _spent_on(steps: Sequence[Step], view: SolveView, status: Status) -> str:
+    used_up = status == "failed" and len(steps) >= view["steps"]
+    return f"not completed in {len(steps)} steps, all that it was given; " if used_up else ""
+
+
+def _best(latest: Mapping[str, Any], reached: LimitReached | None) -> str:
+    return next(filter(None, _told(latest, reached)), "")
+
+
+def _told(latest: Mapping[str, Any], reached: LimitReached | None) -> Iterator[str]:
+    """Generate descriptions of the outcome, the most informative first; some may be empty."""
+    if reached:
+        spent = f"its part of the {reached.kind} was spent"
+        yield f"it ended {reached.ending}" if reached.of_method else f"{spent}{AGAIN}"
+    action, progress = latest.get("action"), latest.get("progress")
+    if action and action.kind in ANSWERS:
+        yield f"answer: {action.args.get('answer', '')}"
+    yield progress.result if progress else ""
+    certified = [c for c in latest.get("certificates", ()) if not c.forced]
+    yield "; ".join(f"{c.targets[-1].text} ({c.action.text})" for c in certified[-LATEST:])
+    yield belief_of(latest).text  # type: ignore[arg-type]
+    yield progress.reason if progress else ""
+    yield latest["observation"].text
 
 
 graph = build()

@@ -80,7 +80,7 @@ class Telling(NamedTuple):
     """The answer form of a granularity, and its instruction."""
 
     form: type[BaseModel]
-    order: str
+    instruction: str
     """Instruction in the prompt on how to fill in the form."""
 
 
@@ -165,16 +165,16 @@ def prompted_goal(*, granularity: str = "attribute") -> Operator:
     Raises:
         UnknownName: there is no such granularity.
     """
-    form, order = telling("prompted_goal", granularity)
+    form, instruction = telling("prompted_goal", granularity)
     edits: Any = create_model("Edits", anchors=(Annotated[list[Anchor], Cut(4)], ...), milestones=(form, ...))
 
     async def prompted_goal(state: FactorView, runtime: Runtime[Context]) -> dict[str, Any]:
         goal = state["goal"]
         if not goal.entities:
-            request = Prompt(f"{BLUEPRINT}\n{order}\n{DATA}", f"Goal:\n{quoted(state['task'].goal)}")
+            request = Prompt(f"{BLUEPRINT}\n{instruction}\n{DATA}", f"Goal:\n{quoted(state['task'].goal)}")
             answer = await ask(request, form, role="planner", runtime=runtime)
             return {"goal": merged(FactoredState(), answer)}
-        request = Prompt(f"{EDITS}\n{order}\n{DATA}", _goal_question(state))
+        request = Prompt(f"{EDITS}\n{instruction}\n{DATA}", _goal_question(state))
         answer = await ask(request, edits, role="planner", runtime=runtime)
         return {"goal": edited(goal, state["factored"], answer)}
 
@@ -258,8 +258,8 @@ def prompted_state(*, granularity: str = "attribute") -> Operator:
     Raises:
         UnknownName: there is no such granularity.
     """
-    form, order = telling("prompted_state", granularity)
-    system = f"{TASK}\n{order}"
+    form, instruction = telling("prompted_state", granularity)
+    system = f"{TASK}\n{instruction}"
 
     async def prompted_state(state: FactorView, runtime: Runtime[Context]) -> dict[str, Any]:
         answer = await ask(Prompt(system, _state_question(state)), form, role="extractor", runtime=runtime)

@@ -186,7 +186,7 @@ def gap_gate() -> Operator:
 def either(one: Operator, other: Operator) -> Operator:
     """Combine two gates: stop where either does. Both run every round.
 
-    Reason and advice come from the gate that stops; if both stop or neither does, from the first.
+    If both give a reason or advice, that of the gate that stops counts, or that of the first if both or neither stop.
     """
 
     async def either(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:

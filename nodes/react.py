@@ -182,7 +182,8 @@ def transcript(turns: Sequence[Turn], limits: Limits, *, paragraphs: int | None 
 
     Args:
         turns: the turns, oldest first.
-        limits: `context` bounds the whole text, `excerpt` each passage, in characters.
+        limits: `context` bounds the complete text, `excerpt` each passage, in characters.
+
         paragraphs: maximum number of different passages; the latest ones are shown.
     """
     kept = list(turns)

@@ -159,7 +159,7 @@ def at_home(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
 
 
 def _admissible(state: Any, runtime: Runtime[Context]) -> list[str] | None:
-    # Bound here, to the whole state, because an operator's view holds no log to rebuild a lost world from.
+    # Bound to the complete state, because an operator's view has no log from which a lost world could be rebuilt.
     return live_episode(state["episode"], state["task"], state["history"], runtime).admissible()
 
 
