@@ -30,8 +30,6 @@ from certigraph.state.run import RunInput, stopped
 from certigraph.state.sdp import SDPState, ending, extends
 from certigraph.state.sdp import SDPState as State
 
-# The graph of Algorithm 1.
-
 __all__ = ["State", "build", "ending", "graph"]
 
 SDPGraph = CompiledStateGraph[State, Context, RunInput, State]
@@ -62,8 +60,8 @@ def after_planning(state: State, runtime: Runtime[Context]) -> str:
 def after_validate(state: State, runtime: Runtime[Context]) -> str:
     """Return `certified`, `retry`, `stuck` (the tries are used up) or `exhausted` (no further try can help).
 
-    In a world that takes an answer, `forced` replaces `exhausted` and all edges without steps left: the run then gives
-    an answer that is not certified.
+    In a world that takes an answer, `forced` replaces `exhausted`, and also `retry` and `stuck` if no steps are left:
+    the run then gives an answer that is not certified.
     """
     refused_at_end = state["observation"].done and not state["observation"].accepted
     if state["verdict"].depth > 0 and not refused_at_end:
