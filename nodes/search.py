@@ -19,7 +19,8 @@ from certigraph.adapters.models.calls import ask, bullet_list, prompt, quoted, u
 from certigraph.adapters.models.schemas import Cut, longest_answer
 from certigraph.adapters.protocols import Context, Limits, Operator
 from certigraph.adapters.qa.planning import page_of
-from certigraph.adapters.research.operators import REJECTIONS, force_accept, let_pass
+from certigraph.adapters.research.operators import REJECTIONS, force_accept
+from certigraph.adapters.research.operators import let_pass as pass_refused
 from certigraph.nodes.beliefs import answering
 from certigraph.nodes.react import (
     CORE,
@@ -482,7 +483,7 @@ def force_pass(validate: Operator = unforced, *, after: int = REJECTIONS) -> Ope
 
     async def force_pass(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
         update = await validate(state, runtime)
-        return {**update, "verdict": let_pass(update["verdict"], state["observation"], after)}
+        return {**update, "verdict": pass_refused(update["verdict"], state["observation"], after)}
 
     return force_pass
 

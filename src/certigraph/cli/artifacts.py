@@ -165,10 +165,11 @@ def build_command(
     as_json: AsJson = False,
 ) -> None:
     """Build pairs of trajectories with rewards: OUT/BENCHMARK.jsonl, and the numbers of pairs in OUT/counts.json."""
-    from certigraph.evaluation.analyses.reward_data import Asked, build_all, chosen_domains
+    from certigraph.evaluation.analyses.reward_data import Asked, chosen_domains
+    from certigraph.evaluation.analyses.reward_data import build_all as build_pairs
 
     builds = [Asked(name, seed, pairs, tuple(split or ()), data) for name in chosen_domains(domain or ())]
-    raise typer.Exit(build_all(builds, out, at_once=at_once, as_json=as_json))
+    raise typer.Exit(build_pairs(builds, out, at_once=at_once, as_json=as_json))
 
 
 @rewards_app.command("measure")
