@@ -184,7 +184,7 @@ def _solving(graph: Graph) -> Operator:
 async def _latest(graph: Graph, task: Task, state: SolveView, context: Context) -> tuple[Any, LimitReached | None]:
     """Return the last state of the inner graph, and the limit that stopped it, if one did.
 
-    The limit is raised instead if it must stop the run: the node ran alone and spent the run's budget.
+    The limit is raised instead if the graph has no state yet, or if the node ran alone and spent the run's budget.
     """
     latest: Any = {}
     config: Any = {"metadata": {SUBTASK: state["node"].id}}
