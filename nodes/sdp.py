@@ -92,7 +92,7 @@ def _replanned(state: SDPState, update: Update, runtime: Runtime[Context]) -> Up
     if extends(state):
         if not update["plan"]:
             limit = int(str(state["plan"][state["head"]].args[CUT]))
-            happened = f"the plan was cut: all {limit} of its {limit} conditions are certified, but replan gave no more"
+            happened = f"the plan was cut: {limit} of {limit} conditions are certified, but replan gave no more"
             hint = "with a replan operator that never extends a plan, start a new run"
             raise LimitReached("plan", limit, limit, happened=f"{happened} ({hint})")
         return {"plan": [*certified, *update["plan"]]}
