@@ -1,4 +1,4 @@
-"""Putting operators into slots: the swap by keyword that every graph offers."""
+"""Assembly of graphs from slots and operators, including the swap of operators by keyword that every graph offers."""
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -20,8 +20,8 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
     """A compiled graph that closes the episodes it opened when a run of it ends.
 
     Every way to run a graph (invoke, batch, events, the development server, a node of another graph) goes through
-    `stream` or `astream`. A run ends when it is finished, interrupted, failed, cancelled, or when its stream is
-    abandoned; a thread that is continued has its world rebuilt from the log.
+    `stream` or `astream`. A run ends when it finishes, is interrupted or cancelled, fails, or when its stream is
+    abandoned. If the thread is resumed later, its world is rebuilt from the log.
     """
 
     def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: D102 - as LangGraph's
@@ -32,7 +32,7 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
             return
         try:
             while True:
-                with scope.active():  # not across the yield, where the caller's own code runs
+                with scope.active():  # not across the yield: the caller's code runs there
                     try:
                         chunk = next(chunks)
                     except StopIteration:
@@ -67,39 +67,43 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
 
 
 class Assembly(StateGraph[Any, Context, Any, Any]):
-    """A graph builder whose routers answer where they are asked: LangGraph would send each to a thread of its own.
-
-    What it compiles closes its episodes (`EpisodicGraph`).
-    """
+    """A graph builder for `EpisodicGraph`s. Its routers run in place; LangGraph would start a thread for each call."""
 
     def compile(self, *args: Any, **kwargs: Any) -> EpisodicGraph:
-        """As LangGraph's."""
+        """Compile the graph, as in LangGraph."""
         return EpisodicGraph(**vars(super().compile(*args, **kwargs)))
 
     def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:
-        """As LangGraph's; a `path` that is a plain function is called in place."""
+        """Add conditional edges, as in LangGraph; a `path` that is a plain function runs in place."""
         return super().add_conditional_edges(source, _in_place(path) if inspect.isfunction(path) else path, path_map)
 
 
 def assemble(
     state: type[Any],
-    given: type[Any],
+    input_schema: type[Any],
     slots: Sequence[Slot],
     defaults: Mapping[str, object],
     swaps: Mapping[str, object],
 ) -> Assembly:
-    """A graph builder with one node a slot; `swaps` take the place of `defaults`.
+    """Build a graph with one node for each slot. It has no edges yet.
 
-    A slot without a default is optional: it becomes a node where a swap brings its operator. The operator's name and
-    arguments go into the node's metadata.
+    A slot without a default is optional: it becomes a node only if `swaps` has its operator. The spec of each
+    operator is stored in the metadata of its node.
+
+    Args:
+        state: schema of the graph's state.
+        input_schema: schema of the graph's input.
+        slots: the slots, in the order of the drawing.
+        defaults: operators by slot.
+        swaps: operators by slot that replace the defaults.
 
     Raises:
-        TypeError: a swap names no slot, or is no operator; the message says what would do.
+        TypeError: a swap names no slot, or is not an operator.
     """
     known = [slot.name for slot in slots]
     if unknown := set(swaps) - set(known):
         raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}; this graph has: {', '.join(known)}")
-    builder = Assembly(state, context_schema=Context, input_schema=given)
+    builder = Assembly(state, context_schema=Context, input_schema=input_schema)
     operators = {**defaults, **swaps}
     for slot in (slot for slot in slots if slot.name in operators):
         operator = _checked(slot.name, operators[slot.name])
@@ -109,19 +113,19 @@ def assemble(
 
 
 def add_path(builder: Assembly, *nodes: str) -> None:
-    """Edges from each node to the next, past those of optional slots that have no operator."""
+    """Add an edge from each node to the next, leaving out optional slots that have no operator."""
     present = [node for node in nodes if node in builder.nodes]
     for source, target in pairwise(present):
         builder.add_edge(source, target)
 
 
 def operators_of(graph: CompiledStateGraph[Any, Context, Any, Any]) -> dict[str, JsonValue]:
-    """The specs of a compiled graph's operators, by slot, as `assemble` left them in its metadata."""
+    """Return the specs of a compiled graph's operators by slot, read from the metadata of its nodes."""
     return {name: node.metadata["operator"] for name, node in graph.builder.nodes.items() if node.metadata}
 
 
 def swapped(operators: Mapping[str, JsonValue], usual: Mapping[str, JsonValue]) -> dict[str, Spec]:
-    """Those of the operators that are not the usual ones, by slot."""
+    """Return the specs of those operators that differ from the defaults in `usual`, by slot."""
     return {slot: Spec.model_validate(spec) for slot, spec in operators.items() if spec != usual.get(slot)}
 
 
@@ -130,17 +134,17 @@ def _in_place(path: Callable[..., Any]) -> RunnableCallable:
         return RunnableCallable(None, path, name=path.__name__, trace=False)
 
     @wraps(path)
-    async def awaited(*args: Any, **kwargs: Any) -> Any:
+    async def apath(*args: Any, **kwargs: Any) -> Any:
         return path(*args, **kwargs)
 
-    return RunnableCallable(path, awaited, name=path.__name__, trace=False)
+    return RunnableCallable(path, apath, name=path.__name__, trace=False)
 
 
 def _checked(slot: str, operator: object) -> Operator:
     if getattr(operator, "makes_operator", False):
         name = getattr(operator, "__name__", operator)
-        raise TypeError(f"{name} makes operators and is none: call it, {slot}={name}(...)")
+        raise TypeError(f"{name} is a factory of operators, not an operator: call it, {slot}={name}(...)")
     call = operator if inspect.isfunction(operator) else getattr(operator, "__call__", None)  # noqa: B004 - the method
     if not inspect.iscoroutinefunction(call):
-        raise TypeError(f"{slot}={operator!r} is no operator; give an `async def operator(state, runtime)`")
+        raise TypeError(f"{slot}={operator!r} is not an operator; give an `async def operator(state, runtime)`")
     return cast(Operator, operator)

@@ -17,7 +17,7 @@ __all__ = ["State", "build", "ending", "graph", "message"]
 
 
 class Operators(TypedDict, total=False):
-    """The keywords of `build`."""
+    """Keywords of `build`, one for each slot."""
 
     begin: Operator
     reset: Operator
@@ -31,12 +31,12 @@ class Operators(TypedDict, total=False):
 def build(
     checkpointer: Checkpointer = None, store: BaseStore | None = None, **operators: Unpack[Operators]
 ) -> LearningGraph:
-    """CLIN's graph, with operators of your own where a keyword names a slot.
+    """Build CLIN's graph, with your own operator in every slot that a keyword names.
 
     Args:
-        checkpointer: a LangGraph saver; without one a run cannot be resumed.
-        store: a LangGraph store for the insights; one in memory otherwise.
-        **operators: what takes the place of an operator, by slot.
+        checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
+        store: a LangGraph store for the insights; the default keeps them in memory.
+        **operators: operators by slot.
 
     Raises:
         TypeError: a keyword names no slot.

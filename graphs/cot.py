@@ -1,6 +1,7 @@
-"""CoT, a plan written once and carried out without replanning (TDP paper, section 4.1), by TDP's own operators.
+"""CoT: write a plan once and carry it out without replanning (TDP paper, section 4.1).
 
-The plan is for the whole task, and every action is decided with everything done before in sight.
+It is TDP's baseline and uses TDP's operators. The plan is for the complete task, and every action is decided with all
+earlier actions in the prompt.
 """
 
 from typing import TypedDict, Unpack
@@ -29,7 +30,7 @@ SLOTS = (slots.RESET, slots.PLAN, slots.EXECUTE, react.ACT)
 
 
 class Operators(TypedDict, total=False):
-    """The keywords of `build`."""
+    """Keywords of `build`, one for each slot."""
 
     reset: Operator
     plan: Operator
@@ -38,7 +39,7 @@ class Operators(TypedDict, total=False):
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> CotGraph:
-    """The graph of a plan made once, with operators of your own where a keyword names a slot.
+    """Build CoT's graph, with your own operator in every slot that a keyword names.
 
     Raises:
         TypeError: a keyword names no slot.

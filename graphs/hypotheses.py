@@ -1,4 +1,8 @@
-"""Parallel hypotheses (CGDP appendix B): several searches, each with its own direction."""
+"""Parallel hypotheses (CGDP appendix B): several searches, each with its own direction, and one answer from all.
+
+Each search is a complete search agent (a PBAI loop) in its own world. The searches start together and share what is
+left of the budget in equal parts. Their answers are aggregated to one, which is delivered once.
+"""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -27,7 +31,49 @@ from certigraph.state.search import ExploreView, explore_views
 from certigraph.state.search import HypothesesState as State
 from certigraph.state.search import ending as search_ending
 
-# Explore: one whole search, run as an operator inside the graph of parallel hypotheses.
+__all__ = ["State", "build", "ending", "graph"]
+
+HypothesesGraph = CompiledStateGraph[State, Context, RunInput, State]
+
+SLOTS = (slots.RESET, slots.HYPOTHESISE, slots.EXPLORE, slots.AGGREGATE, DELIVER)
+
+
+def after_hypothesise(state: State) -> str | list[Send]:
+    """Send each hypothesis to a search, or return `unanswered` in a world that takes no answer."""
+    return [Send("explore", view) for view in explore_views(state)] or "unanswered"
+
+
+class Operators(TypedDict, total=False):
+    """Keywords of `build`, one for each slot."""
+
+    reset: Operator
+    hypothesise: Operator
+    explore: Operator
+    aggregate: Operator
+    deliver: Operator
+
+
+def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> HypothesesGraph:
+    """Build the graph of parallel hypotheses, with your own operator in every slot that a keyword names.
+
+    For example `build(explore=explore(harness="ircot"))` runs IRCoT along each hypothesis.
+
+    Raises:
+        TypeError: a keyword names no slot.
+    """
+    defaults = Operators(reset=reset, hypothesise=hypothesise(), explore=explore(), aggregate=aggregate, deliver=act)
+    builder = assemble(State, RunInput, SLOTS, defaults, operators)
+    builder.add_edge(START, "reset")
+    builder.add_edge("reset", "hypothesise")
+    paths = {"hypothesis": "explore", "unanswered": END}
+    builder.add_conditional_edges("hypothesise", after_hypothesise, paths)
+    builder.add_edge("explore", "aggregate")
+    builder.add_edge("aggregate", "deliver")
+    builder.add_edge("deliver", END)
+    return builder.compile(checkpointer=checkpointer, name="hypotheses")
+
+
+# Explore: run a complete search as an operator inside the graph of parallel hypotheses.
 
 AGENTS: Mapping[str, Callable[[], Operator]] = {
     "ircot": reason,
@@ -36,33 +82,36 @@ AGENTS: Mapping[str, Callable[[], Operator]] = {
     "pbai": pursue,
     "react": lambda: decide,
 }
-"""The agent of each harness, which is given the direction."""
+"""The operator `decide` of each search agent, which gets the direction as advice."""
 
 UNSAVED: RunnableConfig = {"configurable": {"__pregel_durability": "async"}}
-"""A search has no checkpoints; where the graph around it waits for its own, LangGraph would wait for those, too."""
+"""Configuration of a search, which has no checkpoints.
+
+Without it LangGraph would wait for them if the outer graph waits for its own.
+"""
 
 
 @factory
 def explore(*, harness: str = "pbai", memory: Operator | str = "structured", gate: Operator | None = None) -> Operator:
-    """Search along one hypothesis, in an episode of its own.
+    """Search along one hypothesis, in a separate episode.
 
     Args:
-        harness: pbai, ircot, react, memgpt or iter_retgen.
-        memory: its memory, by condition or as an operator.
-        gate: its gate; None: the harness's own.
+        harness: graph of the search agent: pbai, ircot, react, memgpt or iter_retgen.
+        memory: the agent's memory, by name or as an operator.
+        gate: the agent's gate; None for the graph's default.
 
     Raises:
-        UnknownName: no harness or memory condition of that name.
+        UnknownName: there is no search agent or memory of that name.
     """
     if harness not in AGENTS:
         raise UnknownName(f"explore(harness={harness!r}): known are {', '.join(AGENTS)}")
     build, agent = import_module(f"certigraph.graphs.{harness}").build, AGENTS[harness]
     swaps = {"memory": memory, **({"gate": gate} if gate else {})}
-    build(**swaps)  # what cannot be built is said now, not in the middle of a run
+    build(**swaps)  # raises errors now instead of during a run
 
     async def explore(state: ExploreView, runtime: Runtime[Context]) -> dict[str, Any]:
         branch = state["branch"]
-        # without a checkpointer of its own: a search that was cut off is made anew, whole
+        # Without a checkpointer: a search that was interrupted starts again from the beginning.
         graph = build(checkpointer=False, decide=directed(agent(), branch.hypothesis), **swaps)
         latest, spent = await _searched(graph, state, _shared(state, context_of(runtime)))
         return {"branches": [branch.model_copy(update={**_found(latest), **({"ending": spent} if spent else {})})]}
@@ -71,7 +120,7 @@ def explore(*, harness: str = "pbai", memory: Operator | str = "structured", gat
 
 
 async def _searched(graph: Any, state: ExploreView, context: Context) -> tuple[Any, str]:
-    """The latest state of a search, and the limit that cut it off, whose world is closed with it."""
+    """Return the last state of a search, and the ending of the limit that stopped it, if one did."""
     latest: Any = {}
     try:
         with billed_to(_pay):
@@ -100,59 +149,14 @@ def _found(latest: ActingState) -> dict[str, Any]:
 
 
 def _handed_in(latest: ActingState) -> Action | None:
-    """The answer that the world took; one that a limit kept from being delivered is none."""
+    """Return the answer that the world accepted; None if a limit prevented its delivery."""
     observation, action = latest.get("observation"), latest.get("action")
     return action if observation and observation.done and action and action.kind == FINISH else None
 
 
 def _shared(state: ExploreView, context: Context) -> Context:
-    """The context of one search: a world of its own, and its part of the budget."""
+    """Return the context of one search: a new world, and its part of the budget."""
     return shared(context, state["spent"], state["share"]).model_copy(update={"environment": None, "entry": None})
-
-
-# Parallel hypotheses (CGDP appendix B): several searches, each with a direction of its own, and one answer from all.
-#
-# Each search is a whole harness (a PBAI loop) in a world of its own; they start together, share what is left of the
-# budget in equal parts, and the answer is delivered once.
-
-__all__ = ["State", "build", "ending", "graph"]
-
-HypothesesGraph = CompiledStateGraph[State, Context, RunInput, State]
-
-SLOTS = (slots.RESET, slots.HYPOTHESISE, slots.EXPLORE, slots.AGGREGATE, DELIVER)
-
-
-def after_hypothesise(state: State) -> str | list[Send]:
-    """One search for each hypothesis; `unanswered` in a world that takes no answer."""
-    return [Send("explore", view) for view in explore_views(state)] or "unanswered"
-
-
-class Operators(TypedDict, total=False):
-    """The keywords of `build`."""
-
-    reset: Operator
-    hypothesise: Operator
-    explore: Operator
-    aggregate: Operator
-    deliver: Operator
-
-
-def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> HypothesesGraph:
-    """The graph, with operators of your own where a keyword names a slot: `build(explore=explore(harness="ircot"))`.
-
-    Raises:
-        TypeError: a keyword names no slot.
-    """
-    defaults = Operators(reset=reset, hypothesise=hypothesise(), explore=explore(), aggregate=aggregate, deliver=act)
-    builder = assemble(State, RunInput, SLOTS, defaults, operators)
-    builder.add_edge(START, "reset")
-    builder.add_edge("reset", "hypothesise")
-    paths = {"hypothesis": "explore", "unanswered": END}
-    builder.add_conditional_edges("hypothesise", after_hypothesise, paths)
-    builder.add_edge("explore", "aggregate")
-    builder.add_edge("aggregate", "deliver")
-    builder.add_edge("deliver", END)
-    return builder.compile(checkpointer=checkpointer, name="hypotheses")
 
 
 graph = build()

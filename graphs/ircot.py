@@ -1,4 +1,4 @@
-"""IRCoT: retrieval interleaved with a chain of thought (Trivedi et al., arXiv 2212.10509), as a PBAI loop."""
+"""IRCoT: interleave retrieval with a chain of thought (Trivedi et al., arXiv 2212.10509), as a PBAI loop."""
 
 from typing import Unpack
 
@@ -14,11 +14,13 @@ __all__ = ["State", "build", "ending", "graph"]
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> SearchGraph:
-    """IRCoT's graph, with operators of your own where a keyword names a slot: `build(memory="freeform")`.
+    """Build IRCoT's graph, with your own operator in every slot that a keyword names.
+
+    For example `build(memory="freeform")` replaces its memory by freeform notes.
 
     Raises:
         TypeError: a keyword names no slot.
-        UnknownName: no memory condition of that name.
+        UnknownName: there is no memory of that name.
     """
     return search_loop("ircot", reason(), operators, rounds=IRCOT.rounds, checkpointer=checkpointer)
 

@@ -1,6 +1,6 @@
-"""Iter-RetGen: a fixed number of rounds of retrieval by the last generation (Shao et al., arXiv 2305.15294), as PBAI.
+"""Iter-RetGen: retrieve with the last generation for a fixed number of rounds (Shao et al., arXiv 2305.15294).
 
-It is memoryless: each round sees the passages of the latest search alone.
+It is a PBAI loop without memory: each round sees only the passages of the latest search.
 """
 
 from typing import Unpack
@@ -19,15 +19,17 @@ __all__ = ["State", "build", "ending", "graph"]
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> SearchGraph:
-    """Iter-RetGen's graph, with operators of your own where a keyword names a slot: `build(memory="freeform")`.
+    """Build Iter-RetGen's graph, with your own operator in every slot that a keyword names.
+
+    For example `build(memory="freeform")` gives it a memory of freeform notes.
 
     Raises:
         TypeError: a keyword names no slot.
-        UnknownName: no memory condition of that name, or `lobotomized`, which does not exist for it.
+        UnknownName: no memory condition of that name, or `lobotomized`, which Iter-RetGen does not have.
     """
     if operators.get("memory") in ("lobotomized", lobotomized):
-        told = "iter_retgen has no memory that could be wiped: it sees the latest passages alone"
-        raise UnknownName(f"memory=lobotomized: {told}; take native, structured or freeform")
+        reason = "iter_retgen has no memory that could be erased: it sees only the latest passages"
+        raise UnknownName(f"memory=lobotomized: {reason}; use native, structured or freeform")
     return search_loop(
         "iter_retgen",
         generate(),

@@ -1,8 +1,8 @@
 """Monte Carlo Tree Search over a world model, with StateFactory's reward as its value (appendix C.6.3).
 
-Before each action: select a leaf of the tree by UCT, expand it (propose and imagine), rate the outcomes with a rollout
-of one step, and back that up; then take the action that was visited most. What was searched below it is kept. The world
-model is by default a copy of the simulator, which is privileged information, as in `react_reward`.
+Before each action, repeat: select a leaf of the tree by UCT, expand it (propose and imagine actions), rate the outcomes
+with a rollout of one step, and back the values up. Then take the most visited action and keep the tree below it. The
+default world model is a copy of the simulator, which is privileged information, as in `react_reward`.
 """
 
 from typing import TypedDict, Unpack
@@ -35,17 +35,17 @@ SEARCH = (slots.SELECT, slots.PROPOSE, slots.IMAGINE, slots.APPRAISE, slots.BACK
 
 
 def after_route(state: State, runtime: Runtime[Context]) -> str:
-    """`known` where the tree holds a way to the goal already, else `search`."""
+    """Return `known` if the tree already has a path to the goal, else `search`."""
     return "known" if solution(state["tree"]) else "search"
 
 
 def after_backup(state: State, runtime: Runtime[Context]) -> str:
-    """`again` while simulations are left and no way to the goal is found, else `decide`."""
+    """Return `again` while simulations are left and no path to the goal is found, else `decide`."""
     return "again" if state["searching"] else "decide"
 
 
 class Operators(TypedDict, total=False):
-    """The keywords of `build`."""
+    """Keywords of `build`, one for each slot."""
 
     reset: Operator
     extract: Operator
@@ -61,30 +61,30 @@ class Operators(TypedDict, total=False):
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> TreeGraph:
-    """The graph, with operators of your own where a keyword names a slot.
+    """Build the graph of the tree search, with your own operator in every slot that a keyword names.
 
     Args:
-        checkpointer: a LangGraph saver; without one a run cannot be resumed.
-        **operators: what takes the place of an operator, by slot: `build(propose=listed)`. Those of `extract`,
-            `interpret` and `route` rate the imagined outcomes too.
+        checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
+        **operators: operators by slot, for example `build(propose=listed)`. The operators of `extract`, `interpret`
+            and `route` also rate the imagined outcomes.
 
     Raises:
         TypeError: a keyword names no slot.
     """
-    rating = rating_of(operators)
+    rating_operators = rating_of(operators)
     defaults = {
         "reset": reset,
-        **rating,
+        **rating_operators,
         "select": select(),
         "propose": propose_actions(),
         "imagine": rehearsed,
-        "appraise": appraise(**rating),
+        "appraise": appraise(**rating_operators),
         "backpropagate": backpropagate(),
         "choose": most_visited,
         "act": act,
     }
-    places = (slots.RESET, *STANDING, *SEARCH, slots.CHOOSE, slots.ACT)
-    builder = assemble(State, RunInput, places, defaults, operators)
+    tree_slots = (slots.RESET, *STANDING, *SEARCH, slots.CHOOSE, slots.ACT)
+    builder = assemble(State, RunInput, tree_slots, defaults, operators)
     builder.add_edge(START, "reset")
     add_path(builder, "reset", *(slot.name for slot in STANDING))
     builder.add_conditional_edges("route", after_route, {"search": "select", "known": "choose"})

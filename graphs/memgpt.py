@@ -1,6 +1,6 @@
 """MemGPT: an agent that manages its own memory (Packer et al., arXiv 2310.08560), as a PBAI loop.
 
-Core memory and the summarised queue are its native memory; every other condition wipes them (CGDP section 6.2).
+Core memory and the summarised queue are its native memory; any other memory replaces both (CGDP section 6.2).
 """
 
 from typing import Unpack
@@ -18,11 +18,13 @@ __all__ = ["State", "build", "ending", "graph"]
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> SearchGraph:
-    """MemGPT's graph, with operators of your own where a keyword names a slot: `build(memory="freeform")`.
+    """Build MemGPT's graph, with your own operator in every slot that a keyword names.
+
+    For example `build(memory="freeform")` replaces its memory by freeform notes.
 
     Raises:
         TypeError: a keyword names no slot.
-        UnknownName: no memory condition of that name.
+        UnknownName: there is no memory of that name.
     """
     return search_loop(
         "memgpt",

@@ -1,6 +1,6 @@
-"""The monotonic baseline: time is progress (StateFactory, section 4.1, appendix C.1).
+"""The monotonic baseline, which takes time for progress (StateFactory, section 4.1, appendix C.1).
 
-Reset, rate each step by its place in the trajectory, deliver the rewards.
+Reset, rate each step by its position in the trajectory, deliver the rewards.
 """
 
 from typing import Unpack
@@ -16,11 +16,11 @@ __all__ = ["State", "build", "ending", "graph"]
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> RewardGraph:
-    """The baseline's graph, with operators of your own where a keyword names a slot.
+    """Build the baseline's graph, with your own operator in every slot that a keyword names.
 
     Args:
-        checkpointer: a LangGraph saver; without one a run cannot be resumed.
-        **operators: what takes the place of an operator, by slot: `build(rate=constant)`.
+        checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
+        **operators: operators by slot, for example `build(rate=constant)`.
 
     Raises:
         TypeError: a keyword names no slot.

@@ -1,7 +1,8 @@
-"""PBAI, predicate-based adaptive identification (CGDP section 4.1, Algorithm 1): stop? act, observe, update the belief.
+"""PBAI, predicate-based adaptive identification (CGDP section 4.1, Algorithm 1).
 
-The loop of every search harness: IRCoT, ReAct, MemGPT and Iter-RetGen are this graph with another `decide`. Where the
-gate stops it, or its rounds are used up, the final answer is given from what its memory holds.
+In each round: check the gate, act, observe, update the belief. When the gate stops the search, or its rounds are used
+up, give the final answer from the belief. This is the loop of every search agent: IRCoT, ReAct, MemGPT and Iter-RetGen
+are this graph with another `decide`.
 """
 
 from collections.abc import Mapping
@@ -33,7 +34,10 @@ SearchGraph = CompiledStateGraph[State, Context, RunInput, State]
 
 
 class Operators(TypedDict, total=False):
-    """The keywords of `build`. `memory` may be a condition's name: native, lobotomized, structured, freeform."""
+    """Keywords of `build`, one for each slot.
+
+    `memory` may also be a name: native, lobotomized, structured or freeform.
+    """
 
     reset: Operator
     gate: Operator
@@ -53,33 +57,40 @@ def search_loop(
     checkpointer: Checkpointer,
     deciding: Slot = react.DECIDE,
 ) -> SearchGraph:
-    """The loop with a harness's own `decide` and number of rounds, its native memory and no gate unless swapped.
+    """Build the loop of a search agent, with native memory and without a gate unless `swaps` has them.
 
-    `deciding` is another slot for its `decide` where that keeps a memory of its own.
+    Args:
+        name: name of the graph.
+        decide: the agent's operator.
+        swaps: operators by slot that replace the defaults.
+        rounds: maximum number of rounds in worlds that take an answer, unless `Limits.rounds` is set.
+        checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
+        deciding: slot of `decide`; `DECIDE_REMEMBERING` if the agent writes its memory itself.
     """
 
     def after_gate(state: State, runtime: Runtime[Context]) -> str:
-        """`stop` the search with an answer, `unanswered` where a gate stops it in a world that takes none.
+        """Return `stop` (give an answer), `unanswered` (stop in a world that takes no answer) or `continue`.
 
-        Else `continue`: without rounds or steps left in such a world, `decide` ends the run by the limit's name.
+        Without rounds or steps left in a world that takes no answer it is `continue`: `decide` then ends the run with
+        the limit as its ending.
         """
-        answering = beliefs.answering(state, runtime)
+        takes_answer = beliefs.answering(state, runtime)
         if state["stagnation"].stop:
-            return "stop" if answering else "unanswered"
-        most = limits_of(state["task"], runtime).rounds or rounds
-        spent = len(state["turns"]) >= most or beliefs.steps_spent(state, runtime)
-        return "stop" if spent and answering else "continue"
+            return "stop" if takes_answer else "unanswered"
+        maximum = limits_of(state["task"], runtime).rounds or rounds
+        spent = len(state["turns"]) >= maximum or beliefs.steps_spent(state, runtime)
+        return "stop" if spent and takes_answer else "continue"
 
-    def rounds_left(state: State, runtime: Runtime[Context]) -> None:
-        """Raise LimitReached where steps or rounds are spent; a harness's own number is for worlds with answers."""
+    def require_rounds(state: State, runtime: Runtime[Context]) -> None:
+        """Raise LimitReached if steps or `Limits.rounds` are used up; the agent's `rounds` do not count here."""
         react.require_steps(state, runtime)
-        most, taken = limits_of(state["task"], runtime).rounds, len(state["turns"])
-        if most and taken >= most:
-            raise LimitReached("rounds", most, taken)
+        limit, taken = limits_of(state["task"], runtime).rounds, len(state["turns"])
+        if limit and taken >= limit:
+            raise LimitReached("rounds", limit, taken)
 
     defaults = Operators(reset=reset, gate=no_gate, decide=decide, act=act, memory=native, answer=answer, deliver=act)
     before, after = (react.RESET, beliefs.GATE), (react.ACT, beliefs.MEMORY)
-    slots = (*before, deciding._replace(skip=rounds_left), *after, beliefs.ANSWER, beliefs.DELIVER)
+    slots = (*before, deciding._replace(skip=require_rounds), *after, beliefs.ANSWER, beliefs.DELIVER)
     builder = assemble(State, RunInput, slots, defaults, with_memory(swaps))
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "gate")
@@ -93,19 +104,19 @@ def search_loop(
 
 
 def after_act(state: State) -> str:
-    """`over` when the world is, as after the agent's own answer; else `observed`."""
+    """Return `over` if the world has ended, for example by the agent's answer, else `observed`."""
     return "over" if state["observation"].done else "observed"
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> SearchGraph:
-    """PBAI as the algorithm has it: a structured belief, a gate, and actions for the first open question.
+    """Build PBAI's graph: a structured belief, a gate, and actions for the first open question (Algorithm 1).
 
     Raises:
         TypeError: a keyword names no slot.
-        UnknownName: no memory condition of that name.
+        UnknownName: there is no memory of that name.
     """
-    usual = Operators(memory="structured", gate=exhaustion_gate())
-    return search_loop("pbai", pursue(), {**usual, **operators}, rounds=PBAI.rounds, checkpointer=checkpointer)
+    defaults = Operators(memory="structured", gate=exhaustion_gate())
+    return search_loop("pbai", pursue(), {**defaults, **operators}, rounds=PBAI.rounds, checkpointer=checkpointer)
 
 
 graph = build()

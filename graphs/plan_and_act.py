@@ -1,6 +1,6 @@
-"""Plan-and-Act: a plan for the whole task, made anew after every action (Erdogan et al., arXiv 2503.09572).
+"""Plan-and-Act: plan the complete task, and replan after every action (Erdogan et al., arXiv 2503.09572).
 
-TDP's baseline (section 4.1), by TDP's own operators: planner and executor see the whole task and all that was done.
+It is TDP's baseline (section 4.1) and uses TDP's operators. Planner and Executor see the complete task and all actions.
 """
 
 from typing import TypedDict, Unpack
@@ -29,7 +29,7 @@ SLOTS = (slots.RESET, slots.PLAN, slots.EXECUTE, react.ACT, slots.REPLAN)
 
 
 class Operators(TypedDict, total=False):
-    """The keywords of `build`."""
+    """Keywords of `build`, one for each slot."""
 
     reset: Operator
     plan: Operator
@@ -39,7 +39,7 @@ class Operators(TypedDict, total=False):
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> PlanAndActGraph:
-    """Plan-and-Act's graph, with operators of your own where a keyword names a slot.
+    """Build Plan-and-Act's graph, with your own operator in every slot that a keyword names.
 
     Raises:
         TypeError: a keyword names no slot.

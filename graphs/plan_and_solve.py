@@ -1,4 +1,4 @@
-"""Plan-and-solve: write the whole plan first, then act along it, never replanning (Wang et al., arXiv 2305.04091)."""
+"""Plan-and-solve: write a complete plan, then act on it without replanning (Wang et al., arXiv 2305.04091)."""
 
 from typing import TypedDict, Unpack
 
@@ -25,7 +25,7 @@ SLOTS = (slots.RESET, slots.OUTLINE, slots.DECIDE_OUTLINED, slots.ACT)
 
 
 class Operators(TypedDict, total=False):
-    """The keywords of `build`."""
+    """Keywords of `build`, one for each slot."""
 
     reset: Operator
     outline: Operator
@@ -34,7 +34,8 @@ class Operators(TypedDict, total=False):
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> PlanAndSolveGraph:
-    """Plan-and-solve's graph, with operators of your own where a keyword names a slot.
+    """Build plan-and-solve's graph, with your own operator in every slot that a keyword names.
+
 
     Raises:
         TypeError: a keyword names no slot.

@@ -1,4 +1,4 @@
-"""The loop of predictors that keep no world state."""
+"""The loop of the reward predictors that keep no world state: `monotonic`, `reward_judge` and `reward_head`."""
 
 from typing import TypedDict
 
@@ -20,7 +20,7 @@ SLOTS = (slots.RESET, slots.RATE, slots.DELIVER)
 
 
 class Operators(TypedDict, total=False):
-    """The keywords of `build` in the graphs of this loop."""
+    """Keywords of `build` in the graphs of this loop, one for each slot."""
 
     reset: Operator
     rate: Operator
@@ -28,7 +28,7 @@ class Operators(TypedDict, total=False):
 
 
 def predictor(name: str, rate: Operator, checkpointer: Checkpointer, operators: Operators) -> RewardGraph:
-    """The graph of that name, whose steps `rate` rates unless an operator of the caller's takes its place.
+    """Build the graph of that name, which rates each step with `rate` unless `operators` replaces it.
 
     Raises:
         TypeError: a keyword names no slot.
@@ -42,5 +42,5 @@ def predictor(name: str, rate: Operator, checkpointer: Checkpointer, operators: 
 
 
 def after_rating(state: State, runtime: Runtime[Context]) -> str:
-    """`next` while steps are left, else `over`."""
+    """Return `next` while steps are left, else `over`."""
     return "next" if state["position"] < len(state["steps"]) else "over"

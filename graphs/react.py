@@ -1,7 +1,7 @@
 """ReAct: think, act, observe, until the world ends the episode (Yao et al., arXiv 2210.03629).
 
-The baseline of SDP, TDP, STEP and CGDP. An agent that goes round in circles is stopped: see `Limits.repeats`. Given a
-memory or a gate, it is the loop of CGDP's search harnesses.
+It is the baseline of SDP, TDP, STEP and CGDP. An agent that repeats the same action is stopped: see `Limits.repeats`.
+With a memory or a gate it is the loop of CGDP's search agents.
 """
 
 from typing import TypedDict, Unpack
@@ -29,12 +29,15 @@ SLOTS = (slots.RESET, slots.DECIDE, slots.ACT)
 
 
 def after_act(state: State, runtime: Runtime[Context]) -> str:
-    """`over` when the episode is finished, else `continue`: without steps the next node ends the run `limit:steps`."""
+    """Return `over` if the episode is finished, else `continue`.
+
+    Without steps left it is `continue` too: the next node then ends the run with `limit:steps`.
+    """
     return "over" if slots.finished(state, runtime) else "continue"
 
 
 class Operators(TypedDict, total=False):
-    """The keywords of `build`; those from `gate` on make it a search harness."""
+    """Keywords of `build`. With any from `gate` on the graph is a search agent."""
 
     reset: Operator
     decide: Operator
@@ -46,16 +49,16 @@ class Operators(TypedDict, total=False):
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> ReactGraph:
-    """ReAct's graph, with operators of your own where a keyword names a slot.
+    """Build ReAct's graph, with your own operator in every slot that a keyword names.
 
     Args:
-        checkpointer: a LangGraph saver; without one a run cannot be resumed.
-        **operators: what takes the place of an operator, by slot; with `memory="freeform"` or `gate=...` the graph
-            is a search harness, which gives a final answer when its rounds are used up.
+        checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
+        **operators: operators by slot. With `memory="freeform"` or `gate=...` the graph is a search agent, which
+            gives a final answer when its rounds are used up.
 
     Raises:
         TypeError: a keyword names no slot.
-        UnknownName: no memory condition of that name.
+        UnknownName: there is no memory of that name.
     """
     defaults = Operators(reset=reset, decide=decide, act=act)
     if {"gate", "memory", "answer", "deliver"} & set(operators):

@@ -1,8 +1,8 @@
 """ReAct with StateFactory's rewards: look one step ahead, then act (Shen et al., arXiv 2603.09400, appendix C.6.2).
 
-Before each action the agent proposes some, imagines what each leads to, has StateFactory rate the outcomes, and
-chooses knowing what each would gain. Its world model is by default a copy of the simulator, which is privileged
-information: `imagine=predicted` has the model foresee outcomes itself.
+Before each action the agent proposes several, imagines the outcome of each, rates the outcomes with StateFactory, and
+chooses, given the gain of each. The default world model is a copy of the simulator, which is privileged information;
+with `imagine=predicted` the model predicts the outcomes instead.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ SLOTS = (
 
 
 class Operators(TypedDict, total=False):
-    """The keywords of `build`."""
+    """Keywords of `build`, one for each slot."""
 
     reset: Operator
     extract: Operator
@@ -56,23 +56,23 @@ class Operators(TypedDict, total=False):
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> RewardedGraph:
-    """The graph, with operators of your own where a keyword names a slot.
+    """Build the graph of ReAct with rewards, with your own operator in every slot that a keyword names.
 
     Args:
-        checkpointer: a LangGraph saver; without one a run cannot be resumed.
-        **operators: what takes the place of an operator, by slot: `build(imagine=predicted, choose=greedy)`. Those of
-            `extract`, `interpret` and `route` rate the imagined outcomes too.
+        checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
+        **operators: operators by slot, for example `build(imagine=predicted, choose=greedy)`. The operators of
+            `extract`, `interpret` and `route` also rate the imagined outcomes.
 
     Raises:
         TypeError: a keyword names no slot.
     """
-    rating = rating_of(operators)
+    rating_operators = rating_of(operators)
     defaults = {
         "reset": reset,
-        **rating,
+        **rating_operators,
         "propose": propose_actions(),
         "imagine": rehearsed,
-        "appraise": appraise(**rating),
+        "appraise": appraise(**rating_operators),
         "choose": choose_by_reward,
         "act": act,
     }
@@ -84,9 +84,9 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
 
 
 def rating_of(operators: Mapping[str, object]) -> dict[str, Operator]:
-    """The operators that rate: StateFactory's, unless others are given by their slots."""
-    usual = {"extract": extract_state, "interpret": interpret_goal, "route": route()}
-    return {slot: cast(Operator, operators.get(slot, operator)) for slot, operator in usual.items()}
+    """Return the operators that rate outcomes, by slot: StateFactory's, unless `operators` replaces them."""
+    defaults = {"extract": extract_state, "interpret": interpret_goal, "route": route()}
+    return {slot: cast(Operator, operators.get(slot, operator)) for slot, operator in defaults.items()}
 
 
 graph = build()

@@ -1,4 +1,4 @@
-"""Reflexion: ReAct, and after each failed episode a reflection in words (Shinn et al., arXiv 2303.11366)."""
+"""Reflexion: ReAct over several episodes, with a reflection in words after each (Shinn et al., arXiv 2303.11366)."""
 
 from typing import TypedDict, Unpack
 
@@ -17,7 +17,7 @@ __all__ = ["State", "build", "ending", "graph", "message"]
 
 
 class Operators(TypedDict, total=False):
-    """The keywords of `build`."""
+    """Keywords of `build`, one for each slot."""
 
     begin: Operator
     reset: Operator
@@ -31,12 +31,12 @@ class Operators(TypedDict, total=False):
 def build(
     checkpointer: Checkpointer = None, store: BaseStore | None = None, **operators: Unpack[Operators]
 ) -> LearningGraph:
-    """Reflexion's graph, with operators of your own where a keyword names a slot.
+    """Build Reflexion's graph, with your own operator in every slot that a keyword names.
 
     Args:
-        checkpointer: a LangGraph saver; without one a run cannot be resumed.
-        store: a LangGraph store for the reflections; one in memory otherwise.
-        **operators: what takes the place of an operator, by slot.
+        checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
+        store: a LangGraph store for the reflections; the default keeps them in memory.
+        **operators: operators by slot.
 
     Raises:
         TypeError: a keyword names no slot.

@@ -1,6 +1,6 @@
 """A supervised reward model: a trained head on frozen sentence vectors (StateFactory, section 3.1.1, appendix C.2).
 
-Reset, rate the trajectory up to each step by the head, deliver the rewards. `certigraph rewards train` makes a head.
+Reset, rate the trajectory up to each step with the head, deliver the rewards. `certigraph rewards train` trains a head.
 """
 
 from typing import Unpack
@@ -16,11 +16,11 @@ __all__ = ["State", "build", "ending", "graph"]
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> RewardGraph:
-    """The head's graph, with operators of your own where a keyword names a slot.
+    """Build the head's graph, with your own operator in every slot that a keyword names.
 
     Args:
-        checkpointer: a LangGraph saver; without one a run cannot be resumed.
-        **operators: what takes the place of an operator, by slot: `build(rate=supervised(head="head.npz"))`.
+        checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
+        **operators: operators by slot, for example `build(rate=supervised(head="head.npz"))`.
 
     Raises:
         TypeError: a keyword names no slot.

@@ -1,6 +1,6 @@
 """A language model as the judge of progress (StateFactory, section 3.1.2, appendix C.3).
 
-Reset, have the model rate the trajectory up to each step, deliver the rewards.
+Reset, ask the model to rate the trajectory up to each step, deliver the rewards.
 """
 
 from typing import Unpack
@@ -16,11 +16,11 @@ __all__ = ["State", "build", "ending", "graph"]
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> RewardGraph:
-    """The judge's graph, with operators of your own where a keyword names a slot.
+    """Build the judge's graph, with your own operator in every slot that a keyword names.
 
     Args:
-        checkpointer: a LangGraph saver; without one a run cannot be resumed.
-        **operators: what takes the place of an operator, by slot: `build(rate=judge_reward(stateful=True))`.
+        checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
+        **operators: operators by slot, for example `build(rate=judge_reward(stateful=True))`.
 
     Raises:
         TypeError: a keyword names no slot.

@@ -1,4 +1,12 @@
-"""SDP, the state-centric decision process (SDP paper, section 3.2, Algorithm 1)."""
+"""SDP, the state-centric decision process (SDP paper, section 3.2, Algorithm 1).
+
+Propose a chain of predicates. For the predicate at its head, Realize an action and take it in the world. Validate how
+many predicates at the head now hold. Certify these and advance, or retry; once the tries at this target are used up,
+Replan the rest of the chain.
+
+Two optional nodes go beyond the paper: `audit` checks the goal once more before it is certified, and `revalidate`
+finds certified predicates that a failed action undid. Without them the graph is the paper's.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import TypedDict, Unpack
@@ -11,7 +19,7 @@ from langgraph.types import Checkpointer
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import Assembly, add_path, assemble
-from certigraph.nodes import beliefs as gathering
+from certigraph.nodes import beliefs
 from certigraph.nodes import sdp as slots
 from certigraph.nodes.beliefs import with_memory
 from certigraph.nodes.sdp import certify, propose, realize, replan, validate
@@ -22,77 +30,6 @@ from certigraph.state.run import RunInput, stopped
 from certigraph.state.sdp import SDPState, ending, extends
 from certigraph.state.sdp import SDPState as State
 
-# SDP's edges after Validate, with the optional nodes beyond the paper: `audit` and `revalidate`.
-#
-# `audit` stands between a verdict that claims the goal and its certificate; `revalidate` between a rejected action
-# and the next try. Where neither is used the edges are the paper's.
-
-Router = Callable[[SDPState, Runtime[Context]], str]
-
-
-def opening_slot(operators: Mapping[str, object], usual_replan: object) -> Slot:
-    """The slot of `reset`, which refuses a benchmark whose Replan would not mend what `revalidate` finds.
-
-    Args:
-        operators: the swaps, by slot; a Replan among them is not checked.
-        usual_replan: the Replan that hands over to the benchmark's own.
-    """
-    leaves_replan = operators.get("replan", usual_replan) is usual_replan
-    return slots.RESET_REVALIDATING if "revalidate" in operators and leaves_replan else slots.RESET
-
-
-def add_checked_edges(builder: Assembly, after_validate: Router, edges: dict[str, str]) -> None:
-    """Add the edges that leave Validate, and those of `audit` and `revalidate` where the graph has these nodes.
-
-    Args:
-        builder: the graph, with its nodes.
-        after_validate: the router of the paper's graph.
-        edges: its edges and where they lead.
-    """
-    leave = after_validate
-    if "revalidate" in builder.nodes:
-        edges = {**edges, "retry": "revalidate"}
-        builder.add_conditional_edges("revalidate", after_revalidate, {"holds": "realize", "undone": "replan"})
-    if "audit" in builder.nodes:
-        edges, leave = {**edges, "claimed": "audit"}, _claiming(after_validate)
-        audited = {"confirmed": "certify", "denied": "replan", "exhausted": END, "forced": "answer"}
-        builder.add_conditional_edges("audit", after_audit, audited)
-    builder.add_conditional_edges("validate", leave, edges)
-
-
-def _claiming(after_validate: Router) -> Router:
-    def after_validate_claiming(state: SDPState, runtime: Runtime[Context]) -> str:
-        """As `after_validate`, and `claimed` when the verdict covers the goal, which is to be audited first."""
-        edge, verdict = after_validate(state, runtime), state["verdict"]
-        covered = state["head"] + verdict.depth >= len(state["plan"])
-        return "claimed" if edge == "certified" and covered and not verdict.forced else edge
-
-    return after_validate_claiming
-
-
-def after_audit(state: SDPState, runtime: Runtime[Context]) -> str:
-    """`confirmed`, `denied` (the run replans), or `exhausted` and `forced` as after Validate."""
-    if state["audits"][-1].confirmed:
-        return "confirmed"
-    if state["observation"].done or stopped(state):
-        return gathering.forced_from("exhausted", state, runtime)
-    return gathering.unless_spent("denied", state, runtime)
-
-
-def after_revalidate(state: SDPState, runtime: Runtime[Context]) -> str:
-    """`undone` when the last action was found to have undone a certified predicate (the run replans), else `holds`."""
-    found = state.get("invalidations")
-    return "undone" if found and found[-1].step == len(state["history"]) else "holds"
-
-
-# SDP, the state-centric decision process (SDP paper, section 3.2, Algorithm 1).
-#
-# Propose a chain of predicates; Realize an action for the head; act; Validate how many predicates at the head now
-# hold; certify them and advance, or retry, or Replan the tail once the tries at this target are used up.
-#
-# Beyond the paper, `audit` checks the goal once more before it is certified, and `revalidate` finds certified
-# predicates that a failed action undid.
-
 __all__ = ["State", "build", "ending", "graph"]
 
 SDPGraph = CompiledStateGraph[State, Context, RunInput, State]
@@ -101,52 +38,53 @@ SLOTS = (
     slots.PROPOSE,
     slots.REALIZE,
     slots.ACT,
-    gathering.MEMORY,
-    gathering.GATE,
+    beliefs.MEMORY,
+    beliefs.GATE,
     slots.VALIDATE,
     slots.AUDIT,
     slots.REVALIDATE,
     slots.CERTIFY,
     slots.REPLAN,
-    gathering.ANSWER,
-    gathering.DELIVER,
+    beliefs.ANSWER,
+    beliefs.DELIVER,
 )
 
 
 def after_planning(state: State, runtime: Runtime[Context]) -> str:
-    """`planned` when there is a target with all its tries left, else `gave_up`; `forced` as in `after_validate`."""
+    """Return `planned` if there is a target with all its tries left, else `gave_up` or, as after Validate, `forced`."""
     if state["head"] < len(state["plan"]) and not state["tried"]:
-        return gathering.unless_spent("planned", state, runtime)
-    return gathering.forced_from("gave_up", state, runtime)
+        return beliefs.unless_spent("planned", state, runtime)
+    return beliefs.forced_from("gave_up", state, runtime)
 
 
 def after_validate(state: State, runtime: Runtime[Context]) -> str:
-    """`certified`, `retry` the target, `stuck` (tries used up) or `exhausted` (no try can help any more).
+    """Return `certified`, `retry`, `stuck` (the tries are used up) or `exhausted` (no further try can help).
 
-    `forced` where the world takes an answer and its steps are used up, or nothing can help: one is given uncertified.
+    In a world that takes an answer, `forced` replaces `exhausted`, and also `retry` and `stuck` if no steps are left:
+    the run then gives an answer that is not certified.
     """
-    refused_for_good = state["observation"].done and not state["observation"].accepted
-    if state["verdict"].depth > 0 and not refused_for_good:
+    refused_at_end = state["observation"].done and not state["observation"].accepted
+    if state["verdict"].depth > 0 and not refused_at_end:
         return "certified"
     if state["verdict"].exhausted or state["observation"].done or stopped(state):
-        return gathering.forced_from("exhausted", state, runtime)
+        return beliefs.forced_from("exhausted", state, runtime)
     tries_left = state["tried"] < limits_of(state["task"], runtime).attempts
-    return gathering.unless_spent("retry" if tries_left else "stuck", state, runtime)
+    return beliefs.unless_spent("retry" if tries_left else "stuck", state, runtime)
 
 
 def after_certify(state: State, runtime: Runtime[Context]) -> str:
-    """`goal` when the last predicate of the plan is certified, else `advance`; `forced` as in `after_validate`.
+    """Return `goal` if the last predicate of the plan is certified, else `advance`; `forced` as in `after_validate`.
 
-    `extend` where nothing but the goal is left of a plan that was cut, and the world goes on.
+    `extend` if only the goal is left of a plan that was cut, and the world takes further actions.
     """
     if state["head"] >= len(state["plan"]):
         return "goal"
-    more = extends(state) and not state["observation"].done
-    return gathering.unless_spent("extend" if more else "advance", state, runtime)
+    plan_continues = extends(state) and not state["observation"].done
+    return beliefs.unless_spent("extend" if plan_continues else "advance", state, runtime)
 
 
 class Operators(TypedDict, total=False):
-    """The keywords of `build`.
+    """Keywords of `build`, one for each slot.
 
     `memory` and `gate` (CGDP), `audit` and `revalidate` are optional nodes: without them the graph is the paper's.
     `revalidate` needs a benchmark whose Replan plans undone conditions again (`Benchmark.replans_undone`).
@@ -168,11 +106,11 @@ class Operators(TypedDict, total=False):
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> SDPGraph:
-    """SDP's graph, with operators of your own where a keyword names a slot.
+    """Build SDP's graph, with your own operator in every slot that a keyword names.
 
     Args:
-        checkpointer: a LangGraph saver; without one a run cannot be resumed.
-        **operators: what takes the place of an operator, by slot: `build(validate=always_pass)`.
+        checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
+        **operators: operators by slot, for example `build(validate=always_pass)`.
 
     Raises:
         TypeError: a keyword names no slot.
@@ -203,6 +141,69 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     add_path(builder, "answer", "deliver")
     builder.add_edge("deliver", END)
     return builder.compile(checkpointer=checkpointer, name="sdp")
+
+
+# The edges after Validate, with those of the optional nodes `audit` and `revalidate`.
+#
+# `audit` comes between a verdict that claims the goal and its certificate, `revalidate` between a rejected action and
+# the next try.
+
+Router = Callable[[SDPState, Runtime[Context]], str]
+
+
+def opening_slot(operators: Mapping[str, object], usual_replan: object) -> Slot:
+    """Return the slot of `reset`; with `revalidate` it refuses benchmarks whose Replan ignores undone conditions.
+
+    Args:
+        operators: the swapped operators by slot. A swapped Replan is not checked.
+        usual_replan: the default Replan, which the benchmark's Replan replaces.
+    """
+    default_replan = operators.get("replan", usual_replan) is usual_replan
+    return slots.RESET_REVALIDATING if "revalidate" in operators and default_replan else slots.RESET
+
+
+def add_checked_edges(builder: Assembly, after_validate: Router, edges: dict[str, str]) -> None:
+    """Add the edges after Validate, and those of `audit` and `revalidate` if the graph has these nodes.
+
+    Args:
+        builder: the graph, with its nodes.
+        after_validate: the router of the paper's graph.
+        edges: the target node of each of the router's edges.
+    """
+    router = after_validate
+    if "revalidate" in builder.nodes:
+        edges = {**edges, "retry": "revalidate"}
+        builder.add_conditional_edges("revalidate", after_revalidate, {"holds": "realize", "undone": "replan"})
+    if "audit" in builder.nodes:
+        edges, router = {**edges, "claimed": "audit"}, _claiming(after_validate)
+        audited = {"confirmed": "certify", "denied": "replan", "exhausted": END, "forced": "answer"}
+        builder.add_conditional_edges("audit", after_audit, audited)
+    builder.add_conditional_edges("validate", router, edges)
+
+
+def _claiming(after_validate: Router) -> Router:
+    def after_validate_claiming(state: SDPState, runtime: Runtime[Context]) -> str:
+        """Return the edge of `after_validate`, or `claimed` if the verdict covers the goal, which is audited first."""
+        edge, verdict = after_validate(state, runtime), state["verdict"]
+        covers_goal = state["head"] + verdict.depth >= len(state["plan"])
+        return "claimed" if edge == "certified" and covers_goal and not verdict.forced else edge
+
+    return after_validate_claiming
+
+
+def after_audit(state: SDPState, runtime: Runtime[Context]) -> str:
+    """Return `confirmed`, `denied` (the run replans), or `exhausted` and `forced` as after Validate."""
+    if state["audits"][-1].confirmed:
+        return "confirmed"
+    if state["observation"].done or stopped(state):
+        return beliefs.forced_from("exhausted", state, runtime)
+    return beliefs.unless_spent("denied", state, runtime)
+
+
+def after_revalidate(state: SDPState, runtime: Runtime[Context]) -> str:
+    """Return `undone` if the last action undid a certified predicate (the run replans), else `holds`."""
+    invalidations = state.get("invalidations")
+    return "undone" if invalidations and invalidations[-1].step == len(state["history"]) else "holds"
 
 
 graph = build()

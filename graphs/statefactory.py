@@ -1,8 +1,8 @@
 """StateFactory: rewards from factorised world states (Shen et al., arXiv 2603.09400, section 3.2, Figure 4).
 
-Along recorded trajectories, step by step: extract the world's state from what was done and observed, interpret the goal
-as a state that is anchored to it, and route: the reward is how much of the goal state the world's state fulfils. Worlds
-whose text follows rules are read by them, without a model; others by a model.
+For each step of a recorded trajectory: extract the world's state from the action and the observation, interpret the
+goal as a state that is anchored to it, and route: the reward is the share of the goal state that the world's state
+fulfils. Worlds whose text follows templates are parsed by rules, other worlds by a model.
 """
 
 from typing import TypedDict, Unpack
@@ -27,7 +27,7 @@ SLOTS = (slots.RESET, slots.EXTRACT, slots.INTERPRET, slots.ROUTE, slots.DELIVER
 
 
 class Operators(TypedDict, total=False):
-    """The keywords of `build`."""
+    """Keywords of `build`, one for each slot."""
 
     reset: Operator
     extract: Operator
@@ -37,11 +37,11 @@ class Operators(TypedDict, total=False):
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> RewardGraph:
-    """StateFactory's graph, with operators of your own where a keyword names a slot.
+    """Build StateFactory's graph, with your own operator in every slot that a keyword names.
 
     Args:
-        checkpointer: a LangGraph saver; without one a run cannot be resumed.
-        **operators: what takes the place of an operator, by slot: `build(route=route(granularity="textual"))`.
+        checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
+        **operators: operators by slot, for example `build(route=route(granularity="textual"))`.
 
     Raises:
         TypeError: a keyword names no slot.

@@ -1,8 +1,8 @@
 """STEP, stepwise planning (STEP paper, section 3, Algorithm 1).
 
-The Planner gives one subtask at a time; the Executor acts for it; the Evaluator holds each action against the rules of
-earlier episodes before it is taken, and says after it whether the subtask is completed; Memory writes down what an
-episode taught. Episodes 1..K, until one reaches the goal.
+The Planner gives one subtask at a time, and the Executor acts on it. The Evaluator checks each action against the rules
+of earlier episodes before it is taken (`align`), and judges afterwards whether the subtask is completed (`assess`).
+Memory writes the lessons of the episode. Episodes 1..K run until one reaches the goal.
 """
 
 from typing import TypedDict, Unpack
@@ -47,19 +47,22 @@ SLOTS = (
 
 
 def after_align(state: State) -> str:
-    """`approved`, or `refused`: the Executor is asked again, with the reason."""
+    """Return `approved`, or `refused`: the Executor is then asked again, with the reason."""
     return "approved" if state["approval"].approved else "refused"
 
 
 def after_assess(state: State, runtime: Runtime[Context]) -> str:
-    """`over` when the episode is, `next` when the subtask is completed or failed, else `continue`."""
+    """Return `over` if the episode is over, `next` if the subtask is completed or failed, else `continue`."""
     if step.over(state, runtime):
         return "over"
     return "continue" if state["subtask"].status == "open" else "next"
 
 
 class Operators(TypedDict, total=False):
-    """The keywords of `build`. `extract` (CGDP's memory, by name or operator) and `gate` are optional nodes."""
+    """Keywords of `build`, one for each slot.
+
+    `extract` (CGDP's memory, by name or operator) and `gate` are optional nodes.
+    """
 
     begin: Operator
     reset: Operator
@@ -78,12 +81,12 @@ class Operators(TypedDict, total=False):
 def build(
     checkpointer: Checkpointer = None, store: BaseStore | None = None, **operators: Unpack[Operators]
 ) -> StepGraph:
-    """STEP's graph, with operators of your own where a keyword names a slot.
+    """Build STEP's graph, with your own operator in every slot that a keyword names.
 
     Args:
-        checkpointer: a LangGraph saver; without one a run cannot be resumed.
-        store: a LangGraph store for what episodes teach; one in memory otherwise. `certigraph.run` brings its own.
-        **operators: what takes the place of an operator, by slot: `build(planner=none)`.
+        checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
+        store: a LangGraph store for the lessons; the default keeps them in memory. `certigraph.run` passes its own.
+        **operators: operators by slot, for example `build(planner=none)`.
 
     Raises:
         TypeError: a keyword names no slot.

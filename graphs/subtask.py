@@ -1,7 +1,7 @@
-"""One sub-task of TDP (section 3.3): plan it, act along the plan, let the Supervisor judge after every action.
+"""The graph of one TDP sub-task (TDP paper, section 3.3): plan, act on the plan, and judge after every action.
 
-What goes against the plan has it made anew, for this sub-task alone. Everything here sees the sub-task's specification,
-the outcomes of those that it needs, and its own trace.
+If an observation contradicts the plan, only this sub-task is replanned. The operators see the sub-task's
+specification, the outcomes of the sub-tasks that it needs, and its own trace.
 """
 
 from typing import TypedDict, Unpack
@@ -41,7 +41,7 @@ SLOTS = (
 
 
 def after_supervise(state: State, runtime: Runtime[Context]) -> str:
-    """`more` along the plan, `off_plan` when it is to be made anew, `done` when completed, failed or out of steps."""
+    """Return `more` (act on), `off_plan` (replan first) or `done` (completed, failed or out of steps)."""
     progress = state["progress"]
     if progress.status != "needs_more_steps" or react.over(state, runtime):
         return "done"
@@ -50,7 +50,7 @@ def after_supervise(state: State, runtime: Runtime[Context]) -> str:
 
 
 class Operators(TypedDict, total=False):
-    """The keywords of `build`. `memory` and `gate` are optional nodes (CGDP)."""
+    """Keywords of `build`, one for each slot. `memory` and `gate` are optional nodes (CGDP)."""
 
     reset: Operator
     plan: Operator
@@ -63,7 +63,7 @@ class Operators(TypedDict, total=False):
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> SubtaskGraph:
-    """The graph of a sub-task, with operators of your own where a keyword names a slot.
+    """Build the graph of a sub-task, with your own operator in every slot that a keyword names.
 
     Raises:
         TypeError: a keyword names no slot.

@@ -1,4 +1,4 @@
-"""The methods that try a task several times: the frame of their episodes, and ReAct in that frame."""
+"""The loop of methods that run several episodes of a task (STEP, CLIN, Reflexion), and ReAct in that loop."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -28,23 +28,29 @@ LearningGraph = CompiledStateGraph[TrialState, Context, RunInput, TrialState]
 
 
 def after_act(state: TrialState, runtime: Runtime[Context]) -> str:
-    """`over` when the episode is, by its steps too, else `continue`."""
+    """Return `over` if the episode is over or its steps are used up, else `continue`."""
     return "over" if slots.over(state, runtime) else "continue"
 
 
 def after_learning(state: TrialState, runtime: Runtime[Context]) -> str:
-    """`again` while episodes are left and none reached the goal, else `finished`.
+    """Return `again` while episodes are left and none reached the goal, else `finished`.
 
-    `again` too where a limit of the method's own ended the last one: without another episode `reset` ends the run by
-    that limit's name; resumed with a larger one, it begins an episode more.
+    It is also `again` if a limit of the method ended the last episode. If no episode is left, `reset` then ends the run
+    with that limit as its ending, and a run that is resumed with a larger limit starts another episode there.
     """
     last = state["trials"][-1]
-    left = state["trial"] < limits_of(state["task"], runtime).trials
-    return "again" if last.ending != GOAL and (left or last.cut) else "finished"
+    episodes_left = state["trial"] < limits_of(state["task"], runtime).trials
+    return "again" if last.ending != GOAL and (episodes_left or last.cut) else "finished"
 
 
 def frame_episodes(builder: StateGraph[Any, Context, Any, Any], *, first: str, learn: str) -> None:
-    """Add the edges begin -> reset -> recall -> `first`, and conclude -> `learn` -> the next episode or the end."""
+    """Add the edges begin -> reset -> recall -> `first`, and conclude -> `learn` -> reset or end.
+
+    Args:
+        builder: the graph, with its nodes.
+        first: first node of an episode.
+        learn: node that learns from an episode.
+    """
     builder.add_edge(START, "begin")
     builder.add_edge("begin", "reset")
     builder.add_edge("reset", "recall")
@@ -62,11 +68,20 @@ def react_in_episodes(
     checkpointer: Checkpointer,
     store: BaseStore | None,
 ) -> LearningGraph:
-    """ReAct's loop in the frame, with one slot in which an episode is learnt from."""
-    learning = (slots.BEGIN, slots.RESET_TRIAL, slots.RECALL, slots.DECIDE_ADVISED, slots.ACT, slots.CONCLUDE, learn)
-    usual = (begin, reset, recall, decide, act, conclude, learner)
-    defaults = {slot.name: operator for slot, operator in zip(learning, usual, strict=True)}
-    builder = assemble(TrialState, RunInput, learning, defaults, swaps)
+    """Build a graph that runs ReAct over several episodes and learns from each.
+
+    Args:
+        name: name of the graph.
+        learn: slot that learns from an episode.
+        learner: its default operator.
+        swaps: operators by slot that replace the defaults.
+        checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
+        store: a LangGraph store for the lessons; the default keeps them in memory.
+    """
+    all_slots = (slots.BEGIN, slots.RESET_TRIAL, slots.RECALL, slots.DECIDE_ADVISED, slots.ACT, slots.CONCLUDE, learn)
+    operators = (begin, reset, recall, decide, act, conclude, learner)
+    defaults = {slot.name: operator for slot, operator in zip(all_slots, operators, strict=True)}
+    builder = assemble(TrialState, RunInput, all_slots, defaults, swaps)
     frame_episodes(builder, first="decide", learn=learn.name)
     builder.add_edge("decide", "act")
     builder.add_conditional_edges("act", after_act, {"continue": "decide", "over": "conclude"})
@@ -74,5 +89,5 @@ def react_in_episodes(
 
 
 def storeless(graph: G) -> G:
-    """The graph as a LangGraph server takes it: the server brings the store, and refuses a graph that has its own."""
+    """Return the graph without its store, as a LangGraph server requires: the server passes in its own store."""
     return graph.copy({"store": None})

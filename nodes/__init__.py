@@ -1,1 +1,1 @@
-"""Operators, one a file, and the wrapper that turns them into graph nodes."""
+"""Operators, one family a file, and the slots that turn them into graph nodes (`slots.py`)."""

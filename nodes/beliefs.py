@@ -1,4 +1,8 @@
-"""Operators that keep a belief state (CGDP): extraction, reorganisation, filters and memory."""
+"""Operators that keep a belief state (CGDP sections 5.1 and 6.2, appendices B and E).
+
+The memories are `native`, `lobotomized`, `structured` and `freeform`; `grounded` and `filtered` wrap any of them. The
+slots `memory`, `gate`, `answer` and `deliver`, which any graph may have, come first.
+"""
 
 import re
 from asyncio import gather
@@ -40,7 +44,7 @@ from certigraph.state.search import (
     memory_view,
 )
 
-# The slots of CGDP's two interventions and of the final answer. Any graph may take them; in some they are optional.
+# The slots of CGDP's two interventions, memory and gate, and of the final answer. In some graphs they are optional.
 
 
 def answering(state: RunState, runtime: Runtime[Context]) -> bool:
@@ -49,17 +53,17 @@ def answering(state: RunState, runtime: Runtime[Context]) -> bool:
 
 
 def steps_spent(state: BelievingState, runtime: Runtime[Context]) -> bool:
-    """Whether the world takes no further step of this episode but an answer."""
+    """Whether the episode's steps are used up, so that its world takes only an answer."""
     return len(state["history"]) >= limits_of(state["task"], runtime).steps
 
 
 def forced_from(end: str, state: BelievingState, runtime: Runtime[Context]) -> str:
-    """The edge by which a run leaves without its goal: `forced` where its world still takes an answer, else `end`."""
+    """Return the edge of a run that ends without its goal: `forced` if its world still takes an answer, else `end`."""
     return "forced" if answering(state, runtime) and not state["observation"].done else end
 
 
 def unless_spent(edge: str, state: BelievingState, runtime: Runtime[Context]) -> str:
-    """The edge on which a run goes on, unless its world takes nothing but an answer any more."""
+    """Return `edge`, or the edge of `forced_from` if the episode's steps are used up."""
     return forced_from(edge, state, runtime) if steps_spent(state, runtime) else edge
 
 
@@ -68,12 +72,13 @@ def _round_kept(state: BelievingState, update: Update, runtime: Runtime[Context]
 
 
 def _nothing_yet(state: BelievingState, runtime: Runtime[Context]) -> Update | None:
-    begun = state["history"] and state.get("action")  # a part of a run finds steps that are not its own
-    return None if begun else {"stagnation": Stagnation(), "rounds": []}
+    # The history alone does not show it: a sub-task starts with the steps of the run that it is a part of.
+    has_acted = state["history"] and state.get("action")
+    return None if has_acted else {"stagnation": Stagnation(), "rounds": []}
 
 
 def _forced(state: Any, update: Update, runtime: Runtime[Context]) -> Update:
-    """Mark the answer with what forced it: it is certified by nobody."""
+    """Mark the answer with what forced it, because no certificate supports it."""
     action: Action = update["action"]
     if action.kind != FINISH:
         return update
@@ -89,13 +94,13 @@ def _force(state: Any, runtime: Runtime[Context]) -> str:
 
 
 def _unanswerable(state: BelievingState, runtime: Runtime[Context]) -> Update | None:
-    taken = answering(state, runtime) and not state["observation"].done
-    return None if taken else {}
+    takes_answer = answering(state, runtime) and not state["observation"].done
+    return None if takes_answer else {}
 
 
 def _delivered(state: Any, update: Update, runtime: Runtime[Context]) -> Update:
-    turned = {"turns": [turn_of("", state["action"], update["observation"])]} if "turns" in state else {}
-    return {**update, **turned}
+    turn = {"turns": [turn_of("", state["action"], update["observation"])]} if "turns" in state else {}
+    return {**update, **turn}
 
 
 MEMORY = Slot("memory", frozenset({"belief"}), memory_view)
@@ -104,21 +109,24 @@ GATE = Slot("gate", frozenset({"stagnation"}), gate_view, _round_kept, _nothing_
 ANSWER = Slot("answer", frozenset({"action"}), answer_view, _forced, _unanswerable)
 DELIVER = ACT._replace(name="deliver", record=_delivered)
 DECIDE_REMEMBERING = DECIDE._replace(writes=DECIDE.writes | {"belief"})
-"""For harnesses that keep a memory of their own, in the belief while that is native."""
+"""`decide` of search agents that keep a memory of their own in the belief, as long as the belief is native."""
 
 
 # Reorganisation of a belief that has grown too large (CGDP appendix E.3): from more than 10 items to at most 6.
 #
-# A model curates it; what it leaves beyond the target is cut, so that the bound holds whatever it answers.
+# A model curates it. Items beyond the target are cut afterwards, so that the bound holds for any answer.
 
 TRIGGER, TARGET = 10, 6
-"""Items beyond which a belief is reorganised, and items that it is then left with at most."""
+"""Number of items above which a belief is reorganised, and maximum number of items afterwards."""
 
 NOTE, SOURCE, REORGANISE_TOKENS = 240, 80, 500
-"""Characters of a fact, question or note, and of a source; tokens of freeform notes when they are all rewritten."""
+"""Maximum length of a fact, question or note and of a source, in characters, and of rewritten notes, in tokens."""
 
 BULLET = re.compile(r"^\s*(?:[-*•]+|\d+[.)])\s*")
+"""Matches the bullet or number at the beginning of a line."""
+
 NOTHING = re.compile(r"\W*nothing (new|relevant)\W*", re.IGNORECASE)
+"""Matches a line that says that there is nothing to note."""
 
 
 class FoundFact(BaseModel):
@@ -128,9 +136,9 @@ class FoundFact(BaseModel):
     source: Annotated[str, Cut(SOURCE)]
 
 
-def fact_of(found: FoundFact) -> Fact:
-    """The same on one line: what prompts list is one a line."""
-    return Fact(text=" ".join(found.fact.split()), source=" ".join(found.source.split()))
+def fact_of(written: FoundFact) -> Fact:
+    """Convert a model's fact to a `Fact` without line breaks, because prompts list one fact a line."""
+    return Fact(text=" ".join(written.fact.split()), source=" ".join(written.source.split()))
 
 
 class Curated(BaseModel):
@@ -141,45 +149,51 @@ class Curated(BaseModel):
 
 
 async def reorganised(belief: Belief, task: Task, runtime: Runtime[Context], *, target: int, trigger: int) -> Belief:
-    """The belief itself while it has at most `trigger` items, else one of at most `target`."""
+    """Return the belief unchanged if it has at most `trigger` items, else curated to at most `target` items."""
     if belief.items <= trigger:
         return belief
     curate = _noted_anew if belief.form == "freeform" else _curated
     shorter = await curate(belief, task, runtime, target)
-    # A model that answers with nothing must not cost the agent its memory: the latest items are kept then.
-    kept = _cut(shorter, target) if shorter.items else _latest(belief, target)
-    return kept.model_copy(update={"reorganised": belief.reorganised + 1})
+    # An empty answer must not erase the agent's memory: the latest items are used instead.
+    result = _cut(shorter, target) if shorter.items else _latest(belief, target)
+    return result.model_copy(update={"reorganised": belief.reorganised + 1})
 
 
 def noted(text: str) -> list[str]:
-    """The notes in a model's prose, one a line, without bullets; none where it says that there is nothing new."""
+    """Parse a model's prose into notes, one a line, without bullets, headings and lines that say "nothing new"."""
     bare = (" ".join(BULLET.sub("", line).split()) for line in text.splitlines())
     return [clipped(line, NOTE) for line in bare if line and not line.endswith(":") and not NOTHING.fullmatch(line)]
 
 
 def checked(name: str, target: int, trigger: int, window: int) -> None:
-    """Raises UnknownName where a belief of these sizes cannot be kept."""
+    """Check the sizes of a belief.
+
+    Raises:
+        UnknownName: they contradict each other.
+    """
     if not 1 <= target <= trigger or window < 0:
-        told = f"target={target}, trigger={trigger}, window={window}"
-        raise UnknownName(f"{name}({told}): 1 <= target <= trigger and window >= 0, as in memory={name}:target=6")
+        call = f"{name}(target={target}, trigger={trigger}, window={window})"
+        raise UnknownName(f"{call}: 1 <= target <= trigger and window >= 0, as in memory={name}:target=6")
 
 
 async def _curated(belief: Belief, task: Task, runtime: Runtime[Context], target: int) -> Belief:
-    order = CURATE.format(belief=quoted(belief.text), task=task.goal, facts=target - _open(target), open=_open(target))
-    answer = await ask(prompt(runtime, order), Curated, role="extractor", runtime=runtime)
+    instruction = CURATE.format(
+        belief=quoted(belief.text), task=task.goal, facts=target - _open(target), open=_open(target)
+    )
+    answer = await ask(prompt(runtime, instruction), Curated, role="extractor", runtime=runtime)
     facts = tuple(fact for fact in map(fact_of, answer.facts) if fact.text)
     questions = (" ".join(question.split()) for question in answer.questions)
     return belief.model_copy(update={"facts": facts, "questions": tuple(filter(None, questions))})
 
 
 async def _noted_anew(belief: Belief, task: Task, runtime: Runtime[Context], target: int) -> Belief:
-    order = REWRITE.format(belief=quoted(belief.text), task=task.goal, target=target)
-    text = await ask_text(prompt(runtime, order), role="extractor", runtime=runtime, tokens=REORGANISE_TOKENS)
+    instruction = REWRITE.format(belief=quoted(belief.text), task=task.goal, target=target)
+    text = await ask_text(prompt(runtime, instruction), role="extractor", runtime=runtime, tokens=REORGANISE_TOKENS)
     return belief.model_copy(update={"notes": tuple(noted(text))})
 
 
 def _open(target: int) -> int:
-    """How many of the items may be open questions."""
+    """Return how many of the items may be open questions."""
     return target // 3
 
 
@@ -215,20 +229,23 @@ of use, with names, values and titles as they are.
 """
 
 
-# Update of the belief state (CGDP section 5.1, appendix E): what an observation adds, told from b_t and o_t alone.
+# Update of the belief state (CGDP section 5.1, appendix E): extract what an observation adds, given only b_t and o_t.
 #
-# An item is added once and stays until it is resolved or the belief is reorganised. What was believed under another
-# form (MemGPT's own notes, say) is dropped: the belief takes the place of the harness's memory.
+# An item stays until it is resolved or the belief is reorganised. A belief of another form (for example MemGPT's own
+# notes) is dropped: the extracted belief replaces the agent's memory.
 
 WINDOW = 1
-"""Latest turns that stay visible. Section 5.1 discards the raw o_t once it is extracted (0); the experiments inject
-the belief into the lobotomized harness, which sees o_t (section 6.2): so does the default."""
+"""Number of latest turns that stay visible.
+
+Section 5.1 discards the raw o_t once it is extracted (0 turns). The experiments inject the belief into the lobotomized
+agent, which sees o_t (section 6.2), and the default follows them.
+"""
 
 EXTRACT_TOKENS = 300
-"""Of freeform notes; the paper's extraction calls take fewer than 500 in all."""
+"""Maximum number of tokens of freeform notes; the paper's extraction calls take fewer than 500 in total."""
 
 SAME = 0.5
-"""Similarity from which an open question counts as the one that is called resolved: models reword."""
+"""Minimum Jaccard similarity of an open question to a resolved one for both to count as the same: models reword."""
 
 
 class Findings(BaseModel):
@@ -241,12 +258,12 @@ class Findings(BaseModel):
 
 @factory
 def structured(*, target: int = TARGET, trigger: int = TRIGGER, window: int = WINDOW) -> Operator:
-    """Facts with their sources, and open questions: the resolved ones go, new ones are appended.
+    """Keep facts with their sources, and open questions. Resolved questions are removed, new ones appended.
 
     Args:
-        target: items that a reorganisation leaves, at most (K).
-        trigger: items beyond which the belief is reorganised; no belief is ever larger.
-        window: latest turns that the agent sees beside the belief.
+        target: maximum number of items after a reorganisation (K).
+        trigger: number of items above which the belief is reorganised; no belief is ever larger.
+        window: number of latest turns that the agent sees in addition to the belief.
 
     Raises:
         UnknownName: the numbers contradict each other.
@@ -257,9 +274,9 @@ def structured(*, target: int = TARGET, trigger: int = TRIGGER, window: int = WI
         before = _own(state["belief"], "structured", window)
         if not state["observation"].text.strip():
             return {"belief": before}
-        told = STRUCTURED.format(known=quoted(before.text or "(nothing)"), task=state["task"].goal)
-        found = await ask(_question(state, runtime, told), Findings, role="extractor", runtime=runtime)
-        belief = updated(before, found)
+        instruction = STRUCTURED.format(known=quoted(before.text or "(nothing)"), task=state["task"].goal)
+        findings = await ask(_question(state, runtime, instruction), Findings, role="extractor", runtime=runtime)
+        belief = updated(before, findings)
         return {"belief": await reorganised(belief, state["task"], runtime, target=target, trigger=trigger)}
 
     return structured
@@ -267,15 +284,25 @@ def structured(*, target: int = TARGET, trigger: int = TRIGGER, window: int = WI
 
 @factory
 def freeform(*, target: int = TARGET, trigger: int = TRIGGER, window: int = WINDOW) -> Operator:
-    """Notes in plain text, as appendix E.2 asks for them: new ones are appended, one a line. Arguments as above."""
+    """Keep notes in plain text, one a line, as in appendix E.2; new ones are appended.
+
+    Args:
+        target: maximum number of notes after a reorganisation (K).
+        trigger: number of notes above which the belief is reorganised; no belief is ever larger.
+        window: number of latest turns that the agent sees in addition to the belief.
+
+    Raises:
+        UnknownName: the numbers contradict each other.
+    """
     checked("freeform", target, trigger, window)
 
     async def freeform(state: MemoryView, runtime: Runtime[Context]) -> dict[str, Any]:
         before = _own(state["belief"], "freeform", window)
         if not state["observation"].text.strip():
             return {"belief": before}
-        told = FREEFORM.format(known=quoted(before.text or "(nothing)"), task=state["task"].goal)
-        text = await ask_text(_question(state, runtime, told), role="extractor", runtime=runtime, tokens=EXTRACT_TOKENS)
+        instruction = FREEFORM.format(known=quoted(before.text or "(nothing)"), task=state["task"].goal)
+        request = _question(state, runtime, instruction)
+        text = await ask_text(request, role="extractor", runtime=runtime, tokens=EXTRACT_TOKENS)
         belief = before.model_copy(update={"notes": (*before.notes, *_unknown(noted(text), before.notes))})
         return {"belief": await reorganised(belief, state["task"], runtime, target=target, trigger=trigger)}
 
@@ -283,12 +310,12 @@ def freeform(*, target: int = TARGET, trigger: int = TRIGGER, window: int = WIND
 
 
 def updated(before: Belief, found: Findings) -> Belief:
-    """The belief after an extraction: its new facts appended, its resolved questions gone, its new ones appended."""
-    told = {fact.text: fact for fact in map(fact_of, found.facts)}
-    facts = [told[text] for text in _unknown(filter(None, told), [fact.text for fact in before.facts])]
-    left = [q for q in before.questions if all(jaccard(q, resolved) < SAME for resolved in found.resolved)]
-    asked = (" ".join(question.split()) for question in found.questions)
-    questions = (*left, *_unknown(filter(None, asked), before.questions))
+    """Add an extraction to a belief: append new facts and questions, and remove resolved questions."""
+    by_text = {fact.text: fact for fact in map(fact_of, found.facts)}
+    facts = [by_text[text] for text in _unknown(filter(None, by_text), [fact.text for fact in before.facts])]
+    still_open = [q for q in before.questions if all(jaccard(q, resolved) < SAME for resolved in found.resolved)]
+    new_questions = (" ".join(question.split()) for question in found.questions)
+    questions = (*still_open, *_unknown(filter(None, new_questions), before.questions))
     return before.model_copy(update={"facts": (*before.facts, *facts), "questions": questions})
 
 
@@ -301,12 +328,12 @@ def _unknown(texts: Iterable[str], known: Sequence[str]) -> list[str]:
     return [text for text in dict.fromkeys(texts) if text.casefold() not in folded]
 
 
-def _question(state: MemoryView, runtime: Runtime[Context], told: str) -> Prompt:
+def _question(state: MemoryView, runtime: Runtime[Context], instruction: str) -> Prompt:
     limits, observation = limits_of(state["task"], runtime), state["observation"]
     listed = listed_lines(observation.text, observation.sources)
     lines = [clipped(line, limits.excerpt) for _, line in listed] if listed is not None else [observation.text]
-    seen = "\n".join(lines)
-    return prompt(runtime, f"Just found:\n{quoted(seen, limits.context)}\n\n{told}")
+    text = "\n".join(lines)
+    return prompt(runtime, f"Just found:\n{quoted(text, limits.context)}\n\n{instruction}")
 
 
 STRUCTURED = """\
@@ -331,16 +358,16 @@ nothing, write: Nothing new.
 """
 
 
-# Memory without a model: what an agent keeps of its turns (CGDP section 6.2's conditions), and the way to all four.
+# Memories without a model, and the names of the four memory conditions (CGDP section 6.2).
 
 
 async def native(state: MemoryView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Leave the agent its own memory: every turn, or what a harness such as MemGPT makes of them."""
+    """Leave the agent its own memory: all turns, or what an agent such as MemGPT keeps of them."""
     return {"belief": state["belief"]}
 
 
 async def lobotomized(state: MemoryView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Wipe it: the agent sees the task and the latest observation alone."""
+    """Erase the memory: the agent sees only the task and the latest turn."""
     return {"belief": Belief(form="lobotomized", window=1)}
 
 
@@ -353,28 +380,32 @@ CONDITIONS: Mapping[str, Callable[[], Operator]] = {
 
 
 def with_memory(operators: Mapping[str, object], slot: str = "memory") -> dict[str, object]:
-    """Operators by slot, with the memory that is given by name (`native`, `lobotomized`, ...) as an operator.
+    """Return the operators by slot, with a memory that is given by name (`native`, ...) replaced by its operator.
 
     Raises:
-        UnknownName: no condition has that name; lists them.
+        UnknownName: there is no memory of that name; the message lists them.
     """
     memory = operators.get(slot)
     return {**operators, slot: as_memory(memory)} if isinstance(memory, str) else dict(operators)
 
 
 def as_memory(memory: Operator | str) -> Operator:
-    """A memory that is given by its condition's name, or as it is. Raises UnknownName as `with_memory` does."""
+    """Return the memory of that name; an operator is returned as it is.
+
+    Raises:
+        UnknownName: there is no memory of that name; the message lists them.
+    """
     if not isinstance(memory, str):
         return memory
     if memory not in CONDITIONS:
-        raise UnknownName(f"no memory condition {memory!r}; known: {', '.join(CONDITIONS)}, or an operator of your own")
+        raise UnknownName(f"no memory condition {memory!r}; known: {', '.join(CONDITIONS)}, or give your own operator")
     return CONDITIONS[memory]()
 
 
-# Entity-grounded extraction with an alignment check (CGDP appendix B), against evidence of the wrong entity (G7).
+# Entity-grounded extraction with an alignment check (CGDP appendix B), against evidence about the wrong entity (G7).
 
 NAME = re.compile(r"\b(?:[A-Z]\w+|\d+)\b")
-"""What names an entity: capitalised words and numbers. The first word of a sentence may be one by accident."""
+"""Matches what names an entity: capitalised words and numbers. The first word of a sentence may match by accident."""
 
 
 class Alignment(BaseModel):
@@ -386,11 +417,11 @@ class Alignment(BaseModel):
 
 @factory
 def grounded(memory: Operator | str) -> Operator:
-    """A memory that takes up only what is grounded: each new fact or note is checked, and dropped where it fails.
+    """Wrap a memory so that it keeps only grounded items: each new fact or note is checked, and dropped if it fails.
 
-    First without a model: its names and numbers stand in the observation, the question or what is believed. Then one
-    question for each: is it about those whom the question is about, or someone who leads to them? What a
-    reorganisation rewords counts as new.
+    The first check needs no model: names and numbers of the item must occur in the observation, the question or the
+    belief. The second asks a model, once for each item, whether it is about the entity in question or one that leads
+    to it. Items that a reorganisation rewords are checked again.
     """
     memory = as_memory(memory)
 
@@ -398,8 +429,8 @@ def grounded(memory: Operator | str) -> Operator:
         belief: Belief = (await memory(state, runtime))["belief"]
         before = set(_told(state["belief"]))
         new = [text for text in _told(belief) if text not in before]
-        kept = await gather(*(_stands(text, state, runtime) for text in new))
-        refused = {text for text, stands in zip(new, kept, strict=True) if not stands}
+        checks = await gather(*(_stands(text, state, runtime) for text in new))
+        refused = {text for text, grounded_item in zip(new, checks, strict=True) if not grounded_item}
         facts = tuple(fact for fact in belief.facts if fact.text not in refused)
         notes = tuple(note for note in belief.notes if note not in refused)
         return {"belief": belief.model_copy(update={"facts": facts, "notes": notes})}
@@ -408,10 +439,10 @@ def grounded(memory: Operator | str) -> Operator:
 
 
 def anchored(text: str, *sources: str) -> bool:
-    """Whether every name and number of a text, its first word aside, stands in one of the sources."""
+    """Whether every name and number of a text occurs in one of the sources. A capitalised first word is ignored."""
     known = set(re.findall(r"\w+", " ".join(sources).casefold()))
-    named = [match[0] for match in NAME.finditer(text) if match.start() or match[0].isdigit()]
-    return all(name.casefold() in known for name in named)
+    names = [match[0] for match in NAME.finditer(text) if match.start() or match[0].isdigit()]
+    return all(name.casefold() in known for name in names)
 
 
 def _told(belief: Belief) -> Iterator[str]:
@@ -420,12 +451,12 @@ def _told(belief: Belief) -> Iterator[str]:
 
 
 async def _stands(text: str, state: MemoryView, runtime: Runtime[Context]) -> bool:
-    goal, seen = state["task"].goal, state["observation"].text
-    if not anchored(text, seen, goal, state["belief"].text):
+    goal, text_seen = state["task"].goal, state["observation"].text
+    if not anchored(text, text_seen, goal, state["belief"].text):
         return False
-    passages = quoted(seen, limits_of(state["task"], runtime).context)
-    order = GROUND_QUESTION.format(passages=passages, task=goal, text=quoted(text))
-    return (await ask(prompt(runtime, order), Alignment, role="validator", runtime=runtime)).aligned
+    passages = quoted(text_seen, limits_of(state["task"], runtime).context)
+    instruction = GROUND_QUESTION.format(passages=passages, task=goal, text=quoted(text))
+    return (await ask(prompt(runtime, instruction), Alignment, role="validator", runtime=runtime)).aligned
 
 
 GROUND_QUESTION = """\
@@ -442,10 +473,10 @@ about, or one that leads to it? A statement about someone else with the same rol
 """
 
 
-# Observation filtering (CGDP appendix B): what clearly does not matter never reaches the belief.
+# Observation filtering (CGDP appendix B): remove irrelevant lines before they reach the belief.
 
 GLIMPSE = 240
-"""Characters of a line that are shown for the choice: enough to tell what it is about."""
+"""Maximum number of characters of a line in the prompt: enough to recognise what it is about."""
 
 
 class Kept(BaseModel):
@@ -456,9 +487,10 @@ class Kept(BaseModel):
 
 @factory
 def filtered(memory: Operator | str) -> Operator:
-    """A memory that sees only the lines of an observation that may matter to the question, chosen by number.
+    """Wrap a memory so that it sees only the lines of an observation that may matter to the question.
 
-    An observation of one line is left as it is; of one that keeps no line nothing is extracted.
+    A model chooses the lines by number. An observation of one line is not filtered; without a chosen line nothing is
+    extracted.
     """
     memory = as_memory(memory)
 
@@ -467,22 +499,22 @@ def filtered(memory: Operator | str) -> Operator:
         lines = observation.text.splitlines()
         if len(lines) < 2:
             return await memory(state, runtime)
-        most = limits_of(state["task"], runtime).context
-        shown = quoted(numbered(clipped(line, GLIMPSE) for line in lines), most)
-        order = FILTER_QUESTION.format(
+        characters = limits_of(state["task"], runtime).context
+        shown = quoted(numbered(clipped(line, GLIMPSE) for line in lines), characters)
+        instruction = FILTER_QUESTION.format(
             lines=shown, known=quoted(state["belief"].text or "(nothing)"), task=state["task"].goal
         )
-        answer = await ask(prompt(runtime, order), Kept, role="extractor", runtime=runtime)
+        answer = await ask(prompt(runtime, instruction), Kept, role="extractor", runtime=runtime)
         return await memory({**state, "observation": _only(observation, lines, set(answer.keep))}, runtime)
 
     return filtered
 
 
 def _only(observation: Observation, lines: list[str], keep: set[int]) -> Observation:
-    kept = [number for number in range(len(lines)) if number + 1 in keep]
+    indices = [number for number in range(len(lines)) if number + 1 in keep]
     listed = listed_lines(observation.text, observation.sources)
-    sources = observation.sources if listed is None else tuple(listed[n][0] for n in kept)
-    return observation.model_copy(update={"text": "\n".join(lines[n] for n in kept), "sources": sources})
+    sources = observation.sources if listed is None else tuple(listed[n][0] for n in indices)
+    return observation.model_copy(update={"text": "\n".join(lines[n] for n in indices), "sources": sources})
 
 
 FILTER_QUESTION = """\

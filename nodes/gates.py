@@ -1,4 +1,8 @@
-"""Exhaustion gates (CGDP): rules, model judgements and replays of settings."""
+"""Gates that stop a search (CGDP section 5.2, appendices B, E.4 and G.2).
+
+`exhaustion_gate` and `smooth_gate` decide by rules, `gap_gate` and `judged_gate` ask a model. `either` combines two
+gates, `resampling` gives a new direction instead of stopping, and `shadow` only records when a gate would have stopped.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product, takewhile
@@ -18,29 +22,29 @@ from certigraph.state.records import UnknownName
 from certigraph.state.run import Round, Stagnation
 from certigraph.state.search import GateView
 
-# The exhaustion gate (CGDP section 5.2): stops a search whose actions repeat and whose observations bring nothing
-# new.
+# The exhaustion gate (CGDP section 5.2) stops a search whose actions repeat and whose observations bring nothing new.
 #
-# It asks no model: the signals are facts about the rounds. Settings beyond the published default are labelled in
-# `gate_grid`.
+# It needs no model: both signals are computed from the rounds. `gate_grid` lists further settings.
 
 
 async def no_gate(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Never stop: the round cap and the agent itself do."""
+    """Never stop the search; only the maximum number of rounds and the agent itself end it."""
     return {"stagnation": Stagnation()}
 
 
 @factory
 def exhaustion_gate(*, jaccard: float = 0.6, upr: float = 0.3, patience: int = 2) -> Operator:
-    """Stop after `patience` consecutive stagnant rounds; a round is stagnant where both thresholds say so.
+    """Stop after `patience` consecutive stagnant rounds. A stagnant round meets both thresholds.
+
+    The defaults are the paper's best setting over all search agents.
 
     Args:
-        jaccard: least similarity to a recent action (tau_J).
-        upr: highest unique passage rate (tau_U).
-        patience: p; the defaults are the paper's best setting over all harnesses.
+        jaccard: minimum similarity of the round's action to a recent one (tau_J).
+        upr: maximum unique passage rate of the round (tau_U).
+        patience: number of stagnant rounds (p).
 
     Raises:
-        UnknownName: a threshold outside [0, 1], or a patience below 1.
+        UnknownName: a threshold is outside [0, 1], or `patience` is below 1.
     """
     _checked("exhaustion_gate", patience, jaccard=jaccard, upr=upr)
 
@@ -53,16 +57,18 @@ def exhaustion_gate(*, jaccard: float = 0.6, upr: float = 0.3, patience: int = 2
 
 @factory
 def smooth_gate(*, jaccard: float = 0.6, upr: float = 0.15, patience: int = 2, decay: float = 0.5) -> Operator:
-    """The same over exponentially weighted moving averages, since a search runs dry gradually (appendix G.2).
+    """Stop like `exhaustion_gate`, by exponentially weighted moving averages of both signals (appendix G.2).
+
+    A search runs dry gradually, and averages are less sensitive to a single round.
 
     Args:
-        jaccard: least average similarity.
-        upr: highest average unique passage rate.
-        patience: consecutive stagnant rounds.
-        decay: weight of the latest round, in (0, 1]; 1 is the discrete gate.
+        jaccard: minimum average similarity.
+        upr: maximum average unique passage rate.
+        patience: number of consecutive stagnant rounds.
+        decay: weight of the latest round, in (0, 1]; with 1 this is `exhaustion_gate`.
 
     Raises:
-        UnknownName: as `exhaustion_gate`, or a decay outside (0, 1].
+        UnknownName: a threshold is outside [0, 1], `decay` outside (0, 1], or `patience` is below 1.
     """
     _checked("smooth_gate", patience, jaccard=jaccard, upr=upr, decay=decay)
 
@@ -75,7 +81,7 @@ def smooth_gate(*, jaccard: float = 0.6, upr: float = 0.15, patience: int = 2, d
 
 
 def _averages(rounds: Sequence[Round], decay: float) -> Iterator[tuple[float, float]]:
-    """Similarity and novelty, smoothed, after each round; before the first nothing repeats and all is new."""
+    """Generate the smoothed similarity and novelty after each round, starting at 0 (no repetition) and 1 (all new)."""
     similar, novel = 0.0, 1.0
     for latest in rounds:
         similar = (1 - decay) * similar + decay * latest.jaccard
@@ -84,13 +90,13 @@ def _averages(rounds: Sequence[Round], decay: float) -> Iterator[tuple[float, fl
 
 
 def _counted(state: GateView, stagnant: Sequence[bool], patience: int) -> Stagnation:
-    # Counted from the rounds, and no further than since the last reset of the streak: gates can be combined.
+    # The streak grows by at most one a round, so that a gate combined with this one can reset it.
     in_a_row = sum(1 for _ in takewhile(bool, reversed(stagnant)))
     streak, latest = min(in_a_row, state["stagnation"].streak + 1), state["rounds"][-1]
     if streak < patience:
         return Stagnation(streak=streak)
-    told = f"{streak} rounds in a row: similarity {latest.jaccard:.2f} to a recent action, {latest.upr:.0%} new"
-    return Stagnation(streak=streak, stop=True, reason=told)
+    reason = f"{streak} rounds in a row: similarity {latest.jaccard:.2f} to a recent action, {latest.upr:.0%} new"
+    return Stagnation(streak=streak, stop=True, reason=reason)
 
 
 def _checked(name: str, patience: int, **shares: float) -> None:
@@ -98,20 +104,19 @@ def _checked(name: str, patience: int, **shares: float) -> None:
     wrong |= {"patience": patience} if not (isinstance(patience, int) and patience >= 1) else {}
     wrong |= {"decay": 0} if shares.get("decay") == 0 else {}
     if wrong:
-        told = ", ".join(f"{key}={value}" for key, value in wrong.items())
-        raise UnknownName(f"{name}({told}): thresholds lie in [0, 1], decay in (0, 1], and patience is at least 1")
+        values = ", ".join(f"{key}={value}" for key, value in wrong.items())
+        raise UnknownName(f"{name}({values}): thresholds lie in [0, 1], decay in (0, 1], and patience is at least 1")
 
 
-def _within(value: object, least: float, most: float) -> bool:
-    return isinstance(value, int | float) and least <= value <= most
+def _within(value: object, minimum: float, maximum: float) -> bool:
+    return isinstance(value, int | float) and minimum <= value <= maximum
 
 
 # Sixteen settings of the exhaustion gate for a robustness sweep, by name.
 #
-# CGDP swept 7 discrete and 9 smooth ones (appendix G.2) and names few: the global best f_j0.6_u0.3_p2, a cluster of
-# discrete ones with U = 0.3 and p = 2 to 3, one of smooth ones with U = 0.10 to 0.15 and p = 2. This grid is our own
-# and contains those; what is not in the paper is the rest of the values, and the weight of the latest round, one
-# half.
+# CGDP swept 7 discrete and 9 smooth settings (appendix G.2) but names only some: the best, f_j0.6_u0.3_p2, a cluster
+# of discrete ones with U = 0.3 and p = 2 to 3, and a cluster of smooth ones with U = 0.10 to 0.15 and p = 2. This grid
+# contains those; the other values, and the decay of one half, are our choice.
 
 DISCRETE = (
     (0.5, 0.3, 2),
@@ -122,15 +127,17 @@ DISCRETE = (
     (0.7, 0.3, 3),
     (0.6, 0.2, 2),
 )
-"""Jaccard, unique passage rate, patience."""
+"""Settings of `exhaustion_gate`: similarity, unique passage rate, patience."""
 
 SMOOTH = tuple(product((0.5, 0.6, 0.7), (0.10, 0.15, 0.20), (2,)))
+"""Settings of `smooth_gate`: similarity, unique passage rate, patience."""
 
 
 def gate_grid() -> dict[str, Spec]:
-    """The settings by label: `f_...` discrete, `s_...` smooth. As text each is what a command line takes.
+    """Return the specs of the settings by label: `f_...` for discrete ones, `s_...` for smooth ones.
 
-    `str(gate_grid()["f_j0.6_u0.3_p2"])` is `exhaustion_gate:jaccard=0.6,upr=0.3,patience=2`.
+    The text of a spec is what the command line takes: `str(gate_grid()["f_j0.6_u0.3_p2"])` is
+    `exhaustion_gate:jaccard=0.6,upr=0.3,patience=2`.
     """
     discrete = {_label("f", *setting): _spec("exhaustion_gate", *setting) for setting in DISCRETE}
     return discrete | {_label("s", *setting): _spec("smooth_gate", *setting) for setting in SMOOTH}
@@ -144,7 +151,7 @@ def _spec(name: str, jaccard: float, upr: float, patience: int) -> Spec:
     return Spec(name=name, args={"jaccard": jaccard, "upr": upr, "patience": patience})
 
 
-# Gap-aware stopping (CGDP appendix B): ask which predicates are unresolved, and stop when none is.
+# Gap-aware stopping (CGDP appendix B): ask a model which predicates are unresolved, and stop when none is.
 
 
 class Gaps(BaseModel):
@@ -156,17 +163,17 @@ class Gaps(BaseModel):
 
 @factory
 def gap_gate() -> Operator:
-    """Stop once nothing is unresolved and the question can be answered; else name the first gap as what to do next.
+    """Stop once nothing is unresolved and the question can be answered; else advise the agent to close the first gap.
 
-    It aims at premature stopping and at searching on past the answer, the exhaustion gate at searching in vain:
-    `either(gap_gate(), exhaustion_gate())`.
+    This gate prevents searches that stop too early or continue past the answer; `exhaustion_gate` prevents searches in
+    vain. Both together: `either(gap_gate(), exhaustion_gate())`.
     """
 
     async def gap_gate(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
         certified = quoted(bullet_list(action.text for action in state["certified"].actions))
-        told = gathered(state, limits_of(state["task"], runtime))
-        order = ORDER.format(task=state["task"].goal, certified=certified)
-        gaps = await ask(prompt(runtime, told + order), Gaps, role="validator", runtime=runtime)
+        context = gathered(state, limits_of(state["task"], runtime))
+        instruction = ORDER.format(task=state["task"].goal, certified=certified)
+        gaps = await ask(prompt(runtime, context + instruction), Gaps, role="validator", runtime=runtime)
         if gaps.answerable and not gaps.unresolved:
             return {"stagnation": Stagnation(stop=True, reason="nothing that the question needs is unresolved")}
         advice = f"Not known yet: {gaps.unresolved[0]}" if gaps.unresolved else ""
@@ -177,14 +184,16 @@ def gap_gate() -> Operator:
 
 @factory
 def either(one: Operator, other: Operator) -> Operator:
-    """Two gates as one, which stops where either does. Both are asked every round; where both speak, the first's words
-    count, and those of one that stops before them."""
+    """Combine two gates: stop where either does. Both run every round.
+
+    If both give a reason or advice, that of the gate that stops counts, or that of the first if both or neither stop.
+    """
 
     async def either(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        found: list[Stagnation] = [(await gate(state, runtime))["stagnation"] for gate in (one, other)]
-        first, second = sorted(found, key=lambda stagnation: not stagnation.stop)
-        told = {**second.model_dump(exclude_defaults=True), **first.model_dump(exclude_defaults=True)}
-        return {"stagnation": Stagnation.model_validate({**told, "streak": max(first.streak, second.streak)})}
+        results: list[Stagnation] = [(await gate(state, runtime))["stagnation"] for gate in (one, other)]
+        first, second = sorted(results, key=lambda stagnation: not stagnation.stop)
+        fields = {**second.model_dump(exclude_defaults=True), **first.model_dump(exclude_defaults=True)}
+        return {"stagnation": Stagnation.model_validate({**fields, "streak": max(first.streak, second.streak)})}
 
     return either
 
@@ -203,6 +212,7 @@ from what was found.
 # Gates that ask a model whether the search has run dry (CGDP section 6.4, appendix E.4).
 
 PRODUCTIVE, STALE, EXHAUSTED = "PRODUCTIVE", "QUERY_STALE", "EXHAUSTED"
+"""Verdicts of the model."""
 
 
 class Judgement(BaseModel):
@@ -214,28 +224,30 @@ class Judgement(BaseModel):
 
 @factory
 def judged_gate(*, stance: str = "conservative", window: int = 3) -> Operator:
-    """Stop where the model calls the search exhausted; a stale query is one more in the streak and no reason to stop.
+    """Stop if the model calls the search exhausted. A stale query extends the streak, but does not stop the search.
 
     Args:
-        stance: `conservative`, which goes on unless stagnation is evident, or `neutral`.
-        window: latest rounds that it sees.
+        stance: `conservative`, which continues unless stagnation is evident, or `neutral`.
+        window: number of latest rounds that the model sees.
 
     Raises:
-        UnknownName: another stance, or no round to see.
+        UnknownName: there is no such stance, or `window` is below 1.
     """
     if stance not in ORDERS or window < 1:
-        told = f"judged_gate(stance={stance!r}, window={window})"
-        raise UnknownName(f"{told}: stance is one of {', '.join(ORDERS)}, window at least 1")
+        call = f"judged_gate(stance={stance!r}, window={window})"
+        raise UnknownName(f"{call}: stance is one of {', '.join(ORDERS)}, window at least 1")
 
     async def judged_gate(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
         rounds = [f"{r.action} -> {r.glimpse}" for r in state["rounds"][-window:]]
-        told = INVESTIGATION.format(
+        investigation = INVESTIGATION.format(
             task=state["task"].goal,
             state=quoted(state_of(state) or "(nothing)"),
             count=len(rounds),
             rounds=quoted(bullet_list(rounds)),
         )
-        answer = await ask(prompt(runtime, told + ORDERS[stance]), Judgement, role="validator", runtime=runtime)
+        answer = await ask(
+            prompt(runtime, investigation + ORDERS[stance]), Judgement, role="validator", runtime=runtime
+        )
         streak = 0 if answer.verdict == PRODUCTIVE else state["stagnation"].streak + 1
         stop = answer.verdict == EXHAUSTED
         return {"stagnation": Stagnation(streak=streak, stop=stop, reason=answer.reason)}
@@ -244,7 +256,7 @@ def judged_gate(*, stance: str = "conservative", window: int = 3) -> Operator:
 
 
 def state_of(state: GateView) -> str:
-    """The state of the investigation: what is believed and certified; without either, what the agent thought last."""
+    """Format the belief and what is certified; if both are empty, the agent's last thoughts."""
     certified = [action.text for action in state["certified"].actions]
     known = [*state["belief"].text.splitlines(), *certified]
     return "\n".join(known or [turn.thought for turn in state["turns"][-3:] if turn.thought])
@@ -278,63 +290,64 @@ EXHAUSTED: the search stands still, and more rounds would hardly bring anything 
 ORDERS: Mapping[str, str] = {"conservative": CONSERVATIVE, "neutral": NEUTRAL}
 
 
-# Triggered resampling (CGDP appendix B): where a search stagnates, a new hypothesis instead of the end.
+# Triggered resampling (CGDP appendix B): when a search stagnates, try a new hypothesis instead of stopping.
 
 
 @factory
 def resampling(gate: Operator, *, times: int = 2) -> Operator:
-    """Where the gate would stop, give the agent a direction that fits what was found and start counting anew.
+    """Give the agent a new direction where the gate would stop, and reset the gate's streak.
 
-    The direction stays in mind until the next one, or until the gate itself advises. After `times` of them, or where
-    the model has none, it stops.
+    The direction stays among the agent's advice until the next one, or until the gate itself gives advice. After
+    `times` directions, or if the model has no further one, the search stops.
 
     Raises:
-        UnknownName: a negative number of times.
+        UnknownName: `times` is negative.
     """
     if times < 0:
         raise UnknownName(f"resampling(times={times}): at least 0, as in gate=resampling:gate=exhaustion_gate,times=2")
 
     async def resampling(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
         before: Stagnation = state["stagnation"]
-        found: Stagnation = (await gate(state, runtime))["stagnation"]
-        kept = {"advice": found.advice or before.advice, "resampled": before.resampled}
-        if not found.stop or before.resampled >= times:
-            return {"stagnation": found.model_copy(update=kept)}
+        result: Stagnation = (await gate(state, runtime))["stagnation"]
+        history = {"advice": result.advice or before.advice, "resampled": before.resampled}
+        if not result.stop or before.resampled >= times:
+            return {"stagnation": result.model_copy(update=history)}
         tried = dict.fromkeys(r.action for r in state["rounds"])
-        new = await hypotheses(state["task"], runtime, most=1, known=state_of(state), tried=tried)
-        if not new:
-            return {"stagnation": found.model_copy(update=kept)}
-        advice = f"The search stood still. Take another direction: {new[0]}"
-        return {"stagnation": Stagnation(reason=found.reason, advice=advice, resampled=before.resampled + 1)}
+        directions = await hypotheses(state["task"], runtime, most=1, known=state_of(state), tried=tried)
+        if not directions:
+            return {"stagnation": result.model_copy(update=history)}
+        advice = f"The search stood still. Take another direction: {directions[0]}"
+        return {"stagnation": Stagnation(reason=result.reason, advice=advice, resampled=before.resampled + 1)}
 
     return resampling
 
 
-# A gate at work without consequence: what it would have answered, and when, in a run that goes on (CGDP table 13).
+# Shadow gate (CGDP table 13): record when a gate would have stopped, and the answer at that point, while the run
+# continues.
 #
-# One run then yields both sides of the blended comparison: the answer at the gate where it would have stopped, else
-# the natural one.
+# One run then gives both sides of the blended comparison: the answer at the gate, if it would have stopped, and the
+# answer at the natural end.
 
 
 @factory
 def shadow(gate: Operator) -> Operator:
-    """Run a gate; where it would stop first, ask for the final answer there, keep both, and go on.
+    """Run a gate without stopping: where it would first stop, record the round and ask for the final answer.
 
-    `Stagnation.at` is the round, `Stagnation.answer` the answer; None in a world that takes none. The tokens of that
-    one question are the gate node's, as are those of a gate that asks a model, which is not asked again. Of a gate
-    that also advises only the stop is seen: what its advice would have led to no run without it can tell.
+    `Stagnation.at` is the round; `Stagnation.answer` is the answer, or None in a world that takes none. The gate does
+    not run again afterwards. Usage of that answer, and of a gate that asks a model, counts for the gate's node. The
+    gate's advice is dropped, because it would change the run.
     """
 
     async def shadow(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
         before = state["stagnation"]
         if before.at is not None:
             return {"stagnation": before}
-        found = (await gate(state, runtime))["stagnation"]
-        silent = found.model_copy(update={"stop": False, "advice": ""})  # advice would change the run
-        if not found.stop:
+        result = (await gate(state, runtime))["stagnation"]
+        silent = result.model_copy(update={"stop": False, "advice": ""})  # advice would change the run
+        if not result.stop:
             return {"stagnation": silent}
-        seen = {"at": len(state["rounds"]), "answer": await _answered(state, runtime)}
-        return {"stagnation": silent.model_copy(update=seen)}
+        record = {"at": len(state["rounds"]), "answer": await _answered(state, runtime)}
+        return {"stagnation": silent.model_copy(update=record)}
 
     return shadow
 

@@ -1,4 +1,8 @@
-"""Checks of certificates beyond the SDP paper: audit and revalidate."""
+"""Additional checks of SDP's certificates, which the paper does not have: `audit` and `revalidate`.
+
+`votes` and `world_check` are operators of the optional slot `audit`: they check the goal before it is certified.
+`recheck` is the operator of the optional slot `revalidate`: it finds certified predicates that were undone since.
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -14,17 +18,16 @@ from certigraph.nodes.slots import factory
 from certigraph.state.records import Audit, Revalidation, UnknownName
 from certigraph.state.sdp import AuditView, RevalidateView
 
-# Audit the goal before it is certified: operators of SDP's optional slot `audit`, which go beyond the paper.
+# Audit: check the goal before it is certified.
 #
-# SDP ends `goal` as soon as one verdict of Validate says so. A validator that wrongly accepts one verdict in ten is
-# given many occasions in a long run, so many of these endings are false. An audit is a second, independent check; a
-# denied goal is not certified, and the run replans. Replan sees the audit (`ReplanView.denied`); the prompts of the
-# generic Replan, of ScienceWorld's and of the multi-hop questions' have its reason. TravelPlanner's asks no model,
-# and research has no other way once its steps are done: it gives up.
+# SDP ends with `goal` as soon as one verdict of Validate claims it. A validator that wrongly accepts one verdict in
+# ten has many occasions to do so in a long run, so many of these endings are false. An audit is a second, independent
+# check. A denied goal is not certified, and the run replans. Replan sees the audit (`ReplanView.denied`): the prompts
+# of the generic Replan, of ScienceWorld's and of the multi-hop questions' include its reason, TravelPlanner's Replan
+# uses no model, and research gives up, because its steps are done and it has no other plan.
 #
-# An audit sees the task, the goal predicate, the last action, what the world answered, and the world's present view.
-# It sees neither the verdict that it checks nor certificates, attempts or plan: they would lead it to the same
-# conclusion.
+# An audit sees the task, the goal predicate, the last action, its observation and the world's current view. It does
+# not see the verdict that it checks, nor certificates, attempts or plan, which would suggest the same conclusion.
 
 
 class GoalCheck(BaseModel):
@@ -38,25 +41,26 @@ class GoalCheck(BaseModel):
 def votes(*, k: int = 2, n: int = 3, temperature: float = 0.7) -> Operator:
     """Confirm the goal if `k` of `n` independent answers of the validator say that it is reached.
 
-    Asking stops as soon as `k` agree or can no longer agree. Each answer is sampled on its own: at a temperature above
-    0 where the model takes one, and under its own number in a cache of replies. Errors that a model makes every time
-    are not voted away; give the validator another model than the other roles to make them rarer.
+    Sampling stops as soon as `k` votes agree or can no longer agree. Votes are independent: each is sampled at a
+    temperature above 0 where the model accepts one, and has its own sample number in a cache of replies. Voting does
+    not remove systematic errors of a model; a different model for the validator than for the other roles makes them
+    rarer.
 
     Args:
-        k: votes needed, 1 to `n`.
-        n: votes at most.
-        temperature: sampling temperature of each vote, 0 to 2; left out for a model that refuses it.
+        k: number of votes needed, 1 to `n`.
+        n: maximum number of votes.
+        temperature: sampling temperature of each vote, 0 to 2; not sent to a model that refuses it.
 
     Raises:
         UnknownName: `k`, `n` or `temperature` is out of range.
     """
     counts = all(isinstance(number, int) for number in (k, n)) and 1 <= k <= n
     if not counts or not isinstance(temperature, int | float) or not 0 <= temperature <= 2:
-        given = f"votes(k={k!r}, n={n!r}, temperature={temperature!r})"
-        raise UnknownName(f"{given}: k is a whole number from 1 to n, temperature 0 to 2, as in audit=votes:k=2,n=3")
+        call = f"votes(k={k!r}, n={n!r}, temperature={temperature!r})"
+        raise UnknownName(f"{call}: k must be an integer from 1 to n, temperature 0 to 2, as in audit=votes:k=2,n=3")
 
     async def votes(state: AuditView, runtime: Runtime[Context]) -> dict[str, Any]:
-        question = prompt(
+        request = prompt(
             runtime,
             AUDIT_INSTRUCTION.format(
                 task=state["task"].goal,
@@ -70,7 +74,7 @@ def votes(*, k: int = 2, n: int = 3, temperature: float = 0.7) -> Operator:
         while _undecided(cast, k, n):
             sample = len(cast) + 1
             vote = await ask(
-                question, GoalCheck, role="validator", runtime=runtime, temperature=temperature, sample=sample
+                request, GoalCheck, role="validator", runtime=runtime, temperature=temperature, sample=sample
             )
             cast.append(vote)
         confirmed = sum(vote.reached for vote in cast) >= k
@@ -81,20 +85,21 @@ def votes(*, k: int = 2, n: int = 3, temperature: float = 0.7) -> Operator:
 
 
 def _undecided(cast: Sequence[GoalCheck], k: int, n: int) -> bool:
-    yes = sum(vote.reached for vote in cast)
-    return yes < k and len(cast) - yes <= n - k
+    positive = sum(vote.reached for vote in cast)
+    return positive < k and len(cast) - positive <= n - k
 
 
 @factory
 def world_check(*, otherwise: Operator | None = None) -> Operator:
-    """Confirm the goal if the world itself signals success (`Observation.solved`); no model is asked.
+    """Confirm the goal if the world signals success (`Observation.solved`), without a model call.
 
-    This is privileged information wherever a deployed agent has no such signal. ReAct and the other methods without
-    predicates end `goal` by the same signal. Worlds without one (`Benchmark.signals_goal` is not true: questions,
-    TravelPlanner, worlds of your own), and parts of a task, are checked by `otherwise`.
+    The signal is privileged information: a deployed agent usually has none. ReAct and the other methods without
+    predicates end with `goal` by the same signal. `otherwise` audits worlds without the signal
+    (`Benchmark.signals_goal` is not true: questions, TravelPlanner, your own worlds) and runs that solve only a part
+    of a task.
 
     Args:
-        otherwise: the audit where the world gives no signal; `votes()` when not given.
+        otherwise: the audit where the world gives no signal; the default is `votes()`.
     """
     fallback = otherwise or votes()
 
@@ -127,19 +132,18 @@ the goal demands holds now; what the world does not show is no reason to believe
 """
 
 
-# Revalidate certified predicates that later actions may have undone: SDP's optional slot `revalidate`.
+# Revalidate: check certified predicates that later actions may have undone.
 #
-# It goes beyond the paper. A certificate says that a predicate held once. Most later changes are meant (an object
-# that was picked up is put down again), some undo what the goal still needs, and SDP then builds on ground that is
-# gone until its goal fails. The slot comes into play after an action that changed the world without being certified,
-# which is when a run has left its plan. Checked are the certified predicates in force; those that the rest of the
-# plan names are left out, for they will be made true anyway. The ones found undone are recorded as invalidated, and
-# the run replans at once instead of trying the same target again.
+# A certificate says that a predicate held once. Most later changes are intended (an object that was picked up is put
+# down again), but some undo what the goal still needs, and SDP then continues from a false state until its goal
+# fails. The slot runs after an action that changed the world without being certified, because the run has then left
+# its plan. It checks the certified predicates in force, except those that the rest of the plan makes true again.
+# Undone predicates are recorded as invalidated, and the run replans at once instead of retrying the same target.
 #
-# A benchmark whose own Replan does not plan undone conditions again (TravelPlanner, multi-hop questions, research) is
-# refused when the run begins.
+# A benchmark whose Replan does not plan undone conditions again (TravelPlanner, multi-hop questions, research) is
+# refused when the run starts.
 #
-# Certificates are never altered: an `Invalidation` says which predicate lost its force, when and why.
+# Certificates are never changed: an `Invalidation` records which predicate no longer holds, since when and why.
 
 
 class Undone(BaseModel):
@@ -154,13 +158,13 @@ def recheck(*, most: int = 40) -> Operator:
     """Ask the validator, in one call, which certified predicates no longer hold although they are still needed.
 
     Args:
-        most: predicates checked at once, the latest certified ones.
+        most: maximum number of predicates in a call; the latest certified ones are checked.
 
     Raises:
-        UnknownName: `most` is no whole number from 1.
+        UnknownName: `most` is not a positive integer.
     """
     if not isinstance(most, int) or most < 1:
-        raise UnknownName(f"recheck(most={most!r}): a whole number from 1, as in revalidate=recheck:most=40")
+        raise UnknownName(f"recheck(most={most!r}): most must be a positive integer, as in revalidate=recheck:most=40")
 
     async def recheck(state: RevalidateView, runtime: Runtime[Context]) -> dict[str, Any]:
         skipped = max(len(state["certified"]) - most, 0)
@@ -172,8 +176,8 @@ def recheck(*, most: int = 40) -> Operator:
             conditions=numbered(predicate.text for predicate in checked),
         )
         answer = await ask(prompt(runtime, instruction), _form(len(checked)), role="validator", runtime=runtime)
-        found = tuple(skipped + number - 1 for number in sorted({*answer.undone}))
-        return {"revalidation": Revalidation(undone=found, reason=answer.reason)}
+        undone = tuple(skipped + number - 1 for number in sorted({*answer.undone}))
+        return {"revalidation": Revalidation(undone=undone, reason=answer.reason)}
 
     return recheck
 

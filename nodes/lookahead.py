@@ -1,4 +1,7 @@
-"""Operators that look one step ahead: candidates, world models, appraisal and choice."""
+"""Operators that look ahead (StateFactory, appendix C.6): propose candidates, imagine, appraise and choose.
+
+`reward_guided` combines them to an operator for SDP's Realize.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -39,13 +42,13 @@ from certigraph.state.rewards import (
 )
 from certigraph.state.sdp import RealizeView
 
-# The slots of the agents that look ahead, and the bookkeeping around their operators' answers.
+# The slots of the agents that look ahead, and the bookkeeping around their operators' updates.
 
 
 def _knows_nothing(state: AppraisingState, update: Update, runtime: Runtime[Context]) -> Update:
-    nowhere = {"factored": FactoredState(), "goal": FactoredState(), "reward": 0.0}
-    nothing: Update = {"candidates": (), "foreseen": (), "appraisals": (), "visited": Overwrite([])}
-    return {**react.RESET.record(state, update, runtime), **nowhere, **nothing}
+    position = {"factored": FactoredState(), "goal": FactoredState(), "reward": 0.0}
+    lookahead: Update = {"candidates": (), "foreseen": (), "appraisals": (), "visited": Overwrite([])}
+    return {**react.RESET.record(state, update, runtime), **position, **lookahead}
 
 
 def _rated(state: AppraisingState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -53,10 +56,10 @@ def _rated(state: AppraisingState, update: Update, runtime: Runtime[Context]) ->
 
 
 def _worth_only(state: AppraisingState, update: Update, runtime: Runtime[Context]) -> Update:
-    """The states behind the figures are not needed again, and would weigh on checkpoints."""
+    """Keep the appraisals without their states, which are not needed again and would enlarge checkpoints."""
     known = set(state["visited"])
-    worth = ((one.appraisal, digest(one.factored) in known) for one in update["appraisals"])
-    return {"appraisals": tuple(appraisal.model_copy(update={"seen": seen}) for appraisal, seen in worth)}
+    appraisals = ((one.appraisal, digest(one.factored) in known) for one in update["appraisals"])
+    return {"appraisals": tuple(appraisal.model_copy(update={"seen": seen}) for appraisal, seen in appraisals)}
 
 
 RESET = react.RESET._replace(record=_knows_nothing)
@@ -76,14 +79,14 @@ CHOOSE = react.DECIDE._replace(name="choose", view=choose_view)
 ACT = react.ACT
 
 
-# Propose candidates without a model: all that the world admits, or those nearest to the assignment.
+# Propose candidates without a model: all admissible actions, or those most similar to the assignment.
 
 WIDTH = 3
-"""Candidates for one action, k."""
+"""Default number of candidates for an action (k)."""
 
 
 async def listed(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Every action that the world admits; further ahead, that a copy of it does.
+    """Propose every admissible action; at a later imagined step, those of a copy of the world.
 
     Raises:
         Fault: ("environment") the world does not list its actions.
@@ -93,10 +96,13 @@ async def listed(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, A
 
 @factory
 def shortlisted(*, k: int = WIDTH) -> Operator:
-    """The k admitted actions most similar to the assignment and the latest thought. Raises as `listed` does.
+    """Propose the k admissible actions that are most similar to the assignment and the latest thought.
 
     Args:
-        k: candidates.
+        k: number of candidates.
+
+    Raises:
+        Fault: ("environment") in the graph, if the world does not list its actions.
     """
 
     async def shortlisted(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -110,30 +116,31 @@ def shortlisted(*, k: int = WIDTH) -> Operator:
 async def _listing(state: LookaheadView, runtime: Runtime[Context]) -> list[str]:
     if state["path"]:
         copy = await rehearse(state["path"], state["task"], runtime)
-        found = await off_loop(copy.admissible) or []
+        actions = await off_loop(copy.admissible) or []
     else:
-        found = await admissible(runtime)
-    if not found:
-        told = f"{state['task'].benchmark} lists no actions here; have the model write them: propose=propose_actions"
-        raise Fault("environment", told)
-    return found
+        actions = await admissible(runtime)
+    if not actions:
+        message = f"{state['task'].benchmark} lists no actions here; let the model write them: propose=propose_actions"
+        raise Fault("environment", message)
+    return actions
 
 
-# Propose candidates for the next action with a model: the top k of those admitted, or k that it writes.
+# Propose candidates with a model: the k best admissible actions, or k actions that it writes.
 
 MOST_KINDS = 256
-"""Forms of answers that are kept, one for each list of options: the schema's own cache goes by them."""
+"""Maximum number of cached answer forms, one for each list of options. Schemas are cached by their form."""
 
 
 @factory
 def propose_actions(*, k: int = WIDTH) -> Operator:
-    """One question for the k most promising actions; none where the world lists no more than k.
+    """Ask the model for the k most promising actions. No model is asked if the world lists at most k.
 
-    Of a long list the model sees those most relevant to its assignment; where the world lists nothing, and for what is
-    only imagined, it writes the actions (StateFactory, appendix C.6.2 and C.6.3).
+    From a list of at most `Limits.options` actions the model chooses. From a longer list it chooses among the most
+    relevant actions, if the benchmark is for small models (`shortlists`). Otherwise, where nothing is listed, and at
+    imagined steps, it writes the actions (StateFactory, appendix C.6.2 and C.6.3).
 
     Args:
-        k: candidates; the paper's number is missing in its text, for ScienceWorld it takes more than elsewhere.
+        k: number of candidates. The paper does not state its number, only that ScienceWorld needs more than others.
     """
 
     async def propose_actions(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -148,21 +155,21 @@ def propose_actions(*, k: int = WIDTH) -> Operator:
 
 
 async def _chosen(state: LookaheadView, k: int, runtime: Runtime[Context]) -> tuple[str, ...]:
-    offered = await candidates(queries(state), runtime, _most(state, runtime))
-    choice = f"Actions to choose from:\n{quoted(bullet_list(offered))}\n{SELECT.format(k=k)}"
+    options = await candidates(queries(state), runtime, _most(state, runtime))
+    choice = f"Actions to choose from:\n{quoted(bullet_list(options))}\n{SELECT.format(k=k)}"
     answer = await ask(
-        prompt(runtime, told(state, choice)), _picks(tuple(offered), k), role="executor", runtime=runtime
+        prompt(runtime, told(state, choice)), _picks(tuple(options), k), role="executor", runtime=runtime
     )
     return _distinct(answer.actions, k)  # type: ignore[attr-defined]
 
 
 async def _written(state: LookaheadView, listing: Sequence[str], k: int, runtime: Runtime[Context]) -> tuple[str, ...]:
-    """Each as the world's list has it, where there is one."""
+    """Ask the model to write k actions, and replace each by the most similar listed one, if there is a list."""
     answer = await ask(prompt(runtime, told(state, WRITE.format(k=k))), _texts(k), role="executor", runtime=runtime)
     texts: list[str] = answer.actions  # type: ignore[attr-defined]
     synonyms = getattr(benchmark_of(state["task"], runtime), "synonyms", None)
-    meant = [await off_loop(_nearest, text, listing, synonyms) for text in texts] if listing else texts
-    return _distinct(meant, k)
+    matched = [await off_loop(_nearest, text, listing, synonyms) for text in texts] if listing else texts
+    return _distinct(matched, k)
 
 
 def _distinct(actions: Sequence[str], k: int) -> tuple[str, ...]:
@@ -170,8 +177,8 @@ def _distinct(actions: Sequence[str], k: int) -> tuple[str, ...]:
 
 
 def _nearest(text: str, listing: Sequence[str], synonyms: Mapping[str, str] | None) -> str:
-    found = ranked(text, listing, encoder=encoder(), most=1, synonyms=synonyms)
-    return found[0].action if found else text
+    matches = ranked(text, listing, encoder=encoder(), most=1, synonyms=synonyms)
+    return matches[0].action if matches else text
 
 
 def _most(state: LookaheadView, runtime: Runtime[Context]) -> int:
@@ -183,9 +190,9 @@ def _shortlists(state: LookaheadView, runtime: Runtime[Context]) -> bool:
 
 
 @lru_cache(maxsize=MOST_KINDS)
-def _picks(offered: tuple[str, ...], k: int) -> type[BaseModel]:
-    kind: Any = list[Literal[offered]]  # type: ignore[valid-type]
-    return create_model("Picks", actions=(kind, _so_many(min(k, len(offered)))))
+def _picks(options: tuple[str, ...], k: int) -> type[BaseModel]:
+    kind: Any = list[Literal[options]]  # type: ignore[valid-type]
+    return create_model("Picks", actions=(kind, _so_many(min(k, len(options)))))
 
 
 @lru_cache(maxsize=MOST_KINDS)
@@ -195,7 +202,7 @@ def _texts(k: int) -> type[BaseModel]:
 
 
 def _so_many(k: int) -> Any:
-    """The model is asked for k; whoever gives fewer, or more, need not be asked again."""
+    """Ask for k items in the schema, but accept fewer or more, so that no second request is needed."""
     return Field(min_length=1, json_schema_extra={"minItems": k, "maxItems": k})
 
 
@@ -208,47 +215,47 @@ Look first at what is in hand, where you are and what is in reach. Then write, a
 actions of which each could be taken next, the best first. Pass over what had no effect."""
 
 
-# World models: what candidates for the next action would lead to (StateFactory, appendix C.6.3).
+# World models: predict the outcomes of candidates (StateFactory, appendix C.6.3).
 #
-# `rehearsed` asks a copy of the simulator: it is always right, costs no call, and is privileged, for no agent in a
-# real world has it. `predicted` asks the model.
+# `rehearsed` tries them in a copy of the simulator. It is always right and costs no model call, but is privileged: an
+# agent in a real environment has no copy. `predicted` asks the model.
 
 
 async def rehearsed(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """What a copy of the world answers to each candidate; the world itself is not touched.
+    """Imagine the outcome of each candidate by trying it in a copy of the world.
 
     Raises:
         Fault: ("environment") the world cannot be copied; the message says what to do.
     """
     outcomes = []
     for action in state["candidates"]:
-        found = (await rehearse([*state["path"], action], state["task"], runtime)).observation
+        observation = (await rehearse([*state["path"], action], state["task"], runtime)).observation
         outcomes.append(
             Foreseen(
                 action=action,
-                observation=found.text,
-                accepted=found.accepted,
-                done=found.done,
-                solved=found.solved,
+                observation=observation.text,
+                accepted=observation.accepted,
+                done=observation.done,
+                solved=observation.solved,
             )
         )
     return {"foreseen": tuple(outcomes)}
 
 
 async def predicted(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """What the model expects the world to answer, one question for all candidates."""
+    """Imagine the outcomes of all candidates by asking the model, in one request."""
     actions = state["candidates"]
     if not actions:
         return {"foreseen": ()}
-    question = prompt(runtime, told(state, PREDICT.format(actions=quoted(numbered(actions)))))
-    answer = await ask(question, _predictions(len(actions)), role="executor", runtime=runtime)
+    request = prompt(runtime, told(state, PREDICT.format(actions=quoted(numbered(actions)))))
+    answer = await ask(request, _predictions(len(actions)), role="executor", runtime=runtime)
     texts: list[str] = answer.outcomes  # type: ignore[attr-defined]
     return {"foreseen": tuple(Foreseen(action=a, observation=t) for a, t in zip(actions, texts, strict=True))}
 
 
 @lru_cache(maxsize=64)
 def _predictions(count: int) -> type[BaseModel]:
-    # A world's whole view is the model's to tell again only where the world's own answers are of that length.
+    # No maximum length: where the world answers with its complete view, the model must be able to write that.
     text = Field(min_length=count, max_length=count)
     kind: Any = list[str]
     return create_model("Predictions", outcomes=(kind, text))
@@ -261,62 +268,62 @@ For each of them alone, taken next from here, foretell what the world would answ
 sentences: what is different afterwards, or that nothing is. One answer for each action, in their order."""
 
 
-# Appraise: what each imagined outcome is worth, as StateFactory would rate it (appendix C.6.2, Eq. 15).
+# Appraise: rate each imagined outcome by StateFactory's reward (appendix C.6.2, Eq. 15).
 
 
 @factory
 def appraise(*, extract: Operator, interpret: Operator, route: Operator) -> Operator:
-    """Extract, interpret and route every outcome, each from the same state; the gain is to the reward there.
+    """Rate every outcome, each starting from the same state. The gain is the reward minus that state's reward.
 
     Args:
-        extract: the operator that extracts the live world's states.
-        interpret: the one that interprets the goal.
-        route: the one that compares the two.
+        extract: operator that extracts the state of an outcome.
+        interpret: operator that interprets the goal in that state.
+        route: operator that compares state and goal.
     """
 
-    async def imagined(state: AppraiseView, foreseen: Foreseen, runtime: Runtime[Context]) -> Imagined:
+    async def rate_outcome(state: AppraiseView, foreseen: Foreseen, runtime: Runtime[Context]) -> Imagined:
         step = Seen(action=foreseen.action, observation=foreseen.observation)
         view = FactorView(task=state["task"], step=step, factored=state["factored"], goal=state["goal"])
         view["factored"] = (await extract(view, runtime))["factored"]
         view["goal"] = (await interpret(view, runtime))["goal"]
         reward = (await route(view, runtime))["reward"]
-        worth = Appraisal(action=foreseen.action, reward=reward, gain=reward - state["reward"])
-        return Imagined(foreseen=foreseen, appraisal=worth, factored=view["factored"], goal=view["goal"])
+        appraisal = Appraisal(action=foreseen.action, reward=reward, gain=reward - state["reward"])
+        return Imagined(foreseen=foreseen, appraisal=appraisal, factored=view["factored"], goal=view["goal"])
 
     async def appraise(state: AppraiseView, runtime: Runtime[Context]) -> dict[str, Any]:
-        return {"appraisals": tuple([await imagined(state, foreseen, runtime) for foreseen in state["foreseen"]])}
+        return {"appraisals": tuple([await rate_outcome(state, foreseen, runtime) for foreseen in state["foreseen"]])}
 
     return appraise
 
 
-# Choose: one of the candidates, by what their outcomes are worth (StateFactory, appendix C.6.2).
+# Choose: take one of the candidates by their gains (StateFactory, appendix C.6.2).
 
 
 async def choose_by_reward(state: ChooseView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """The model sees each candidate with its predicted gain, the best first, and picks one after a thought."""
-    offered = ranking(state["appraisals"])
-    shown = quoted(bullet_list(f"{one.action} ({one.gain:+.2f})" for one in offered))
-    question = prompt(runtime, decided(state, f"{GAINS}\n{shown}"))
-    answer = await deliberate(question, [one.action for one in offered], role="executor", runtime=runtime)
+    """Let the model choose, after a thought, from the candidates with their predicted gains, the best first."""
+    options = ranking(state["appraisals"])
+    shown = quoted(bullet_list(f"{one.action} ({one.gain:+.2f})" for one in options))
+    request = prompt(runtime, decided(state, f"{GAINS}\n{shown}"))
+    answer = await deliberate(request, [one.action for one in options], role="executor", runtime=runtime)
     return {"thought": answer.thought, "action": Action(text=answer.choice)}
 
 
 async def greedy(state: ChooseView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """The candidate of the highest gain, without a question; of equals, the one proposed first.
+    """Take the candidate with the highest gain, without a model; among equals, the one that was proposed first.
 
-    A way back to a state that the episode was in is taken where nothing else is left. The paper has no such rule: its
-    model is shown the gains alone, and what gains most in a row can go in circles.
+    A candidate that leads back to a state that the episode has been in is taken only if there is no other. The paper
+    has no such rule; without it the highest gains can lead in circles.
     """
-    offered = ranking(state["appraisals"])
-    best = next((one for one in offered if not one.seen), offered[0])
+    options = ranking(state["appraisals"])
+    best = next((one for one in options if not one.seen), options[0])
     return {"thought": f"predicted gain {best.gain:+.2f}", "action": Action(text=best.action)}
 
 
 def ranking(appraisals: Sequence[Appraisal]) -> list[Appraisal]:
-    """The best first; equals in the order of their proposal.
+    """Sort appraisals by gain, the best first; equals keep the order of their proposal.
 
     Raises:
-        Fault: ("operator") there is none.
+        Fault: ("operator") there are none.
     """
     if not appraisals:
         raise Fault("operator", "no candidate was appraised: let `propose` return at least one")
@@ -328,20 +335,20 @@ Actions to choose from, each with how much nearer to the goal it is predicted to
 away, around zero it changes nothing that counts:"""
 
 
-# Realize by StateFactory's reward: of k actions the one whose imagined outcome comes nearest to the target.
+# Realize with StateFactory's reward: take the one of k actions whose imagined outcome is closest to the target.
 #
-# It brings the look-ahead of `graphs/react_reward.py` into SDP. What it reads is what Realize may read (SDP,
-# Proposition 1); only the world model, asked through the runtime, knows more.
+# This is the look-ahead of `graphs/react_reward.py` for SDP. It reads only what Realize may read (SDP, Proposition 1);
+# the world model, which it reaches through the runtime, knows more.
 
 
 @factory
 def reward_guided(*, k: int = WIDTH, asks: bool = False, imagines: bool = False) -> Operator:
-    """Propose k actions for the target, imagine and appraise them towards it, and take the best.
+    """Propose k actions for the target, imagine their outcomes, appraise them, and take the best (SDP's Realize).
 
     Args:
-        k: candidates.
-        asks: the model chooses, knowing the gains; otherwise the highest gain decides.
-        imagines: the model foresees the outcomes; otherwise a copy of the simulator does, which is privileged.
+        k: number of candidates.
+        asks: the model chooses, given the gains; otherwise the highest gain decides.
+        imagines: the model predicts the outcomes; otherwise a copy of the simulator does, which is privileged.
     """
     propose, imagine = propose_actions(k=k), predicted if imagines else rehearsed
     rate = route()
@@ -349,20 +356,20 @@ def reward_guided(*, k: int = WIDTH, asks: bool = False, imagines: bool = False)
     judge = appraise(extract=extract_state, interpret=interpret_goal, route=rate)
 
     async def reward_guided(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
-        ahead = _ahead(state)
-        ahead["candidates"] = (await propose(ahead, runtime))["candidates"]
-        here = await _standing(state, rate, runtime)
-        here["foreseen"] = (await imagine(ahead, runtime))["foreseen"]
-        imagined = (await judge(here, runtime))["appraisals"]
-        offered = {**ahead, "appraisals": tuple(one.appraisal for one in imagined)}
-        return {"action": (await choose(offered, runtime))["action"]}
+        view = _ahead(state)
+        view["candidates"] = (await propose(view, runtime))["candidates"]
+        position = await _standing(state, rate, runtime)
+        position["foreseen"] = (await imagine(view, runtime))["foreseen"]
+        imagined = (await judge(position, runtime))["appraisals"]
+        choice_view = {**view, "appraisals": tuple(one.appraisal for one in imagined)}
+        return {"action": (await choose(choice_view, runtime))["action"]}
 
     return reward_guided
 
 
 def _ahead(state: RealizeView) -> LookaheadView:
-    """What Realize may see, as who decides sees it: the target is the assignment."""
-    failed = [f"Tried without success: {told}" for told in tried(state["attempts"]).splitlines()]
+    """Convert Realize's view to the view of the look-ahead operators, with the target as the assignment."""
+    failed = [f"Tried without success: {line}" for line in tried(state["attempts"]).splitlines()]
     return {
         "task": state["task"],
         "assignment": state["target"].text,
@@ -376,7 +383,7 @@ def _ahead(state: RealizeView) -> LookaheadView:
 
 
 async def _standing(state: RealizeView, rate: Operator, runtime: Runtime[Context]) -> AppraiseView:
-    """What the world's view shows, and the target as a state; the task's goal where the target tells none."""
+    """Extract the current state and interpret the target as a goal; if that yields no goal, the task's goal."""
     for goal in (state["target"].text, state["task"].goal):
         view = _looking(state["task"].model_copy(update={"goal": goal}), state["evidence"].view)
         view["factored"] = (await extract_state(view, runtime))["factored"]

@@ -1,4 +1,4 @@
-"""Operators of Monte Carlo tree search."""
+"""Operators of Monte Carlo tree search over imagined actions (StateFactory, appendix C.6.3)."""
 
 from collections.abc import Sequence
 from random import Random
@@ -32,14 +32,14 @@ from certigraph.state.rewards import (
 )
 from certigraph.state.run import Evidence
 
-# The slots of MCTS, and the bookkeeping around its operators' answers.
+# The slots of MCTS, and the bookkeeping around its operators' updates.
 
 DEPTH = 12
-"""Imagined actions in a row; further ahead no world model is trusted."""
+"""Maximum number of imagined actions in a row: world models are not reliable further ahead."""
 
 
 def tree_view(state: TreeState) -> TreeView:
-    """What the operators on the tree see."""
+    """Return the part of the state that the operators on the tree may read."""
     return {
         "task": state["task"],
         "tree": state["tree"],
@@ -52,17 +52,17 @@ def tree_view(state: TreeState) -> TreeView:
 
 
 def leaf_lookahead(state: TreeState) -> LookaheadView:
-    """Candidates and outcomes from the leaf, told as if the agent were there."""
+    """Return the look-ahead view at the leaf, as if the agent had taken the imagined actions that lead there."""
     view, path = lookahead_view(state), _leaf(state)
-    way = [node for length in range(1, len(path) + 1) if (node := found(state["tree"], path[:length]))]
-    if not way:
+    nodes = [node for length in range(1, len(path) + 1) if (node := found(state["tree"], path[:length]))]
+    if not nodes:
         return view
-    turns = (*view["turns"], *turns_of([node.foreseen for node in way]))
-    return {**view, "path": path, "turns": turns, "evidence": Evidence(view=way[-1].foreseen.observation)}
+    turns = (*view["turns"], *turns_of([node.foreseen for node in nodes]))
+    return {**view, "path": path, "turns": turns, "evidence": Evidence(view=nodes[-1].foreseen.observation)}
 
 
 def leaf_appraisal(state: TreeState) -> AppraiseView:
-    """The outcomes from the leaf, and the state there."""
+    """Return the appraisal view at the leaf: the outcomes from there, and the leaf's state and reward."""
     view, node = appraise_view(state), found(state["tree"], _leaf(state))
     if node is None:
         return view
@@ -70,17 +70,17 @@ def leaf_appraisal(state: TreeState) -> AppraiseView:
 
 
 def _leaf(state: TreeState) -> Path:
-    return tuple(state["leaf"])  # a checkpoint gives lists back
+    return tuple(state["leaf"])  # checkpoints restore tuples as lists
 
 
 def _no_tree(state: TreeState, update: Update, runtime: Runtime[Context]) -> Update:
-    begun = lookahead.RESET.record(state, update, runtime)
-    return {**begun, **_pruned([], [])}
+    reset = lookahead.RESET.record(state, update, runtime)
+    return {**reset, **_pruned([], [])}
 
 
 def _pruned(tree: Sequence[Node], simulations: Sequence[Simulation]) -> Update:
-    none_yet = {"leaf": (), "searched": 0, "searching": True, "imagined": ()}
-    return {**none_yet, "tree": Overwrite([*tree]), "simulations": Overwrite([*simulations])}
+    empty = {"leaf": (), "searched": 0, "searching": True, "imagined": ()}
+    return {**empty, "tree": Overwrite([*tree]), "simulations": Overwrite([*simulations])}
 
 
 def _nowhere_further(state: TreeState, runtime: Runtime[Context]) -> Update | None:
@@ -108,10 +108,10 @@ def _counted(state: TreeState, update: Update, runtime: Runtime[Context]) -> Upd
 
 
 def _acted(state: TreeState, update: Update, runtime: Runtime[Context]) -> Update:
-    """What was searched under the action is kept where the world answered as imagined."""
+    """Keep the part of the tree below the action if the world answered as imagined, else start a new tree."""
     action, imagined = state["action"].text, found(state["tree"], (state["action"].text,))
-    right = imagined is not None and imagined.foreseen.observation == update["observation"].text
-    tree, simulations = below(state["tree"], state["simulations"], action) if right else ([], [])
+    as_imagined = imagined is not None and imagined.foreseen.observation == update["observation"].text
+    tree, simulations = below(state["tree"], state["simulations"], action) if as_imagined else ([], [])
     return {**lookahead.ACT.record(state, update, runtime), **_pruned(tree, simulations)}
 
 
@@ -125,40 +125,40 @@ CHOOSE = Slot("choose", frozenset({"action", "thought"}), tree_view, types={"act
 ACT = lookahead.ACT._replace(record=_acted)
 
 
-# The operators of MCTS on its tree: select a leaf, back up what it led to, choose an action (appendix C.6.3).
+# The operators of MCTS on its tree: select a leaf, back up the value of its outcomes, choose an action.
 
 EXPLORATION = 0.3
-"""Constant of UCT; rewards of neighbouring states lie some tenths apart."""
+"""Constant of UCT. Rewards of neighbouring states differ by a few tenths."""
 
 SIMULATIONS = 10
-"""Expansions for one action."""
+"""Default number of expansions for an action."""
 
 
 @factory
 def select(*, c: float = EXPLORATION, seed: int = 0) -> Operator:
-    """Go down the tree by UCT to the node that is expanded next.
+    """Descend the tree by UCT to the node that is expanded next.
 
     Args:
-        c: weight of what was visited little against what was worth much.
-        seed: of the lots that decide between equals.
+        c: weight of exploration (few visits) against exploitation (high value).
+        seed: seed of the random choice between equals.
     """
 
     async def select(state: TreeView, runtime: Runtime[Context]) -> dict[str, Any]:
-        lots = Random(f"{seed}:{len(state['visited'])}:{state['searched']}")
-        return {"leaf": leaf_of(state["tree"], tally(state["simulations"]), c, lots)}
+        random = Random(f"{seed}:{len(state['visited'])}:{state['searched']}")
+        return {"leaf": leaf_of(state["tree"], tally(state["simulations"]), c, random)}
 
     return select
 
 
 @factory
 def backpropagate(*, simulations: int = SIMULATIONS) -> Operator:
-    """Hang what was imagined under the leaf and count its worth for every node above: a rollout of one step.
+    """Add the imagined outcomes below the leaf, and back up their values to every node above (a rollout of one step).
 
-    A state that the episode or the tree has shown before is no new node. A leaf that leads nowhere new counts for
-    nothing, so that the search turns elsewhere; one where the world has ended counts again for what it is worth.
+    An outcome whose state the episode or the tree already has becomes no node. A leaf without new states backs up 0, so
+    that the search goes elsewhere; a leaf at which the world has ended backs up its value again.
 
     Args:
-        simulations: expansions for one action; a path to the goal ends the search before.
+        simulations: maximum number of expansions for an action; the search ends earlier if it finds a path to the goal.
     """
 
     async def backpropagate(state: TreeView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def backpropagate(*, simulations: int = SIMULATIONS) -> Operator:
 
 
 async def most_visited(state: TreeView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """The first action to the goal where the search found one, else the action that was visited most.
+    """Take the first action of the path to the goal, if the search found one, else the most visited action.
 
     Raises:
         Fault: ("operator") the tree is empty.
@@ -181,10 +181,10 @@ async def most_visited(state: TreeView, runtime: Runtime[Context]) -> dict[str, 
     if path := solution(tree):
         return {"thought": f"the goal is {len(path)} actions away", "action": Action(text=path[0])}
     if not (first := children(tree, ())):
-        raise Fault("operator", "nothing was imagined, so nothing can be chosen: let `propose` return an action")
+        raise Fault("operator", "no outcome was imagined, so no action can be chosen: let `propose` return an action")
     best = max(first, key=lambda node: (counts.visits[node.path], counts.mean(node.path))).path
-    told = f"{counts.visits[best]} of {counts.visits[()]} simulations, worth {counts.mean(best):.2f} on average"
-    return {"thought": told, "action": Action(text=best[0])}
+    thought = f"{counts.visits[best]} of {counts.visits[()]} simulations, worth {counts.mean(best):.2f} on average"
+    return {"thought": thought, "action": Action(text=best[0])}
 
 
 def _new(state: TreeView) -> list[Node]:
@@ -194,7 +194,8 @@ def _new(state: TreeView) -> list[Node]:
         if node.foreseen.solved or (shown := digest(node.factored)) not in known:
             new.append(node)
             known.add("" if node.foreseen.solved else shown)
-    # At the root a way back is better than none: an action has to be taken.
+    # At the root known states are kept if there are no new ones, because an action has to be taken.
+
     return new if new or state["leaf"] else list(state["imagined"])
 
 

@@ -1,4 +1,7 @@
-"""Operators that plan, carry out and supervise a sub-task."""
+"""Operators that plan and supervise a sub-task (TDP section 3.3), and the one-time plan of plan-and-solve.
+
+Plan-and-Act and plan-and-solve use the same prompts and forms for a complete task.
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -28,25 +31,26 @@ from certigraph.state.tdp import (
     supervise_view,
 )
 
-# The slots of a sub-task's graph, of Plan-and-Act's and of the one-shot plan's.
+# The slots of the graphs of a sub-task, of Plan-and-Act and of plan-and-solve.
 
 HAND_IN = "The world waits for what settles the task: hand it in."
 
 OUTLINED = frozenset({"outline"})
+"""Keys that an operator which writes a plan returns."""
 
 
 def _begun(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
     update = react.RESET.record(state, update, runtime)
     entry = context_of(runtime).entry
-    given = {"known": entry.known if entry else (), "last": bool(entry and entry.last)}
-    return {**update, **given, "outline": (), "progress": Progress(), "replanned": 0}
+    position = {"known": entry.known if entry else (), "last": bool(entry and entry.last)}
+    return {**update, **position, "outline": (), "progress": Progress(), "replanned": 0}
 
 
 def _execute_view(state: SubtaskState) -> DecideView:
-    """What the Executor reads; what other sub-tasks came to is quoted, for it may be the world's own words."""
-    seen, known = execute_view(state), state["known"]
-    told = (f"Known from before:\n{quoted(bullet_list(known))}",) if known else ()
-    return {**seen, "advice": (*told, *seen["advice"])}
+    """Add the results of other sub-tasks to the Executor's view, quoted, because they may repeat text of the world."""
+    view, known = execute_view(state), state["known"]
+    results = (f"Known from before:\n{quoted(bullet_list(known))}",) if known else ()
+    return {**view, "advice": (*results, *view["advice"])}
 
 
 def _again(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -54,21 +58,21 @@ def _again(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Up
 
 
 def _settled(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
-    """Where the task is settled by handing something in, its goal is completed by that and by nothing said of it."""
+    """Keep the last sub-task open until the answer or plan is handed in, if the task ends by handing one in."""
     progress: Progress = update["progress"]
-    waits = state["last"] and _hands_in(state, runtime) and not state["observation"].done
-    if waits and progress.status == "completed":
+    must_hand_in = state["last"] and _hands_in(state, runtime) and not state["observation"].done
+    if must_hand_in and progress.status == "completed":
         progress = Progress(status="needs_more_steps", guidance=HAND_IN)
     return {"progress": progress}
 
 
 def _world_ended(state: SubtaskState, runtime: Runtime[Context]) -> Update | None:
-    """What ended the world needs no judgement: it was handed in, or the world says itself that it is solved."""
-    seen = state["observation"]
-    if not seen.done:
+    """Decide the progress without a model if the world has ended: by its own signal, or by what was handed in."""
+    observation = state["observation"]
+    if not observation.done:
         return None
-    completed = seen.solved or (seen.accepted and _hands_in(state, runtime))
-    return {"progress": Progress(status="completed" if completed else "failed", reason=seen.text)}
+    completed = observation.solved or (observation.accepted and _hands_in(state, runtime))
+    return {"progress": Progress(status="completed" if completed else "failed", reason=observation.text)}
 
 
 def _hands_in(state: SubtaskState, runtime: Runtime[Context]) -> bool:
@@ -85,9 +89,7 @@ SUPERVISE = Slot(
 REPLAN = Slot("replan", OUTLINED, replan_view, _again, react.require_steps)
 
 
-# Plan a sub-task, and plan what is left of it anew (TDP section 3.3).
-#
-# Plan-and-Act and the one-shot plan ask the same of a whole task.
+# Plan: write the steps of a sub-task, and replan what is left of it (TDP section 3.3).
 
 
 class Plan(BaseModel):
@@ -98,19 +100,19 @@ class Plan(BaseModel):
 
 @specialised
 async def plan(state: PlanView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for the steps of a sub-task, from its specification and what it builds on."""
-    question = assigned(state) + PLAN_QUESTION.format(
+    """Ask the model for the steps of a sub-task, given its specification and the results that it needs."""
+    request = assigned(state) + PLAN_QUESTION.format(
         view=quoted(state["evidence"].view, MOST_VIEW),
         most=limits_of(state["task"], runtime).plan,
         handing=_handing_in(state["task"], runtime),
     )
-    return await _outlined(question, state["task"], runtime)
+    return await _outlined(request, state["task"], runtime)
 
 
-# not @specialised: what benchmarks call replan is SDP's, which reads another state
+# Not @specialised: the `replan` of benchmarks is SDP's, which reads another state.
 async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for the rest of the plan, after what was done for the sub-task and what the world answered."""
-    question = assigned(state) + REPLAN_QUESTION.format(
+    """Ask the model for the rest of the plan, given the actions so far and the world's answers."""
+    request = assigned(state) + REPLAN_QUESTION.format(
         trace=traced(state, runtime),
         outline=numbered(state["outline"]),
         view=quoted(state["evidence"].view, MOST_VIEW),
@@ -118,50 +120,50 @@ async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]
         most=limits_of(state["task"], runtime).plan,
         handing=_handing_in(state["task"], runtime),
     )
-    return await _outlined(question, state["task"], runtime)
+    return await _outlined(request, state["task"], runtime)
 
 
 def assigned(state: PlanView) -> str:
-    """How the prompts about a sub-task begin: what never changes while it is worked on."""
+    """Format the beginning of the prompts about a sub-task, which stays the same while the sub-task is worked on."""
     known = f"Known from before:\n{quoted(bullet_list(state['known']))}\n\n" if state["known"] else ""
     return f"Assignment: {state['assignment']}\n\n{known}"
 
 
 def traced(state: ReplanView | SuperviseView, runtime: Runtime[Context]) -> str:
-    """What was done for a sub-task, all that its memory leaves; beyond `limits.context` characters without the oldest.
+    """Format the turns of a sub-task that its memory leaves visible, then the memory's notes.
 
-    What its memory holds besides, if it has one, stands below.
+    Turns beyond `limits.context` characters are dropped, oldest first.
     """
     limits, turns = limits_of(state["task"], runtime), state["turns"]
     if getattr(benchmark_of(state["task"], runtime), "answers", False):
-        told = transcript(turns, limits) or "(nothing)"
+        trace = transcript(turns, limits) or "(nothing)"
     else:
-        told = shown(turns, most=len(turns), characters=limits.excerpt, within=limits.context)
+        trace = shown(turns, most=len(turns), characters=limits.excerpt, within=limits.context)
     notes = f"\n\nNotes from before:\n{quoted(state['belief'].text)}" if state["belief"].text else ""
-    return quoted(told, limits.context) + notes
+    return quoted(trace, limits.context) + notes
 
 
-async def _outlined(question: str, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
-    most = limits_of(task, runtime).plan
-    answer = await ask(prompt(runtime, question), steps_form(most), role="planner", runtime=runtime)
-    return {"outline": outline_of(answer.steps, most)}
+async def _outlined(request: str, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
+    maximum = limits_of(task, runtime).plan
+    answer = await ask(prompt(runtime, request), steps_form(maximum), role="planner", runtime=runtime)
+    return {"outline": outline_of(answer.steps, maximum)}
 
 
 @lru_cache(maxsize=16)
 def steps_form(most: int) -> type[Plan]:
-    """The form of an answer with 1 to `most` steps; of a longer one more are read."""
+    """Create the answer form for 1 to `most` steps; it accepts more, so that a plan that is too long is noticed."""
     steps = at_most(most, Annotated[str, Field(min_length=1), Within(120)], least=1)
     return create_model("Plan", __base__=Plan, steps=(Annotated[steps, Field(min_length=1)], ...))
 
 
 def outline_of(steps: Sequence[str], most: int) -> tuple[str, ...]:
-    """At most `most` steps, with a note for whoever follows them where there were more."""
+    """Keep at most `most` steps; a note for the executor follows if there were more."""
     kept = tuple(map(unquoted, steps[:most]))
     return (*kept, CUT.format(most=most)) if len(steps) > most else kept
 
 
 def _handing_in(task: Task, runtime: Runtime[Context]) -> str:
-    """What ends the work on an assignment, of whose place in a whole task the Planner knows nothing."""
+    """Tell the Planner what ends the work on an assignment, since it does not see the complete task."""
     benchmark = benchmark_of(task, runtime)
     if getattr(benchmark, "answers", False):
         return "\nThe last step is finish[...]: it hands in the answer to the assignment, nothing larger."
@@ -180,7 +182,7 @@ Plan how to carry out this assignment, no more: short steps in their order, each
 and at most {most}. What is known from before needs no step.{handing}
 """
 
-# What only grows comes before what changes every time, so that prefix caches hit.
+# Parts that only grow come before parts that change every time, so that prefix caches hit.
 REPLAN_QUESTION = """\
 Done for it so far, with the world's answers:
 {trace}
@@ -196,16 +198,16 @@ as few as will do and at most {most}. Leave out what is done, and go another way
 """
 
 
-# Outline: the whole plan, written once before the first action (plan-and-solve).
+# Outline: write the complete plan once, before the first action (plan-and-solve).
 
 
 @specialised
 async def outline(state: OutlineView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for the steps of the whole task."""
-    question = OUTLINE_QUESTION.format(task=state["task"].goal, view=quoted(state["evidence"].view, MOST_VIEW))
-    most = limits_of(state["task"], runtime).plan
-    answer = await ask(prompt(runtime, question), steps_form(most), role="planner", runtime=runtime)
-    steps = outline_of(answer.steps, most)
+    """Ask the model for the steps of the complete task."""
+    request = OUTLINE_QUESTION.format(task=state["task"].goal, view=quoted(state["evidence"].view, MOST_VIEW))
+    maximum = limits_of(state["task"], runtime).plan
+    answer = await ask(prompt(runtime, request), steps_form(maximum), role="planner", runtime=runtime)
+    steps = outline_of(answer.steps, maximum)
     return {"outline": tuple(f"Plan, step {n}: {step}" for n, step in enumerate(steps, 1))}
 
 
@@ -219,10 +221,10 @@ Understand the task, then write the plan that solves it: short steps, each one a
 """
 
 
-# Supervise: after every action, how one sub-task stands (TDP section 3.2).
+# Supervise: judge the progress of a sub-task after every action (TDP section 3.2).
 
 MOST_RESULT = 600
-"""Characters of a result, of which a sub-task that needs several sees all."""
+"""Maximum number of characters of a result. A sub-task that needs several results sees all of them in full."""
 
 
 class Judgement(BaseModel):
@@ -237,17 +239,17 @@ class Judgement(BaseModel):
 
 @specialised
 async def supervise(state: SuperviseView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model whether the sub-task is completed, failed or goes on, and whether its plan still holds."""
-    question = assigned(state) + SUPERVISE_QUESTION.format(
+    """Ask the model whether the sub-task is completed, failed or continues, and whether its plan still fits."""
+    request = assigned(state) + SUPERVISE_QUESTION.format(
         outline=numbered(state["outline"]),
         trace=traced(state, runtime),
         view=quoted(state["evidence"].view, MOST_VIEW),
     )
-    answer = await ask(prompt(runtime, question), Judgement, role="validator", runtime=runtime)
-    # What is not completed has a reason to tell and no result: others would build on it.
-    told = {"result": unquoted(answer.result) if answer.status == "completed" else ""}
-    told |= {"reason": unquoted(answer.reason), "guidance": unquoted(answer.guidance)}
-    return {"progress": Progress(status=answer.status, off_plan=answer.off_plan, **told)}
+    answer = await ask(prompt(runtime, request), Judgement, role="validator", runtime=runtime)
+    # A sub-task that is not completed has a reason but no result, because others would build on the result.
+    texts = {"result": unquoted(answer.result) if answer.status == "completed" else ""}
+    texts |= {"reason": unquoted(answer.reason), "guidance": unquoted(answer.guidance)}
+    return {"progress": Progress(status=answer.status, off_plan=answer.off_plan, **texts)}
 
 
 SUPERVISE_QUESTION = """\

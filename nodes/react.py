@@ -1,4 +1,4 @@
-"""ReAct's operators, and the transcript and situation that search agents share with it."""
+"""ReAct's operators, and the prompt parts and slots that search agents and multi-episode agents share with them."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -49,68 +49,74 @@ from certigraph.state.run import (
 from certigraph.state.search import AnswerView, GateView, listed_lines
 from certigraph.state.step import TrialState, advised_view, nothing_learnt, recall_view, reflect_view
 
-# The constants of the search harnesses, in one table; what a benchmark decides (k, steps, sizes) is in `Limits`.
-#
-# Rounds are CGDP's (table 14), weights of BM25 against vectors its section 6.1's. `rounds` of `Limits` takes their
-# place.
+# Default settings of the search agents. Rounds are from CGDP, table 14, and `Limits.rounds` overrides them; the
+# weights of BM25 against vectors are from its section 6.1. Settings that depend on the benchmark are in `Limits`.
 
 
 class Harness(NamedTuple):
-    """What a harness does unless it is told otherwise."""
+    """Default settings of a search agent."""
 
     rounds: int
+    """Maximum number of rounds."""
     alpha: float = 0.5
+    """Weight of BM25 against vectors in retrieval: 1 is BM25 only."""
 
 
 IRCOT = Harness(rounds=10, alpha=0.9)
 REACT = Harness(rounds=7)
 MEMGPT = Harness(rounds=12)
 ITER_RETGEN = Harness(rounds=4)
-"""Always all of them: it has no way to stop."""
+"""Iter-RetGen always runs all its rounds: it has no stopping rule."""
 
 PBAI = Harness(rounds=10)
-"""Algorithm 1 leaves the budget open; IRCoT's."""
+"""Algorithm 1 leaves the number of rounds open; IRCoT's is used."""
 
 PARAGRAPHS = 15
-"""IRCoT: distinct paragraphs in a prompt. The latest, as Eq. 2 truncates: the first would soon be all that it reads."""
+"""IRCoT: maximum number of distinct paragraphs in a prompt.
+
+The latest ones are kept, as Eq. 2 truncates; with the first ones kept, new paragraphs would soon never be shown.
+"""
 
 PAGE = 5
-"""MemGPT: passages that one search returns, where `Limits.passages` allows as many."""
+"""MemGPT: maximum number of passages that one search returns; `Limits.passages` may allow fewer."""
 
 RETURNED = 3_000
-"""MemGPT: characters of one answer of the world in its queue."""
+"""MemGPT: maximum number of characters of one observation in its queue."""
 
 CORE = 2_000
-"""MemGPT: characters of core memory; the oldest note goes first."""
+"""MemGPT: maximum number of characters of core memory; the oldest note is dropped first."""
 
 PRESSURE = 0.75
 """MemGPT: share of `Limits.context` from which the agent is warned and its queue then flushed."""
 
 KEPT = 3
-"""MemGPT: latest turns that stay in its queue when the others are summarised."""
+"""MemGPT: number of latest turns that stay in its queue when the others are summarised."""
 
 
-# What ReAct's agent goes by before it decides, for the operators that share its prompt and its shortlist.
+# ReAct's prompt, and the queries of its shortlist of actions.
 
 MOST_VIEW = 10_000
-"""Characters of the world's view in a prompt, as Realize and Replan show it: 900 hid blocks from the 17th on."""
+"""Maximum number of characters of the world's view in a prompt, as in Realize and Replan.
+
+900 characters were too few: they hid all blocks from the 17th on.
+"""
 
 CHOICE = "{choice}"
-"""Where ReAct's prompt stops telling and begins to ask."""
+"""Placeholder in ReAct's prompt: before it stands the situation, after it the question."""
 
 
 def told(state: DecideView, question: str) -> str:
-    """Assignment, notes, turns and the world now, exactly as ReAct has them, then another question."""
+    """Format the situation as in ReAct's prompt (assignment, notes, turns, the world now), then another question."""
     return _material(QUESTION.partition(CHOICE)[0], state) + question
 
 
 def decided(state: DecideView, choice: str) -> str:
-    """The same with ReAct's own question: a thought, then one action of a choice."""
+    """Format ReAct's prompt: the situation, then the question for a thought and one of the actions in `choice`."""
     return _material(QUESTION, state, choice)
 
 
 def queries(state: DecideView) -> list[str]:
-    """What the relevant actions are similar to: the assignment, the latest thought, and advice that refuses nothing."""
+    """Return the texts that relevant actions resemble: assignment, latest thought, and advice that refuses nothing."""
     thoughts = [turn.thought for turn in state["turns"][-1:] if turn.thought]
     wanted = [advice for advice in state["advice"] if not advice.startswith(REFUSED)]
     return [state["assignment"], *thoughts, *wanted][:6]
@@ -127,7 +133,7 @@ def _material(form: str, state: DecideView, choice: str = "") -> str:
     )
 
 
-# What only grows comes first, what changes with every action last: the cached part of the prompt is the longer.
+# Parts that only grow come first, parts that change with every action last, so that prefix caches cover more.
 QUESTION = """\
 Assignment: {assignment}
 
@@ -145,32 +151,40 @@ Think in one short sentence, then give the one action to take next. Do not repea
 """
 
 
-# What a search agent has gathered, as prompts show it: it grows at its end alone, so that prefix caches hit.
+# The transcript of a search agent in its prompts. It grows only at the end, so that prefix caches hit.
 
 ELIDED = "(shown above, or no longer)"
 
 
 def gathered(state: DecideView | AnswerView | GateView, limits: Limits, *, paragraphs: int | None = None) -> str:
-    """The turns that the agent sees, its notes and, where it has any, its advice; parts that are empty are left out."""
+    """Format the turns that the agent sees, its notes and its advice. Empty parts are left out."""
     advice = cast(Sequence[str], state.get("advice", ()))
     parts = [
         ("Rounds so far, each action with what it brought up", _quoted_turns(state["turns"], limits, paragraphs)),
         ("Notes from earlier rounds", quoted(state["belief"].text) if state["belief"].text else ""),
         ("To keep in mind", bullet_list(advice) if advice else ""),
     ]
-    return "\n".join(f"{name}:\n{told}\n" for name, told in parts if told)
+    return "\n".join(f"{name}:\n{text}\n" for name, text in parts if text)
 
 
 def unbegun(state: DecideView) -> bool:
-    """Whether this is an episode's first round; afterwards either a turn is left to see or a memory has worked."""
+    """Whether this is the episode's first round.
+
+    In a later round there is a turn to see, or a memory has replaced the turns by its belief.
+    """
     return not state["turns"] and state["belief"].form == "native"
 
 
 def transcript(turns: Sequence[Turn], limits: Limits, *, paragraphs: int | None = None) -> str:
-    """Thought, action and passages of each turn; a passage is shown once.
+    """Format thought, action and passages of each turn; each passage is shown once.
 
-    Of what would take more than `limits.context` characters the oldest turns are dropped (CGDP Eq. 2), a block at a
-    time; `limits.excerpt` bounds each passage, `paragraphs` the number of different ones, the latest.
+    The oldest turns are dropped, a block at a time, until the text fits into `limits.context` characters (CGDP Eq. 2).
+
+    Args:
+        turns: the turns, oldest first.
+        limits: `context` bounds the complete text, `excerpt` each passage, in characters.
+
+        paragraphs: maximum number of different passages; the latest ones are shown.
     """
     kept = list(turns)
     while len(kept) > 1 and weight(kept, limits, paragraphs=paragraphs) > limits.context:
@@ -179,9 +193,9 @@ def transcript(turns: Sequence[Turn], limits: Limits, *, paragraphs: int | None 
 
 
 def weight(turns: Sequence[Turn], limits: Limits, *, paragraphs: int | None = None) -> int:
-    """Characters that all of these turns take in a transcript."""
-    told = _told(turns, limits.excerpt, paragraphs)
-    return sum(map(len, told)) + len(told)
+    """Count the characters that all these turns take in a transcript."""
+    texts = _told(turns, limits.excerpt, paragraphs)
+    return sum(map(len, texts)) + len(texts)
 
 
 def _quoted_turns(turns: Sequence[Turn], limits: Limits, paragraphs: int | None) -> str:
@@ -189,8 +203,9 @@ def _quoted_turns(turns: Sequence[Turn], limits: Limits, paragraphs: int | None)
 
 
 def _told(turns: Sequence[Turn], excerpt: int, paragraphs: int | None) -> list[str]:
-    found = list(dict.fromkeys(chain.from_iterable(turn.sources for turn in turns)))
-    seen = set(found[:-paragraphs] if paragraphs else ())
+    sources = list(dict.fromkeys(chain.from_iterable(turn.sources for turn in turns)))
+    # Sources that count as seen are not shown: with a limit, all but the latest.
+    seen = set(sources[:-paragraphs] if paragraphs else ())
     return [_turn(turn, excerpt, seen) for turn in turns]
 
 
@@ -208,7 +223,7 @@ def _lines(turn: Turn, excerpt: int, seen: set[str]) -> list[str]:
     return [clipped(line, excerpt) for line in new] or [ELIDED]
 
 
-# The slots of the graphs that act without predicates, and the bookkeeping around their operators' answers.
+# The slots of the graphs that act without predicates, and the bookkeeping around their operators' updates.
 
 
 def _no_turns(state: ActingState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -224,20 +239,20 @@ def _next_trial(state: TrialState, update: Update, runtime: Runtime[Context]) ->
 
 
 def episode_reached(state: Any, runtime: Runtime[Context]) -> LimitReached | None:
-    """The limit that ended the episode, if one did: its steps, or STEP's completed or failed subtasks."""
+    """Return the limit that ended the episode, if one did: its steps, or STEP's completed or failed subtasks."""
     if finished(state, runtime):
         return None
     limits, subtasks = limits_of(state["task"], runtime), Counter(s.status for s in state.get("subtasks", ()))
     for option, status in (("subtasks", "completed"), ("failures", "failed")):
-        most, count = getattr(limits, option), subtasks[status]
-        if count > most:
-            told = f"an episode ended at {count} {status} subtasks of {most} that it may have"
-            return LimitReached("subtasks", most, count, happened=told, option=option)
+        limit, count = getattr(limits, option), subtasks[status]
+        if count > limit:
+            happened = f"an episode ended after {count} {status} subtasks; its limit is {limit}"
+            return LimitReached("subtasks", limit, count, happened=happened, option=option)
     return steps_reached(state, runtime)
 
 
 def _no_further_episode(state: TrialState, runtime: Runtime[Context]) -> Update | None:
-    """Raises LimitReached where a limit ended the last episode and no other one is left, or would be the same again."""
+    """Raise LimitReached if a limit ended the last episode and another one is not allowed or would be the same."""
     last = state["trials"][-1] if state["trials"] else None
     if last is None or not last.cut:
         return None
@@ -248,7 +263,7 @@ def _no_further_episode(state: TrialState, runtime: Runtime[Context]) -> Update 
 
 
 def _to_depth(state: ActingState, update: Update, runtime: Runtime[Context]) -> Update:
-    """A search that does not say how many passages it wants gets as many as the limits say: no world knows them."""
+    """Give a search without a number of passages the number in the limits, which worlds do not know."""
     action: Action = update["action"]
     if action.kind != SEARCH or "k" in action.args:
         return update
@@ -257,34 +272,38 @@ def _to_depth(state: ActingState, update: Update, runtime: Runtime[Context]) -> 
 
 
 def over(state: ActingState, runtime: Runtime[Context]) -> bool:
-    """Whether the episode is over: as for `finished`, or its steps are used up."""
+    """Whether the episode is over: it is `finished`, or its steps are used up."""
     return finished(state, runtime) or steps_reached(state, runtime) is not None
 
 
 def finished(state: ActingState, runtime: Runtime[Context]) -> bool:
-    """Whether the world or a gate ended the episode, or it goes round in circles."""
+    """Whether the world or a gate ended the episode, or the agent repeats the same action (`Limits.repeats`)."""
     return state["observation"].done or stopped(state) or _repeats(state, limits_of(state["task"], runtime).repeats)
 
 
 def steps_reached(state: RunState, runtime: Runtime[Context]) -> LimitReached | None:
-    """The limit of world steps, once the episode has used them up."""
-    most, taken = limits_of(state["task"], runtime).steps, len(state["history"])
-    return LimitReached("steps", most, taken) if taken >= most else None
+    """Return the limit of world steps if the episode has used them up."""
+    limit, taken = limits_of(state["task"], runtime).steps, len(state["history"])
+    return LimitReached("steps", limit, taken) if taken >= limit else None
 
 
 def require_steps(state: RunState, runtime: Runtime[Context]) -> None:
-    """Ask no model for an action that the world would not take. Raises LimitReached where no steps are left."""
+    """Stop before a model is asked for an action that the world would refuse.
+
+    Raises:
+        LimitReached: the episode has no steps left.
+    """
     if reached := steps_reached(state, runtime):
         raise reached
 
 
-def _repeats(state: ActingState, most: int) -> bool:
-    latest = [turn.action for turn in state["turns"][-most:]] if most else []
-    return len(latest) == most > 0 and len(set(latest)) == 1
+def _repeats(state: ActingState, maximum: int) -> bool:
+    latest = [turn.action for turn in state["turns"][-maximum:]] if maximum else []
+    return len(latest) == maximum > 0 and len(set(latest)) == 1
 
 
-BEGIN = Slot("begin", frozenset({"trial", "trials", "lessons"}), opens_books=True)
-RESET = Slot("reset", OPENED, record=_no_turns, opens_books=True)
+BEGIN = Slot("begin", frozenset({"trial", "trials", "lessons"}), starts_run=True)
+RESET = Slot("reset", OPENED, record=_no_turns, starts_run=True)
 RESET_TRIAL = Slot("reset", OPENED, record=_next_trial, skip=_no_further_episode)
 RECALL = Slot("recall", frozenset({"lessons"}), recall_view)
 OUTLINE = Slot("outline", frozenset({"outline"}), outline_view)
@@ -299,7 +318,7 @@ REFLECT = Slot("reflect", frozenset({"lessons"}), reflect_view)
 MEMORY = REFLECT._replace(name="memory")
 
 
-# The agent of a search world: a thought, one of the world's tools, and what to give it.
+# The agent of a search world: it gives a thought, one of the world's tools, and the tool's input.
 
 TOOLS = (SEARCH, FINISH)
 
@@ -316,10 +335,12 @@ class Move(BaseModel):
 
 @factory
 def pursue(*, alpha: float = PBAI.alpha) -> Operator:
-    """Pursue the first open question of the belief, or, without one, the question itself (Algorithm 1, line 4).
+    """Ask the model for the next tool call on the belief's first open question (CGDP Algorithm 1, line 4).
+
+    Without an open question the task's question is pursued.
 
     Args:
-        alpha: weight of BM25 against vectors in the retrieval.
+        alpha: weight of BM25 against vectors in retrieval.
     """
 
     async def pursue(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -335,7 +356,7 @@ def pursue(*, alpha: float = PBAI.alpha) -> Operator:
 
 
 def with_tools(form: type[M], state: DecideView, runtime: Runtime[Context]) -> type[M]:
-    """A form whose field `tool` is one of the world's tools, and whose `text` is as long as an answer there may be."""
+    """Narrow an answer form to the world: `tool` to its tools, `text` to its longest possible answer."""
     benchmark = benchmark_of(state["task"], runtime)
     return _fitted(form, tuple(getattr(benchmark, "tools", TOOLS)), longest_answer(benchmark))
 
@@ -347,7 +368,7 @@ def _fitted(form: type[M], tools: tuple[str, ...], most: int) -> type[M]:
 
 
 def tool_used(tool: str, text: str, *, alpha: float, k: int | None = None) -> Action:
-    """The action; how to retrieve concerns searches alone."""
+    """Create the action of a tool call. `alpha` and `k` apply to searches only."""
     text = unquoted(text)
     if tool != SEARCH:
         return use(tool, text)
@@ -361,10 +382,10 @@ answer once what was found settles the question.
 """
 
 
-# Decide (ReAct) and execute (STEP's Executor): a thought and the action that follows from it.
+# Decide (ReAct) and execute (STEP's Executor): a thought, then the action that follows from it.
 
 ACCEPT, MATCHES = 0.9, 5
-"""CLIN's figures for matching a written action to the world's list."""
+"""Similarity threshold and number of matches with which CLIN maps a written action to the world's list."""
 
 
 class Thought(BaseModel):
@@ -382,34 +403,38 @@ async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]
 
 @specialised
 async def execute(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """The same for STEP's Executor, whose assignment is a subtask: a benchmark's own `decide` may know the task."""
+    """Ask the model for a thought and an action for a subtask (STEP's Executor).
+
+    This is a separate operator from `decide`, because a benchmark's `decide` may use the complete task.
+    """
     return await _thought_and_action(state, runtime)
 
 
 async def _thought_and_action(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Choose or write an action; in a world that takes an answer, use one of its tools.
+    """Ask for a thought and an action in the way that fits the world.
 
-    Where the world lists a few actions it chooses one. Where it lists thousands, it writes one that is matched to the
-    list; a benchmark for small models (`shortlists`) has it choose among those relevant to its assignment instead.
+    In a world that takes an answer the model uses one of its tools. Where the world lists at most `Limits.options`
+    actions the model chooses one. Where it lists more, the model writes an action that is matched to the list; a
+    benchmark for small models (`shortlists`) offers it the actions relevant to its assignment instead.
     """
     if getattr(benchmark_of(state["task"], runtime), "answers", False):
         return await pursue()(state, runtime)
-    most = limits_of(state["task"], runtime).options
+    maximum = limits_of(state["task"], runtime).options
     actions = await admissible(runtime)
-    if actions and len(actions) <= most:
+    if actions and len(actions) <= maximum:
         return await _choosing(state, actions, runtime)
     if actions and getattr(benchmark_of(state["task"], runtime), "shortlists", False):
-        return await _choosing(state, await candidates(queries(state), runtime, most), runtime)
+        return await _choosing(state, await candidates(queries(state), runtime, maximum), runtime)
     return await _matching(state, runtime, accept=ACCEPT, most=MATCHES)
 
 
 @factory
 def decide_freely(*, accept: float = ACCEPT, most: int = MATCHES) -> Operator:
-    """The model writes its action, also where the world lists a few (CLIN and STEP's action matching).
+    """Let the model write its action even where the world lists only a few (action matching of CLIN and STEP).
 
     Args:
-        accept: similarity from which the best match is taken at once.
-        most: best matches that the model chooses among otherwise; 0: what it wrote goes to the world as it is.
+        accept: minimum similarity at which the best match is taken without asking again.
+        most: number of best matches that the model otherwise chooses from; with 0 the action is sent as written.
     """
 
     async def decide_freely(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -418,9 +443,9 @@ def decide_freely(*, accept: float = ACCEPT, most: int = MATCHES) -> Operator:
     return decide_freely
 
 
-async def _choosing(state: DecideView, offered: Sequence[str], runtime: Runtime[Context]) -> dict[str, Any]:
-    question = decided(state, f"Actions to choose from:\n{quoted(bullet_list(offered))}")
-    answer = await deliberate(prompt(runtime, question), offered, role="executor", runtime=runtime)
+async def _choosing(state: DecideView, options: Sequence[str], runtime: Runtime[Context]) -> dict[str, Any]:
+    request = decided(state, f"Actions to choose from:\n{quoted(bullet_list(options))}")
+    answer = await deliberate(prompt(runtime, request), options, role="executor", runtime=runtime)
     return _action_of(answer.thought, answer.choice)
 
 
@@ -434,18 +459,18 @@ async def _matching(state: DecideView, runtime: Runtime[Context], *, accept: flo
     if not matches or matches[0].score >= accept:
         return _action_of(thought, matches[0].action if matches else written, written)
     options = [match.action for match in matches]
-    question = decided(state, f"You meant: {written}\nThe world knows:\n{quoted(bullet_list(options))}")
-    chosen = await choose(prompt(runtime, question), options, role="executor", runtime=runtime)
+    request = decided(state, f"You meant: {written}\nThe world knows:\n{quoted(bullet_list(options))}")
+    chosen = await choose(prompt(runtime, request), options, role="executor", runtime=runtime)
     return _action_of(thought, chosen, written)
 
 
 async def _written(state: DecideView, runtime: Runtime[Context]) -> tuple[str, str]:
-    question = prompt(runtime, decided(state, "Write the action as the world's rules say."))
-    answer = await ask(question, Thought, role="executor", runtime=runtime)
+    request = prompt(runtime, decided(state, "Write the action as the world's rules say."))
+    answer = await ask(request, Thought, role="executor", runtime=runtime)
     return answer.thought, answer.action
 
 
 def _action_of(thought: str, action: str, written: str = "") -> dict[str, Any]:
-    # What the model wrote stays with what was made of it: the difference is the matching's, not the model's.
+    # Record what the model wrote too, so that an error of the matching is not taken for the model's.
     args: Arguments = {"written": written} if written and written != action else {}
     return {"thought": thought, "action": Action(text=action, args=args)}

@@ -1,4 +1,8 @@
-"""Operators that rate trajectories: routing, judges, reward heads and baselines."""
+"""Operators that predict rewards along recorded trajectories (StateFactory paper).
+
+`route` compares states (section 3.2.3), `judge_reward` asks a model (3.1.2), `supervised` uses a trained head (3.1.1);
+`monotonic` and `constant` are the baselines (4.1).
+"""
 
 from collections.abc import Sequence
 from math import floor
@@ -37,13 +41,13 @@ from certigraph.state.rewards import (
 )
 from certigraph.state.run import FINISH
 
-# The slots of the graphs that predict rewards, and the bookkeeping around their operators' answers.
+# The slots of the graphs that predict rewards, and the bookkeeping around their operators' updates.
 
 
 def _opened(state: RewardState, update: Update, runtime: Runtime[Context]) -> Update:
     task = update["task"]
-    begun = {"steps": Overwrite(recorded(task)), "position": 0, "rewards": Overwrite([]), "note": "", "reward": 0.0}
-    return {**update, **begun, "task": without_recordings(task), "factored": FactoredState(), "goal": FactoredState()}
+    initial = {"steps": Overwrite(recorded(task)), "position": 0, "rewards": Overwrite([]), "note": "", "reward": 0.0}
+    return {**update, **initial, "task": without_recordings(task), "factored": FactoredState(), "goal": FactoredState()}
 
 
 def _predicted(state: RewardState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -57,12 +61,12 @@ def _handed_in(state: RewardState, update: Update, runtime: Runtime[Context]) ->
 
 
 def _with_answer(state: RewardState) -> RewardState:
-    """The predicted rewards as the answer that the benchmark scores."""
+    """Set the predicted rewards as the answer that the benchmark scores."""
     rewards = by_recording(state["rewards"])
     return {**state, "action": Action(text="rewards", kind=FINISH, args={"rewards": rewards})}
 
 
-RESET = Slot("reset", OPENED, record=_opened, opens_books=True)
+RESET = Slot("reset", OPENED, record=_opened, starts_run=True)
 EXTRACT = Slot("extract", frozenset({"factored"}), factor_view, types={"factored": FactoredState})
 INTERPRET = Slot("interpret", frozenset({"goal"}), interpret_view, types={"goal": FactoredState})
 ROUTE = Slot("route", frozenset({"reward"}), routed_view, _predicted)
@@ -70,20 +74,20 @@ RATE = Slot("rate", frozenset({"reward", "note"}), rate_view, _predicted)
 DELIVER = Slot("deliver", ACTED, _with_answer, _handed_in)
 
 
-# Route: the reward as the similarity of the world's state to the goal state (StateFactory, section 3.2.3).
+# Route: compute the reward as the similarity of the world's state to the goal state (StateFactory, section 3.2.3).
 
 
 @factory
 def route(*, granularity: str = "attribute", encoder: str = NAME, decimals: int | None = None) -> Operator:
-    """Compare state and goal object by object, attribute by attribute.
+    """Predict the reward as the similarity of state and goal, object by object and attribute by attribute.
 
     Args:
-        granularity: raw, textual, object or attribute: how finely both are told before they are compared.
+        granularity: raw, textual, object or attribute: the form in which both are compared.
         encoder: a sentence-transformers model: all-MiniLM-L6-v2, another installed or cached one, or its folder.
-        decimals: cut the reward off after so many; the paper's code does after 2.
+        decimals: number of decimals to which the reward is truncated, if not None; the paper's code uses 2.
 
     Raises:
-        UnknownName: no such granularity.
+        UnknownName: there is no such granularity.
     """
     if granularity not in GRANULARITIES:
         raise UnknownName(f"route(granularity={granularity!r}): known are {', '.join(GRANULARITIES)}")
@@ -96,7 +100,7 @@ def route(*, granularity: str = "attribute", encoder: str = NAME, decimals: int 
 
 
 def cut_off(reward: float, decimals: int) -> float:
-    """The reward without its later decimals; rounding errors of a millionth do not count as missing the next one."""
+    """Truncate a reward to `decimals` decimals. A value within a rounding error below the next one counts as that."""
     scale = float(10**decimals)
     return floor(round(reward * scale, 4)) / scale
 
@@ -105,36 +109,36 @@ def _compared(state: FactorView, granularity: str, encoder: str) -> Routed:
     goal, present = state["goal"], state["factored"]
     if granularity == "raw":
         goal, present = raw(state["task"].goal), raw(state["step"].observation)
-    wanted, told = (coarsened(one, granularity, goal) for one in (goal, present))
-    return routed(wanted, told, needed_encoder(encoder).encode)
+    goal_state, world_state = (coarsened(one, granularity, goal) for one in (goal, present))
+    return routed(goal_state, world_state, needed_encoder(encoder).encode)
 
 
-# Predictors that look at nothing: the baselines of RewardPrediction (StateFactory, section 4.1, appendix C.1).
+# The baselines of RewardPrediction, which ignore the observations (StateFactory, section 4.1, appendix C.1).
 
 
 async def monotonic(state: RateView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Step t of T is worth t / T, whatever happens: the length is a leak that no other predictor is given."""
+    """Rate step t of T as t / T. Only this baseline knows the length T, which leaks how far the trajectory is."""
     return {"reward": len(state["steps"]) / state["length"], "note": ""}
 
 
 async def constant(state: RateView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Every step is worth the same: uncorrelated with any reward, an EPIC distance of 0.7071."""
+    """Rate every step as 0.5, which is uncorrelated with any reward: an EPIC distance of 0.7071."""
     return {"reward": 0.5, "note": ""}
 
 
-# Judge: a language model says how far a trajectory has come (StateFactory, section 3.1.2, appendix C.3).
+# Judge: ask a language model how far a trajectory has come (StateFactory, section 3.1.2, appendix C.3).
 #
-# Stateless, it reads the whole trajectory before every answer. Stateful, it reads its own belief and the newest step,
-# and writes the belief anew: so prompts stay short on long trajectories. The wording is ours.
+# A stateless judge reads the complete trajectory before every answer. A stateful judge reads its own belief and the
+# newest step, and rewrites the belief, so that prompts stay short on long trajectories. The wording is ours.
 
 OBSERVATION = 1_500
-"""Characters of one observation that the model is shown."""
+"""Maximum number of characters of an observation in the prompt."""
 
 WITHIN = 20_000
-"""Characters of a trajectory, from its latest step back: the paper's context of 8,192 tokens."""
+"""Maximum number of characters of a trajectory, the latest steps: the paper's context of 8,192 tokens."""
 
 BELIEF = 1_200
-"""Characters of the belief that is carried from step to step."""
+"""Maximum number of characters of the belief that is carried from step to step."""
 
 
 class Rated(BaseModel):
@@ -167,18 +171,18 @@ class ReasonedBelief(BaseModel):
 
 @factory
 def judge_reward(*, stateful: bool = False, analytical: bool = False) -> Operator:
-    """Ask the model in the role of the judge for a reward from 0 to 1.
+    """Ask the judge model for a reward from 0 to 1.
 
     Args:
-        stateful: it keeps a belief about the world, in words, instead of the trajectory.
-        analytical: it reasons before it answers; otherwise (intuitive) it has no room to.
+        stateful: the judge keeps a written belief about the world instead of the trajectory.
+        analytical: the judge reasons before it answers; otherwise (intuitive) the answer form has no field for reasons.
     """
     form: Any = ((Rated, Reasoned), (Believed, ReasonedBelief))[stateful][analytical]
     system = "\n".join((TASK, BELIEVING if stateful else READING, ANALYSE if analytical else AT_ONCE))
 
     async def judge_reward(state: RateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        told = _belief_and_step(state) if stateful else _trajectory(state["steps"])
-        user = f"Goal:\n{quoted(state['task'].goal)}\n\n{told}"
+        evidence = _belief_and_step(state) if stateful else _trajectory(state["steps"])
+        user = f"Goal:\n{quoted(state['task'].goal)}\n\n{evidence}"
         answer = await ask(Prompt(system, user), form, role="judge", runtime=runtime)
         return {"reward": answer.reward, "note": getattr(answer, "belief", "")}
 
@@ -186,7 +190,7 @@ def judge_reward(*, stateful: bool = False, analytical: bool = False) -> Operato
 
 
 def _trajectory(steps: Sequence[Seen]) -> str:
-    """As many of the latest steps as there is room for, in order."""
+    """Format as many of the latest steps as fit into `WITHIN` characters, in order."""
     shown: list[str] = []
     for number, step in reversed(list(enumerate(steps, 1))):
         text = _step(number, step)
@@ -225,24 +229,24 @@ Only then give the reward that follows."""
 AT_ONCE = "Give the reward at once, by first impression. No analysis, no reasons, no words beside the fields asked for."
 
 
-# Rate by a supervised reward model (StateFactory, section 3.1.1): stateless, each prefix of a trajectory anew.
+# Rate with a supervised reward model (StateFactory, section 3.1.1). It is stateless: each prefix is rated separately.
 
 
 @factory
 def supervised(*, head: str = "") -> Operator:
-    """Rate by heads that were trained to rank prefixes of other tasks' trajectories.
+    """Rate with heads that were trained to rank prefixes of other tasks' trajectories.
 
     Args:
-        head: the file that `certigraph rewards train` wrote, or the folder of `certigraph rewards tune`, whose model
-            saw every task that it was tuned on.
+        head: a file that `certigraph rewards train` wrote, or a folder of `certigraph rewards tune`. The tuned model
+            has seen the tasks that it was tuned on.
 
     Raises:
-        Fault: ("model") in the graph, where neither is named, or it is neither.
+        Fault: ("model") in the graph, if no head is given, or it is neither such a file nor such a folder.
     """
 
     async def supervised(state: RateView, runtime: Runtime[Context]) -> dict[str, Any]:
         if not head:
-            raise Fault("model", f"no reward head is named; train one and name it: {HEAD_USAGE}")
+            raise Fault("model", f"no reward head is given; train one and name it: {HEAD_USAGE}")
         return {"reward": await off_loop(_rated, state, Path(head)), "note": ""}
 
     return supervised

@@ -1,4 +1,8 @@
-"""SDP's operators: propose, realize, validate, certify, replan."""
+"""SDP's operators (SDP paper, section 3.2): Propose, Realize, Validate, Certify and Replan.
+
+Each section has the operator, its answer form and its prompt; the paper's ablations follow the operator that they
+replace. The slots come first: they hold the bookkeeping of plan, cursor, attempts and certificates.
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -48,7 +52,7 @@ from certigraph.state.sdp import (
     validate_view,
 )
 
-# The slots of SDP's graph: which view each operator gets, and the bookkeeping around its answer.
+# The slots of SDP's graph: each operator's view, and the bookkeeping around its update.
 
 
 def _nothing_certified(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -59,8 +63,8 @@ def _nothing_certified(state: SDPState, update: Update, runtime: Runtime[Context
 
 
 def _attempted(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
-    most = _certifiable(state["plan"][state["head"] :])
-    verdict = update["verdict"].model_copy(update={"depth": min(update["verdict"].depth, most)})
+    maximum = _certifiable(state["plan"][state["head"] :])
+    verdict = update["verdict"].model_copy(update={"depth": min(update["verdict"].depth, maximum)})
     attempt = Attempt(
         position=state["head"],
         target=state["plan"][state["head"]],
@@ -72,24 +76,29 @@ def _attempted(state: SDPState, update: Update, runtime: Runtime[Context]) -> Up
 
 
 def _certifiable(tail: Sequence[Predicate]) -> int:
-    """How many predicates one verdict may discharge: a return to an earlier state is certified on its own."""
+    """Return how many predicates one verdict may certify: a return to an earlier state is certified alone."""
     if tail[0].kind == RESTORE:
         return 1
     return next((n for n, predicate in enumerate(tail) if predicate.kind == RESTORE), len(tail))
 
 
 def _replanned(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
-    """The new tail. Raises LimitReached where a plan that was cut gets no rest."""
-    kept = state["plan"][: state["head"]]
+    """Append the new tail to the certified part of the plan.
+
+    Raises:
+        LimitReached: the plan had been cut to its maximum length, and Replan returned no continuation.
+    """
+    certified = state["plan"][: state["head"]]
     if extends(state):
         if not update["plan"]:
-            most = int(str(state["plan"][state["head"]].args[CUT]))
-            told = f"the plan was cut, {most} of {most} conditions are certified, and replan gave no others"
-            raise LimitReached("plan", most, most, happened=f"{told} (an operator that never does needs a new run)")
-        return {"plan": [*kept, *update["plan"]]}
+            limit = int(str(state["plan"][state["head"]].args[CUT]))
+            happened = f"the plan was cut: {limit} of {limit} conditions are certified, but replan gave no more"
+            hint = "with a replan operator that never extends a plan, start a new run"
+            raise LimitReached("plan", limit, limit, happened=f"{happened} ({hint})")
+        return {"plan": [*certified, *update["plan"]]}
     if not update["plan"]:
         return {}
-    return {"plan": [*kept, *update["plan"]], "tried": 0, "replans": state["replans"] + 1}
+    return {"plan": [*certified, *update["plan"]], "tried": 0, "replans": state["replans"] + 1}
 
 
 def _audited(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -100,16 +109,16 @@ def _audited(state: SDPState, update: Update, runtime: Runtime[Context]) -> Upda
 
 
 def _invalidated(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
-    found: Revalidation = update["revalidation"]
+    revalidation: Revalidation = update["revalidation"]
     checked, step = revalidated(state), len(state["history"])
-    if beyond := [index for index in found.undone if not 0 <= index < len(checked)]:
-        told = f"the operator in slot revalidate named predicate {beyond[0]} of {len(checked)}"
-        raise Fault("operator", f"{told}; `undone` has indices from 0 into the view's `certified`")
-    # A condition that was certified more than once is undone wherever it was.
-    undone = {checked[index].predicate.text for index in found.undone}
+    if beyond := [index for index in revalidation.undone if not 0 <= index < len(checked)]:
+        message = f"the operator in slot revalidate named predicate {beyond[0]} of {len(checked)}"
+        raise Fault("operator", f"{message}; `undone` must hold indices from 0 into the view's `certified`")
+    # A condition may have been certified more than once; all its certificates are invalidated.
+    undone = {checked[index].predicate.text for index in revalidation.undone}
     in_force = predicates_in_force(state["certificates"], state.get("invalidations", ()))
     lost = [
-        Invalidation(**place._asdict(), step=step, reason=found.reason)
+        Invalidation(**place._asdict(), step=step, reason=revalidation.reason)
         for place in in_force
         if place.predicate.text in undone and place.predicate.kind != RESTORE
     ]
@@ -117,16 +126,16 @@ def _invalidated(state: SDPState, update: Update, runtime: Runtime[Context]) -> 
 
 
 def _must_replan_undone(state: SDPState, runtime: Runtime[Context]) -> Update | None:
-    """Refuse, before the world is opened, a benchmark whose own Replan would leave undone conditions undone."""
+    """Refuse, before the world is opened, a benchmark whose Replan does not plan undone conditions again."""
     benchmark = context_of(runtime).benchmark
     if benchmark and "replan" in benchmark.operators() and not getattr(benchmark, "replans_undone", False):
-        why = f"revalidate cannot be used with {benchmark.name}, whose replan does not plan undone conditions again"
-        raise Fault("operator", f"{why}: leave revalidate out, or build the graph with a replan of your own as well")
+        reason = f"revalidate cannot be used with {benchmark.name}, whose replan does not plan undone conditions again"
+        raise Fault("operator", f"{reason}: leave revalidate out, or build the graph with your own replan as well")
     return None
 
 
 def _nothing_to_revalidate(state: SDPState, runtime: Runtime[Context]) -> Update | None:
-    """Nothing can have been undone, or no replan is left that could mend it."""
+    """Skip revalidation if nothing can have been undone, or no replan is left that could repair it."""
     refused = not state["observation"].accepted
     return {} if refused or _replans_spent(state, runtime) is not None or not revalidated(state) else None
 
@@ -136,9 +145,9 @@ def _replans_spent(state: SDPState, runtime: Runtime[Context]) -> Update | None:
     return {} if spent and not extends(state) else None
 
 
-RESET = Slot("reset", OPENED, record=_nothing_certified, opens_books=True)
+RESET = Slot("reset", OPENED, record=_nothing_certified, starts_run=True)
 RESET_REVALIDATING = RESET._replace(skip=_must_replan_undone)
-"""`reset` of a graph with `revalidate` that leaves Replan to the benchmark."""
+"""`reset` of a graph that has `revalidate` and uses the benchmark's Replan."""
 PROPOSE = Slot("propose", frozenset({"plan"}), propose_view)
 REALIZE = Slot("realize", frozenset({"action"}), realize_view)
 ACT = Slot("act", ACTED)
@@ -156,7 +165,7 @@ REVALIDATE = Slot(
 REPLAN = Slot("replan", frozenset({"plan"}), replan_view, _replanned, _replans_spent)
 
 
-# Propose (SDP Eq. 1): the plan of predicates from the certified state to the goal, without any observation.
+# Propose (SDP Eq. 1): plan a chain of predicates from the certified state to the goal, without any observation.
 
 
 class Conditions(BaseModel):
@@ -176,19 +185,19 @@ async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, An
 
 
 async def planned(instruction: str, task: Task, runtime: Runtime[Context]) -> list[Predicate]:
-    """The plan that a model gives: its non-empty conditions, and the task's own goal at the end; no condition, no plan.
+    """Ask a model for a plan: its non-empty conditions, then the task's goal. Without conditions the plan is empty.
 
-    The goal is given with the task (Definition 1): a model that words it too weakly must not decide what is reached.
+    The goal is taken from the task (Definition 1), so that a model that weakens it cannot decide what success means.
     """
-    most = limits_of(task, runtime).plan
-    answer = await ask(prompt(runtime, instruction), conditions_form(most), role="planner", runtime=runtime)
+    maximum = limits_of(task, runtime).plan
+    answer = await ask(prompt(runtime, instruction), conditions_form(maximum), role="planner", runtime=runtime)
     texts = [stripped for text in answer.conditions if (stripped := text.strip())]
-    return plan_of(texts, Predicate(text=task.condition or task.goal, kind="goal"), most)
+    return plan_of(texts, Predicate(text=task.condition or task.goal, kind="goal"), maximum)
 
 
 @lru_cache(maxsize=16)
 def conditions_form(most: int) -> type[Conditions]:
-    """The form of an answer with `most` conditions; of a longer one more are read, so that it is known to be longer."""
+    """Create the answer form for `most` conditions; it accepts more, so that a plan that is too long is noticed."""
     return create_model("Conditions", __base__=Conditions, conditions=(at_most(most, str), ...))
 
 
@@ -204,7 +213,7 @@ observable change that a single action can bring about. The last condition is th
 """
 
 
-# Realize (SDP Eq. 2): one action meant to make the target hold.
+# Realize (SDP Eq. 2): choose one action that should make the target hold.
 
 
 class NextAction(BaseModel):
@@ -217,30 +226,30 @@ class NextAction(BaseModel):
 async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the next action."""
     goal, target = state["task"].goal, state["target"].text
-    most = limits_of(state["task"], runtime).options
-    offered = await candidates([target, goal], runtime, most)
-    question = prompt(
+    maximum = limits_of(state["task"], runtime).options
+    options = await candidates([target, goal], runtime, maximum)
+    request = prompt(
         runtime,
         REALIZE_INSTRUCTION.format(
             task=state["task"].goal,
             certified=numbered(p.text for p in state["certified"].predicates[-5:]),
             notes=_notes(state),
             view=quoted(state["evidence"].view),
-            actions=quoted(numbered(offered)),
+            actions=quoted(numbered(options)),
             tried=quoted(tried(state["attempts"])),
             target=state["target"].text,
         ),
     )
-    if offered:
-        text = await choose(question, offered, role="executor", runtime=runtime)
+    if options:
+        text = await choose(request, options, role="executor", runtime=runtime)
     else:
-        text = (await ask(question, NextAction, role="executor", runtime=runtime)).action
+        text = (await ask(request, NextAction, role="executor", runtime=runtime)).action
     return {"action": Action(text=text)}
 
 
 def _notes(state: RealizeView) -> str:
-    told = [*state["belief"].text.splitlines(), *state["advice"]]
-    return f"\nTo keep in mind:\n{quoted(bullet_list(told))}\n" if told else ""
+    notes = [*state["belief"].text.splitlines(), *state["advice"]]
+    return f"\nTo keep in mind:\n{quoted(bullet_list(notes))}\n" if notes else ""
 
 
 REALIZE_INSTRUCTION = """\
@@ -263,10 +272,10 @@ Give the one action that makes it true. Do not repeat what was tried.
 """
 
 
-# Validate (SDP Eq. 3): how many consecutive predicates at the head of the plan the observation satisfies.
+# Validate (SDP Eq. 3): count the consecutive predicates at the head of the plan that the observation satisfies.
 
 MOST_SHOWN = 10
-"""Conditions of the tail shown at once: deeper cascades are certified in two steps."""
+"""Maximum number of conditions in a prompt. A deeper cascade is certified in two steps."""
 
 
 class Holds(BaseModel):
@@ -278,7 +287,7 @@ class Holds(BaseModel):
 
 @specialised
 async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for the verdict."""
+    """Ask the model how many conditions at the head of the plan hold."""
     tail = state["tail"][:MOST_SHOWN]
     instruction = VALIDATE_INSTRUCTION.format(
         task=state["task"].goal,
@@ -296,13 +305,13 @@ async def always_pass(state: ValidateView, runtime: Runtime[Context]) -> dict[st
 
 @factory
 def capped(validate: Operator = validate, *, depth: int = 1) -> Operator:
-    """A validator whose cascades are cut to `depth` predicates (the paper's ablation of cascade, section 4.3).
+    """Limit a validator's cascades to `depth` predicates (the paper's ablation of cascade, section 4.3).
 
     Raises:
-        UnknownName: the depth is no whole number from 1.
+        UnknownName: `depth` is not a positive integer.
     """
     if not isinstance(depth, int) or depth < 1:
-        raise UnknownName(f"capped(depth={depth!r}): a depth is a whole number from 1, as in validate=capped:depth=1")
+        raise UnknownName(f"capped(depth={depth!r}): depth must be a positive integer, as in validate=capped:depth=1")
 
     async def capped_validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
         update = await validate(state, runtime)
@@ -325,11 +334,11 @@ Count how many of them hold now, from the first one on, without a gap. If the fi
 """
 
 
-# Certify: turn a verdict into a certificate and move the cursor. The one writer of certified state.
+# Certify: turn a verdict into a certificate and advance the cursor. Only this operator writes certified state.
 
 
 async def certify(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Discharge the predicates that the verdict counted; they must be in the plan."""
+    """Certify the predicates that the verdict counted, and advance the cursor past them."""
     head, history = state["head"], state["history"]
     targets = tuple(state["plan"][head : head + state["verdict"].depth])
     certificate = Certificate(
@@ -343,13 +352,14 @@ async def certify(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
         finding=state["verdict"].finding,
         forced=state["verdict"].forced,
     )
-    # Neither a return, nor what is done again after it, nor what was forced refills the replan budget.
+    # Only new progress refills the replan budget: no return to an earlier state, no step repeated after it, and no
+    # forced target.
     replans = 0 if _gains([*state["certificates"], certificate]) else state["replans"]
     return {"certificates": [certificate], "head": head + len(targets), "tried": 0, "replans": replans}
 
 
 def _gains(certificates: Sequence[Certificate]) -> bool:
-    """Whether the latest certificate goes beyond everything that was certified before."""
+    """Whether the latest certificate reaches a longer certified state than all before it."""
     if all(c.restores is None for c in certificates):
         return not certificates[-1].forced
     *before, after = (len(s.predicates) for s in certified_states(certificates))
@@ -357,20 +367,19 @@ def _gains(certificates: Sequence[Certificate]) -> bool:
 
 
 def _restored(targets: tuple[Predicate, ...]) -> int | None:
-    to = targets[0].args.get("to") if targets[0].kind == RESTORE else None
-    return to if isinstance(to, int) else None
+    state_number = targets[0].args.get("to") if targets[0].kind == RESTORE else None
+    return state_number if isinstance(state_number, int) else None
 
 
-# Replan (SDP Eq. 4): a new plan tail when tries at the target are used up. The one operator that sees everything.
-#
-# It also gives the rest of a plan that was longer than `Limits.plan` allows, once all that it had is certified.
+# Replan (SDP Eq. 4): write a new plan tail when the tries at the target are used up. Only this operator sees
+# everything. It also continues a plan that was cut to `Limits.plan` conditions once all of them are certified.
 
 MOST_ATTEMPTS_SHOWN = 10
 
 
 @specialised
 async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for a new tail. An empty tail means giving up."""
+    """Ask the model for a new plan tail. An empty tail means giving up."""
     situation = SITUATION.format(
         task=state["task"].goal,
         certified=numbered(p.text for p in state["certified"].predicates),
@@ -388,7 +397,7 @@ def _order(state: ReplanView) -> str:
 
 
 def _found(state: ReplanView) -> str:
-    """What an audit or a revalidation found, where the graph has one."""
+    """Describe what an audit or a revalidation found, in graphs that have one."""
     held = {predicate.text for predicate in state["certified"].predicates}
     lost = list(dict.fromkeys(i.predicate.text for i in state["invalidations"] if i.predicate.text not in held))
     parts = [f"Met earlier, but undone since:\n{numbered(lost)}\n"] if lost else []

@@ -1,4 +1,7 @@
-"""Operators of search agents: IRCoT, MemGPT, Iter-RetGen, hypotheses and answers."""
+"""Operators of search agents: the steps of IRCoT, MemGPT and Iter-RetGen, hypotheses, and the final answer.
+
+The last section has the policies that give an uncertified answer, and the operators that switch them off.
+"""
 
 import re
 from collections import Counter
@@ -16,7 +19,8 @@ from certigraph.adapters.models.calls import ask, bullet_list, prompt, quoted, u
 from certigraph.adapters.models.schemas import Cut, longest_answer
 from certigraph.adapters.protocols import Context, Limits, Operator
 from certigraph.adapters.qa.planning import page_of
-from certigraph.adapters.research.operators import REJECTIONS, force_accept, let_pass
+from certigraph.adapters.research.operators import REJECTIONS, force_accept
+from certigraph.adapters.research.operators import let_pass as pass_refused
 from certigraph.nodes.beliefs import answering
 from certigraph.nodes.react import (
     CORE,
@@ -64,14 +68,14 @@ def _unanswerable(state: HypothesesState, runtime: Runtime[Context]) -> Update |
 
 
 def _borne_out(state: HypothesesState, update: Update, runtime: Runtime[Context]) -> Update:
-    """Hand the answer in with what was retrieved for it, in worlds that this one has not seen."""
-    found = chain.from_iterable(branch.retrieved for branch in aggregate_view(state)["branches"])
+    """Add to the answer the passages that the searches retrieved, because this world has not seen their searches."""
+    sources = chain.from_iterable(branch.retrieved for branch in aggregate_view(state)["branches"])
     action: Action = update["action"]
-    retrieved = {RETRIEVED: list(dict.fromkeys(found))}
+    retrieved = {RETRIEVED: list(dict.fromkeys(sources))}
     return {**update, "action": action.model_copy(update={"args": {**action.args, **retrieved}})}
 
 
-RESET = Slot("reset", OPENED, record=_unexplored, opens_books=True)
+RESET = Slot("reset", OPENED, record=_unexplored, starts_run=True)
 HYPOTHESISE = Slot("hypothesise", frozenset({"hypotheses"}), hypothesise_view, skip=_unanswerable)
 EXPLORE = Slot("explore", frozenset({"branches"}))
 AGGREGATE = Slot("aggregate", frozenset({"action"}), aggregate_view, _borne_out)
@@ -79,11 +83,12 @@ AGGREGATE = Slot("aggregate", frozenset({"action"}), aggregate_view, _borne_out)
 
 # MemGPT's step: act, note in core memory, and flush the queue when the context fills (Packer et al., 2310.08560).
 #
-# Its own memory lies in the belief while that is native: `notes` are core memory, the one fact is the summary of what
-# left the queue, `window` the turns in it. Under another memory condition that belief is gone, and it keeps none.
+# MemGPT's memory is stored in the belief while that is native: `notes` are core memory, the only fact is the summary
+# of what left the queue, and `window` is the number of turns in the queue. Under another memory condition the belief
+# has another form, and MemGPT keeps no memory.
 
 EARLIER = "rounds no longer shown"
-"""Where a summary stands."""
+"""Source of the fact that holds the summary."""
 
 
 class ManagedMove(BaseModel):
@@ -103,34 +108,36 @@ class Summary(BaseModel):
 
 @factory
 def manage(*, alpha: float = MEMGPT.alpha, page: int = PAGE, pressure: float = PRESSURE) -> Operator:
-    """Use a tool and note what must not be lost; under memory pressure it is warned, then its queue is flushed.
+    """Ask the model for a tool call and a note for core memory (MemGPT).
+
+    Under memory pressure the prompt warns the model, and its queue is flushed afterwards.
 
     Args:
-        alpha: weight of BM25 against vectors in the retrieval.
-        page: passages that a search returns at most.
-        pressure: share of `Limits.context` that counts as pressure.
+        alpha: weight of BM25 against vectors in retrieval.
+        page: maximum number of passages that a search returns.
+        pressure: share of `Limits.context` above which the context is under pressure.
     """
 
     async def manage(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-        given = limits_of(state["task"], runtime)
-        limits = given.model_copy(update={"excerpt": min(given.excerpt, RETURNED // page)})
-        own, most = state["belief"].form == "native", pressure * limits.context
-        pressed = own and len(state["turns"]) > KEPT and weight(state["turns"], limits) > most
-        order = MANAGE_INSTRUCTION.format(task=state["assignment"], warning=WARNING if pressed else "")
+        base = limits_of(state["task"], runtime)
+        limits = base.model_copy(update={"excerpt": min(base.excerpt, RETURNED // page)})
+        native, threshold = state["belief"].form == "native", pressure * limits.context
+        flush = native and len(state["turns"]) > KEPT and weight(state["turns"], limits) > threshold
+        instruction = MANAGE_INSTRUCTION.format(task=state["assignment"], warning=WARNING if flush else "")
         form = with_tools(ManagedMove, state, runtime)
-        move = await ask(prompt(runtime, gathered(state, limits) + order), form, role="executor", runtime=runtime)
-        belief = remembering(state["belief"], move.remember, len(state["turns"])) if own else state["belief"]
+        move = await ask(prompt(runtime, gathered(state, limits) + instruction), form, role="executor", runtime=runtime)
+        belief = remembering(state["belief"], move.remember, len(state["turns"])) if native else state["belief"]
         return {
             "thought": unquoted(move.thought),
             "action": tool_used(move.tool, move.text, alpha=alpha, k=min(page, limits.passages)),
-            "belief": await _flushed(belief, state, limits, runtime) if pressed else belief,
+            "belief": await _flushed(belief, state, limits, runtime) if flush else belief,
         }
 
     return manage
 
 
 def remembering(belief: Belief, note: str, turns: int) -> Belief:
-    """The belief with a note more, within the bound of core memory, and room for the turn that is about to be."""
+    """Add a note to core memory, within its maximum size, and extend the window by the turn that follows."""
     notes = tuple(filter(None, (*belief.notes, unquoted(note))))
     while _size(notes) > CORE:
         notes = notes[1:]
@@ -142,12 +149,14 @@ def _size(notes: Sequence[str]) -> int:
 
 
 async def _flushed(belief: Belief, state: DecideView, limits: Limits, runtime: Runtime[Context]) -> Belief:
-    """The belief with all turns but the latest in its summary."""
+    """Summarise all turns but the latest, and remove them from the queue."""
     leaving = transcript(state["turns"][:-KEPT], limits)
     before = belief.facts[0].text if belief.facts else "(none)"
-    order = SUMMARISE.format(before=quoted(before), turns=quoted(leaving, limits.context), task=state["assignment"])
-    told = await ask(prompt(runtime, order), Summary, role="memory", runtime=runtime)
-    summary = Fact(text=unquoted(told.summary), source=EARLIER)
+    instruction = SUMMARISE.format(
+        before=quoted(before), turns=quoted(leaving, limits.context), task=state["assignment"]
+    )
+    answer = await ask(prompt(runtime, instruction), Summary, role="memory", runtime=runtime)
+    summary = Fact(text=unquoted(answer.summary), source=EARLIER)
     changes = {"facts": (summary,), "window": KEPT + 1, "reorganised": belief.reorganised + 1}
     return belief.model_copy(update=changes)
 
@@ -174,10 +183,10 @@ Write one summary in place of both, in a few sentences: what was found, with nam
 """
 
 
-# IRCoT's step: one more sentence of reasoning, which is the next query (Trivedi et al., arXiv 2212.10509).
+# IRCoT's step: write one more sentence of reasoning, which is the next query (Trivedi et al., arXiv 2212.10509).
 
 ANSWERED = re.compile(r"\banswer is:?\s*(.+?)\.?\s*$", re.IGNORECASE)
-"""How IRCoT ends."""
+"""Matches the sentence that ends IRCoT; the group is the answer."""
 
 
 class Sentence(BaseModel):
@@ -188,19 +197,19 @@ class Sentence(BaseModel):
 
 @factory
 def reason(*, alpha: float = IRCOT.alpha, paragraphs: int = PARAGRAPHS) -> Operator:
-    """Reason one sentence further and search with it; the first search is the question itself.
+    """Ask the model for one more sentence of reasoning, and search with it (IRCoT). The first query is the question.
 
     Args:
-        alpha: weight of BM25 against vectors in the retrieval.
-        paragraphs: how many different paragraphs it reads at once, the latest.
+        alpha: weight of BM25 against vectors in retrieval.
+        paragraphs: maximum number of different paragraphs in the prompt; the latest ones are shown.
     """
 
     async def reason(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         if unbegun(state):
             return {"thought": "", "action": search(state["assignment"], alpha=alpha)}
-        told = gathered(state, limits_of(state["task"], runtime), paragraphs=paragraphs)
-        question = prompt(runtime, told + REASON_INSTRUCTION.format(task=state["assignment"]))
-        answer = await ask(question, Sentence, role="executor", runtime=runtime)
+        rounds = gathered(state, limits_of(state["task"], runtime), paragraphs=paragraphs)
+        request = prompt(runtime, rounds + REASON_INSTRUCTION.format(task=state["assignment"]))
+        answer = await ask(request, Sentence, role="executor", runtime=runtime)
         sentence = unquoted(answer.sentence)
         answered = ANSWERED.search(sentence)
         return {"thought": sentence, "action": finish(answered[1]) if answered else search(sentence, alpha=alpha)}
@@ -215,7 +224,7 @@ a sentence. Once the question can be answered, write instead: So the answer is: 
 """
 
 
-# Iter-RetGen's step: generate from the latest passages, retrieve by the generation (Shao et al., arXiv 2305.15294).
+# Iter-RetGen's step: generate from the latest passages, then retrieve with the generation (arXiv 2305.15294).
 
 
 class Generation(BaseModel):
@@ -226,13 +235,13 @@ class Generation(BaseModel):
 
 @factory
 def generate(*, alpha: float = ITER_RETGEN.alpha) -> Operator:
-    """Search for the question, and from then on for the question and the last generation; never stop.
+    """Search for the question, then for the question with the last generation (Iter-RetGen). It never stops.
 
-    It has no memory beyond the latest passages: that is what its native belief says, so that the author of the final
-    answer sees no more either.
+    Its native belief has a window of one turn, because Iter-RetGen remembers only the latest passages; the final answer
+    is given from these, too.
 
     Args:
-        alpha: weight of BM25 against vectors in the retrieval.
+        alpha: weight of BM25 against vectors in retrieval.
     """
 
     async def generate(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -241,9 +250,9 @@ def generate(*, alpha: float = ITER_RETGEN.alpha) -> Operator:
             belief = belief.model_copy(update={"window": 1})
         if unbegun(state):
             return {"thought": "", "action": search(state["assignment"], alpha=alpha), "belief": belief}
-        told = gathered(state, limits_of(state["task"], runtime))
-        question = prompt(runtime, told + GENERATE_INSTRUCTION.format(task=state["assignment"]))
-        answer = await ask(question, Generation, role="executor", runtime=runtime)
+        rounds = gathered(state, limits_of(state["task"], runtime))
+        request = prompt(runtime, rounds + GENERATE_INSTRUCTION.format(task=state["assignment"]))
+        answer = await ask(request, Generation, role="executor", runtime=runtime)
         text = unquoted(answer.generation)
         return {"thought": text, "action": search(f"{state['assignment']} {text}", alpha=alpha), "belief": belief}
 
@@ -257,17 +266,17 @@ the next query, so name what it still depends on.
 """
 
 
-# An agent whose searches have another depth or other weights than its own: what the retrieval ablations exchange.
+# Other search settings for an agent, for the retrieval ablations.
 
 
 @factory
 def retrieving(*, decide: Operator, alpha: float | None = None, k: int | None = None) -> Operator:
-    """Decide as `decide` does, and search with these settings.
+    """Wrap an agent so that its searches use these settings.
 
     Args:
-        decide: the agent.
-        alpha: weight of BM25 against vectors, 0 to 1; None: the agent's own.
-        k: passages that a search returns; None: the limits'.
+        decide: the agent's operator.
+        alpha: weight of BM25 against vectors, 0 to 1; None keeps the agent's setting.
+        k: number of passages that a search returns; None keeps the number in the limits.
     """
     settings = {name: value for name, value in (("alpha", alpha), ("k", k)) if value is not None}
 
@@ -281,10 +290,10 @@ def retrieving(*, decide: Operator, alpha: float | None = None, k: int | None = 
     return retrieving
 
 
-# Hypotheses of where the answer may lie: directions for searches to take (CGDP sections 4.1 and appendix B).
+# Hypotheses about the answer, each a direction for a search (CGDP section 4.1 and appendix B).
 
 MOST = 6
-"""Hypotheses that one question may ask for."""
+"""Maximum number of hypotheses for a question."""
 
 
 class Hypotheses(BaseModel):
@@ -295,17 +304,17 @@ class Hypotheses(BaseModel):
 
 @factory
 def hypothesise(*, number: int = 3) -> Operator:
-    """Ask for `number` different directions before anything was searched; fewer come where the model has no more.
+    """Ask the model for `number` different directions before the first search; it may give fewer.
 
     Raises:
-        UnknownName: the number is not in 1..6.
+        UnknownName: `number` is not between 1 and 6.
     """
     if not 1 <= number <= MOST:
-        raise UnknownName(f"hypothesise(number={number}): a number from 1 to {MOST}, as in hypothesise:number=3")
+        raise UnknownName(f"hypothesise(number={number}): number must be 1 to {MOST}, as in hypothesise:number=3")
 
     async def hypothesise(state: HypothesiseView, runtime: Runtime[Context]) -> dict[str, Any]:
-        found = await hypotheses(state["task"], runtime, most=number)
-        return {"hypotheses": found or ("",)}
+        directions = await hypotheses(state["task"], runtime, most=number)
+        return {"hypotheses": directions or ("",)}
 
     return hypothesise
 
@@ -313,16 +322,24 @@ def hypothesise(*, number: int = 3) -> Operator:
 async def hypotheses(
     task: Task, runtime: Runtime[Context], *, most: int, known: str = "", tried: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """At most `most` directions that fit what is known and were not tried, the most promising first."""
-    order = HYPOTHESISE_QUESTION.format(
+    """Ask the model for directions that fit what is known and were not tried, the most promising first.
+
+    Args:
+        task: the task, whose goal is the question.
+        runtime: the operator's runtime.
+        most: maximum number of directions.
+        known: what is known so far.
+        tried: queries of earlier searches.
+    """
+    instruction = HYPOTHESISE_QUESTION.format(
         task=task.goal, known=quoted(known or "(nothing)"), tried=quoted(bullet_list(tried)), most=most
     )
-    answer = await ask(prompt(runtime, order), Hypotheses, role="planner", runtime=runtime)
+    answer = await ask(prompt(runtime, instruction), Hypotheses, role="planner", runtime=runtime)
     return tuple(dict.fromkeys(" ".join(text.split()) for text in answer.hypotheses))[:most]
 
 
 def directed(decide: Operator, direction: str) -> Operator:
-    """An agent that keeps a direction in mind as the first of its advice."""
+    """Wrap an agent so that its first advice is the direction to take; without a direction it stays as it is."""
 
     async def directed(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         advice = (f"Direction to take: {direction}", *state["advice"])
@@ -345,7 +362,7 @@ promising first, each a short direction for the search: whom or what to look up,
 """
 
 
-# The final answer that is forced from an agent whose search was ended for it.
+# The final answer of an agent whose search was stopped.
 
 
 class FinalAnswer(BaseModel):
@@ -356,17 +373,17 @@ class FinalAnswer(BaseModel):
 
 @specialised
 async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask for the best answer that what was gathered supports (CGDP section 5.2: from the text of b_t)."""
-    told = gathered(state, limits_of(state["task"], runtime)) + await _passages(state, runtime) + _certified(state)
-    told += ANSWER_INSTRUCTION.format(task=state["task"].goal)
+    """Ask the model for the answer that the gathered evidence supports best (CGDP section 5.2: from b_t)."""
+    evidence = gathered(state, limits_of(state["task"], runtime)) + await _passages(state, runtime) + _certified(state)
+    instruction = ANSWER_INSTRUCTION.format(task=state["task"].goal)
     form = answer_form(state["task"], runtime)
-    answered = await ask(prompt(runtime, told), form, role="executor", runtime=runtime)
+    final = await ask(prompt(runtime, evidence + instruction), form, role="executor", runtime=runtime)
     chain = certified_hops(state["certified"]).values()
-    return {"action": finish(unquoted(answered.answer), **chain_argument([*chain]))}
+    return {"action": finish(unquoted(final.answer), **chain_argument([*chain]))}
 
 
 async def _passages(state: AnswerView, runtime: Runtime[Context]) -> str:
-    """The passages at hand that fit the question best, for agents that keep no turns."""
+    """Format the available passages that fit the question best, for agents that keep no turns."""
     task, ids = state["task"], state["evidence"].sources
     if state["turns"] or not ids:
         return ""
@@ -374,12 +391,12 @@ async def _passages(state: AnswerView, runtime: Runtime[Context]) -> str:
 
 
 def _certified(state: AnswerView) -> str:
-    told = [f"{a.args.get('subquestion', '')} {a.text}".strip() for a in state["certified"].actions]
-    return f"Certified on the way:\n{quoted(bullet_list(told))}\n" if told else ""
+    steps = [f"{a.args.get('subquestion', '')} {a.text}".strip() for a in state["certified"].actions]
+    return f"Certified on the way:\n{quoted(bullet_list(steps))}\n" if steps else ""
 
 
 def answer_form(task: Task, runtime: Runtime[Context]) -> type[FinalAnswer]:
-    """The form of a final answer, as long as one of the task's benchmark may be."""
+    """Create the form of a final answer, with the maximum length of the benchmark's answers."""
     return _form(longest_answer(benchmark_of(task, runtime)))
 
 
@@ -396,21 +413,21 @@ Answer in as few words as the question allows, from what was found; where that l
 """
 
 
-# One answer from several searches (CGDP appendix B): the majority's, else a model's choice from what each found.
+# One answer from several searches (CGDP appendix B): that of the majority, else a model's choice.
 
 
 @specialised
 async def aggregate(state: AggregateView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """The answer that more than half of the searches gave, compared by words; without one, ask a model."""
+    """Give the answer of more than half of the searches, compared by words; without a majority, ask a model."""
     return {"action": finish(majority(state["branches"]) or await _chosen(state, runtime))}
 
 
 def majority(branches: Sequence[Branch]) -> str:
-    """The answer of more than half of the searches that gave one, as the first of them words it; empty if none."""
+    """Return the answer of more than half of the searches that gave one, in the first one's words; empty if none."""
     answers = [branch.answer for branch in branches if branch.answer]
-    for alike, votes in Counter(map(_folded, answers)).most_common(1):
+    for words, votes in Counter(map(_folded, answers)).most_common(1):
         if 2 * votes > len(answers):
-            return next(answer for answer in answers if _folded(answer) == alike)
+            return next(answer for answer in answers if _folded(answer) == words)
     return ""
 
 
@@ -419,10 +436,10 @@ def _folded(answer: str) -> str:
 
 
 async def _chosen(state: AggregateView, runtime: Runtime[Context]) -> str:
-    told = "\n\n".join(map(_report, state["branches"]))
-    order = AGGREGATE_QUESTION.format(branches=quoted(told), task=state["task"].goal)
+    reports = "\n\n".join(map(_report, state["branches"]))
+    instruction = AGGREGATE_QUESTION.format(branches=quoted(reports), task=state["task"].goal)
     form = answer_form(state["task"], runtime)
-    return unquoted((await ask(prompt(runtime, order), form, role="planner", runtime=runtime)).answer)
+    return unquoted((await ask(prompt(runtime, instruction), form, role="planner", runtime=runtime)).answer)
 
 
 def _report(branch: Branch) -> str:
@@ -439,37 +456,38 @@ Give the one answer that what they found supports best, in as few words as the q
 """
 
 
-# Policies that end a research with something rather than nothing (SDP paper, appendix A.4), and how to do without.
+# Policies that accept an uncertified finding or answer rather than none (SDP paper, appendix A.4).
 #
-# AssistantBench's own operators force; `validate=unforced` and `answer=abstain` switch that off. What is forced is
-# marked in the trajectory, counts as no progress, and makes the run's ending something else than `goal`.
+# AssistantBench's operators use them; `validate=unforced` and `answer=abstain` switch them off. What a policy forced is
+# marked in the trajectory, does not count as progress, and the run does not end with `goal`.
 
 __all__ = ["abstain", "force_accept", "force_pass", "unforced"]
 
 
 @specialised
 async def unforced(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Validate as the benchmark does, without its policy: nothing that it refuses goes on."""
+    """Validate as the benchmark does, but without its policy: a refused finding never passes."""
     return await validate(state, runtime)
 
 
 @factory
 def force_pass(validate: Operator = unforced, *, after: int = REJECTIONS) -> Operator:
-    """A validator that lets a refused finding pass, uncertified, once `after` others of its step were refused.
+    """Let a refused finding pass, uncertified, once the validator has refused `after` others of its step.
 
     Raises:
-        UnknownName: `after` is no whole number from 0.
+        UnknownName: `after` is not an integer of at least 0.
     """
     if not isinstance(after, int) or after < 0:
-        raise UnknownName(f"force_pass(after={after!r}): a whole number from 0, as in validate=force_pass:after=2")
+        example = "validate=force_pass:after=2"
+        raise UnknownName(f"force_pass(after={after!r}): after must be an integer of at least 0, as in {example}")
 
     async def force_pass(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
         update = await validate(state, runtime)
-        return {**update, "verdict": let_pass(update["verdict"], state["observation"], after)}
+        return {**update, "verdict": pass_refused(update["verdict"], state["observation"], after)}
 
     return force_pass
 
 
 async def abstain(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Hand in no answer where none is certified: fewer answers, and more of them right."""
+    """Give no answer if none is certified, which makes the answers fewer but more precise."""
     return {"action": finish("")}

@@ -1,4 +1,9 @@
-"""Slots: names, specifications and checks of the operators that a graph is made of."""
+"""Slots: the places in a graph that operators fill, and what surrounds an operator there.
+
+`Spec` names an operator so that it can be recorded and built again. `Slot` declares what an operator reads and
+returns. `as_node` makes a LangGraph node of both: it narrows the state to the operator's view, measures usage, checks
+the returned update and adds the slot's bookkeeping.
+"""
 
 import inspect
 import time
@@ -35,65 +40,65 @@ from certigraph.adapters.protocols import Budget, Context, Operator
 from certigraph.state.records import Fault, Record, Spent, Task, UnknownName, Usage
 from certigraph.state.run import Belief, Stagnation
 
-# Names for operators: what a run's header records, what the command line accepts, and the way back from both.
+# Specs: an operator's name and arguments, as a run's header records them and the command line accepts them.
 
 P = ParamSpec("P")
 
 
 class Spec(Record):
-    """An operator by name and arguments. A name with a colon is a user's own: `module:attribute`."""
+    """An operator's name and arguments. A name with a colon refers to a user's operator: `module:attribute`."""
 
     name: str
     args: dict[str, Annotated["Spec | JsonValue", Field(union_mode="left_to_right")]] = Field(default_factory=dict)
 
     def __str__(self) -> str:
-        """The command line's form: `capped:depth=1`."""
+        """Format the spec as the command line accepts it: `capped:depth=1`."""
         shown = [f"{key}={value}" for key, value in self.args.items()]
         return ":".join([self.name, ",".join(shown)]) if shown else self.name
 
 
 def factory(make: Callable[P, Operator]) -> Callable[P, Operator]:
-    """Decorate an operator factory so that what it makes remembers the call that made it."""
+    """Decorate an operator factory so that each operator keeps the call that created it as its `spec`."""
 
     @wraps(make)
-    def remembering(*args: P.args, **kwargs: P.kwargs) -> Operator:
+    def create(*args: P.args, **kwargs: P.kwargs) -> Operator:
         operator = make(*args, **kwargs)
-        given = _flat(inspect.signature(make).bind(*args, **kwargs))
-        operator.spec = Spec(name=_name(make), args={k: _plain(v) for k, v in given.items()})  # type: ignore[attr-defined]
+        arguments = _flat(inspect.signature(make).bind(*args, **kwargs))
+        operator.spec = Spec(name=_name(make), args={k: _plain(v) for k, v in arguments.items()})  # type: ignore[attr-defined]
         return operator
 
-    remembering.makes_operator = True  # type: ignore[attr-defined]
-    return remembering
+    create.makes_operator = True  # type: ignore[attr-defined]
+    return create
 
 
 def _flat(bound: inspect.BoundArguments) -> dict[str, Any]:
-    """The arguments by name, those of `**operators` too, as they are given again."""
-    given = dict(bound.arguments)
+    """Return the arguments by name, with those collected by a `**keywords` parameter on the same level."""
+    arguments = dict(bound.arguments)
     for name, parameter in bound.signature.parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
-            given |= given.pop(name, {})
-    return given
+            arguments |= arguments.pop(name, {})
+    return arguments
 
 
 def spec_of(operator: Operator) -> Spec:
-    """The name and arguments under which an operator can be made again."""
-    remembered: Spec | None = getattr(operator, "spec", None)
-    return remembered or Spec(name=_name(operator))
+    """Return the spec from which `operator_from` builds the operator again."""
+    spec: Spec | None = getattr(operator, "spec", None)
+    return spec or Spec(name=_name(operator))
 
 
 def operator_from(spec: Spec, shipped: Mapping[str, Callable[..., Any]]) -> Operator:
-    """Make an operator from its spec: shipped ones by name, a user's by import.
+    """Build an operator from its spec: a shipped one by its name, a user's by importing it.
 
     Raises:
-        UnknownName: the name is unknown; the message lists the shipped ones.
+        UnknownName: the name is unknown, or the operator takes no arguments.
     """
-    made = shipped.get(spec.name) or _imported(spec.name, shipped)
-    if not getattr(made, "makes_operator", False):
+    target = shipped.get(spec.name) or _imported(spec.name, shipped)
+    if not getattr(target, "makes_operator", False):
         if spec.args:
             raise UnknownName(f"operator {spec} takes no arguments: write {spec.name}")
-        return made
+        return target
     args = {k: operator_from(v, shipped) if isinstance(v, Spec) else v for k, v in spec.args.items()}
-    operator: Operator = made(**args)
+    operator: Operator = target(**args)
     return operator
 
 
@@ -101,14 +106,14 @@ def _imported(name: str, shipped: Mapping[str, object]) -> Callable[..., Any]:
     module, _, attribute = name.partition(":")
     if not attribute:
         near = ", ".join(get_close_matches(name, shipped))
-        known = f"did you mean {near}? `certigraph list` has all" if near else f"known: {', '.join(sorted(shipped))}"
+        known = f"did you mean {near}? `certigraph list` shows all" if near else f"known: {', '.join(sorted(shipped))}"
         raise UnknownName(f"unknown operator {name!r}; {known}, or module:attribute for your own")
     try:
-        found: Callable[..., Any] = getattr(import_module(module), attribute)
+        attribute_value: Callable[..., Any] = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        told = "put it at the top of a module that Python can import from here"
-        raise UnknownName(f"operator {name!r} cannot be imported ({error}): {told}") from error
-    return found
+        fix = "define it at the top level of a module that Python can import from the current directory"
+        raise UnknownName(f"operator {name!r} cannot be imported ({error}): {fix}") from error
+    return attribute_value
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -121,37 +126,40 @@ def _plain(value: Any) -> Any:
     return spec_of(value) if callable(value) else value
 
 
-# Where a benchmark's own operator takes the place of the generic, prompted one of the same name.
+# Benchmark operators, which replace the generic, prompted operator of the same name.
 
 
 def specialised(operator: Operator) -> Operator:
-    """Let the benchmark answer with its operator of the same name, where it has one."""
+    """Decorate a generic operator so that the benchmark's operator of the same name, if there is one, runs instead."""
     name = operator.__name__
 
     @wraps(operator)
-    async def answering(state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
+    async def dispatch(state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
         special = benchmark_of(state["task"], runtime).operators().get(name)
         return await (special or operator)(state, runtime)
 
-    return answering
+    return dispatch
 
 
-# What every operator finds in its runtime: the live benchmark, what its world admits, and what it would answer.
+# The runtime that operators receive: its context holds the loaded benchmark and callbacks into the live world.
 
 
 def at_home(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
-    """The runtime with a context, defaults where none was given; in it the live benchmark and the world's hooks."""
+    """Return the runtime with a complete context: the loaded benchmark and, in an open episode, the world's callbacks.
+
+    The callbacks are `admissible` (list the actions that the world accepts) and `rehearse` (try actions on a copy).
+    """
     context = context_of(runtime)
     benchmark = context.benchmark or load_benchmark(_task(state).benchmark, context.data)
-    home = replace(runtime, context=context.model_copy(update={"benchmark": benchmark}))
-    opened = bool(state.get("episode"))
-    home.context.admissible = partial(_admissible, state, home) if opened else None
-    home.context.rehearse = partial(_rehearsed, state, home) if opened else None
-    return home
+    bound = replace(runtime, context=context.model_copy(update={"benchmark": benchmark}))
+    has_episode = bool(state.get("episode"))
+    bound.context.admissible = partial(_admissible, state, bound) if has_episode else None
+    bound.context.rehearse = partial(_rehearsed, state, bound) if has_episode else None
+    return bound
 
 
 def _admissible(state: Any, runtime: Runtime[Context]) -> list[str] | None:
-    # Bound here, to the whole state, because an operator's view holds no log to rebuild a lost world from.
+    # Bound to the complete state, because an operator's view has no log from which a lost world could be rebuilt.
     return live_episode(state["episode"], state["task"], state["history"], runtime).admissible()
 
 
@@ -168,31 +176,30 @@ def _task(state: Any) -> Task:
         raise Fault("data", f"the graph's input needs a task, for example {example}; got {dict(state)}") from error
 
 
-# Slots: what the graph does around an operator, so that an exchanged operator need not repeat it.
-#
-# A slot names the channels it reads, narrows them to the operator's view, and turns the operator's answer into the
-# state update with its bookkeeping. `as_node` makes a LangGraph node of a slot and an operator.
+# Slots: the work around an operator (view, usage, checks, bookkeeping), which a swapped operator need not repeat.
 
 Update = dict[str, Any]
 
 OPENED = frozenset({"task", "episode", "observation", "evidence", "history"})
-"""What an operator that opens an episode returns."""
+"""Keys that an operator which opens an episode returns."""
 
 ACTED = frozenset({"observation", "evidence", "history"})
-"""What an operator that acts in the world returns."""
-
+"""Keys that an operator which acts in the world returns."""
 
 FRESH: Update = {"belief": Belief(), "rounds": Overwrite([]), "stagnation": Stagnation()}
-"""What memory and gate begin an episode with."""
+"""Values of the memory and gate channels at the start of an episode."""
 
 
 def forgotten(state: Mapping[str, Any]) -> Update:
-    """What a new episode forgets of the one before; nothing where there was none, for it would weigh on checkpoints."""
+    """Return the update that clears the previous episode's memory and gate.
+
+    Channels that were never written stay out of it, so that they take no space in checkpoints.
+    """
     return {channel: empty for channel, empty in FRESH.items() if state.get(channel)}
 
 
 SUBTASK = "subtask"
-"""Key of the metadata that tell the nodes of an inner graph which node it solves."""
+"""Metadata key under which the nodes of an inner graph find the id of the sub-task that they solve."""
 
 
 def _unchanged(state: Mapping[str, Any], update: Update, runtime: Runtime[Context]) -> Update:
@@ -204,44 +211,49 @@ def _all(state: Any) -> Any:
 
 
 class Slot(NamedTuple):
-    """A place for an operator in a graph."""
+    """A place for an operator in a graph: what the operator reads, what it must return, and the bookkeeping."""
 
     name: str
+    """Name of the node, and of the keyword that swaps its operator."""
     writes: frozenset[str]
-    """Keys the operator must return, no more and no less: LangGraph would drop or miss them in silence."""
+    """Keys the operator must return, no more and no less: LangGraph ignores unknown and missing keys silently."""
     view: Callable[[Any], Any] = _all
+    """Narrows the state to what the operator may read."""
     record: Callable[[Any, Update, Runtime[Context]], Update] = _unchanged
-    """Adds the slot's bookkeeping to the operator's answer."""
+    """Adds the slot's bookkeeping to the operator's update."""
     skip: Callable[[Any, Runtime[Context]], Update | None] = lambda state, runtime: None
-    """An answer that makes asking the operator pointless (its budget is spent), else None."""
-    opens_books: bool = False
-    """Whether a run begins here: what the thread spent before is another run's."""
+    """Returns an update that replaces the operator's call (for example when its budget is spent), else None."""
+    starts_run: bool = False
+    """Whether a run starts here: what the thread spent before belongs to another run."""
     types: Mapping[str, type] = {}
-    """Types of some of the keys, where a wrong one would only show elsewhere."""
+    """Types of those keys for which a wrong type would raise an error only later, elsewhere."""
     nests: bool = False
-    """Whether the operator runs a graph, whose nodes send bills of their own; it returns `usage` and `spent` of all."""
+    """Whether the operator runs a graph whose nodes report their own usage; it returns their `usage` and `spent`."""
 
 
 def as_node(slot: Slot, operator: Operator) -> RunnableCallable:
-    """A node that narrows, meters, checks and records, and serves `invoke` and `ainvoke` alike."""
+    """Create a node that narrows the state, measures usage, checks the update and records it.
+
+    The node works with `invoke` and `ainvoke`.
+    """
     nested = getattr(operator, "graph", None)
 
     async def node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update:
         context = context_of(runtime)
-        before = Spent() if slot.opens_books else state.get("spent", Spent()) + context.lost
+        spent_before = Spent() if slot.starts_run else state.get("spent", Spent()) + context.lost
         step, place = _where(config)
-        # calls inside a node that is no task graph's are the node's own
+        # Calls of a graph inside a node count as the node's own, unless the graph solves a TDP sub-task.
         origin = Origin(step, *(place if place.subtask else Place()))
-        meter = Meter(slot.name, context.budget, before, origin)
-        failed: list[Bill] = []
+        meter = Meter(slot.name, context.budget, spent_before, origin)
+        failed_reports: list[Bill] = []
         started, update = time.perf_counter(), None
         try:
-            # a graph that an operator runs hands its nodes' bills to nobody: they are no lines of this run
-            with metering(meter), situated(Situation(slot.name, step, state)), _billing(slot, failed):
+            # Unless the slot nests, reports of a graph that the operator runs are dropped: its calls are the node's.
+            with metering(meter), situated(Situation(slot.name, step, state)), _billing(slot, failed_reports):
                 update = await _answer(slot, operator, state, at_home(state, runtime))
         finally:
-            inside = settled(failed, meter, went_on=update is not None)
-            usage = meter.usage(inside if slot.nests else time.perf_counter() - started)
+            failed_seconds = settled(failed_reports, meter, went_on=update is not None)
+            usage = meter.usage(failed_seconds if slot.nests else time.perf_counter() - started)
             send_bill(Bill(step, usage, meter.records, place, update))
         return {**update, **_booked(slot, update, usage)}
 
@@ -253,14 +265,14 @@ def as_node(slot: Slot, operator: Operator) -> RunnableCallable:
 
 
 def _where(config: RunnableConfig) -> tuple[int, Place]:
-    """The superstep of a node and its place, as LangGraph's metadata tells them."""
-    told = config.get("metadata", {})
-    scope = str(told.get("langgraph_checkpoint_ns", "")).rpartition("|")[0]
-    return told.get("langgraph_step", 0), Place(scope, told.get(SUBTASK, "") if scope else "")
+    """Return a node's superstep and place, read from LangGraph's metadata."""
+    metadata = config.get("metadata", {})
+    scope = str(metadata.get("langgraph_checkpoint_ns", "")).rpartition("|")[0]
+    return metadata.get("langgraph_step", 0), Place(scope, metadata.get(SUBTASK, "") if scope else "")
 
 
-def _billing(slot: Slot, failed: list[Bill]) -> AbstractContextManager[None]:
-    return keeping_failed(failed) if slot.nests else billed_to(None)
+def _billing(slot: Slot, failed_reports: list[Bill]) -> AbstractContextManager[None]:
+    return keeping_failed(failed_reports) if slot.nests else billed_to(None)
 
 
 async def _answer(slot: Slot, operator: Operator, state: Any, runtime: Runtime[Context]) -> Update:
@@ -273,33 +285,33 @@ async def _answer(slot: Slot, operator: Operator, state: Any, runtime: Runtime[C
     except KeyError as error:
         if isinstance(error, UnknownName) or error.args[0] in view:
             raise
-        told = f"operator {name} in slot {slot.name} read {error.args[0]!r}; the slot shows {sorted(view)}"
-        raise Fault("operator", told) from error
+        message = f"operator {name} in slot {slot.name} read {error.args[0]!r}; the slot shows {sorted(view)}"
+        raise Fault("operator", message) from error
     if set(update) != slot.writes:
-        told = f"operator {name} in slot {slot.name} returned {sorted(update)}; it must return {sorted(slot.writes)}"
-        raise Fault("operator", told)
+        message = f"operator {name} in slot {slot.name} returned {sorted(update)}; it must return {sorted(slot.writes)}"
+        raise Fault("operator", message)
     for key, kind in slot.types.items():
         if not isinstance(update[key], kind):
-            told = f"operator {name} in slot {slot.name} returned {update[key]!r:.100} as {key}"
-            raise Fault("operator", f"{told}; it must be a {kind.__module__}.{kind.__name__}")
+            message = f"operator {name} in slot {slot.name} returned {update[key]!r:.100} as {key}"
+            raise Fault("operator", f"{message}; it must be a {kind.__module__}.{kind.__name__}")
     return slot.record(state, update, runtime)
 
 
 def _booked(slot: Slot, update: Update, usage: Usage) -> Update:
     if slot.nests:
         return {"usage": [*update["usage"], usage], "spent": update["spent"] + usage.spent()}
-    if slot.opens_books:
+    if slot.starts_run:
         return {"usage": Overwrite([usage]), "spent": Overwrite(usage.spent())}
     return {"usage": [usage], "spent": usage.spent()}
 
 
-# What one of several graphs that run at the same time may spend.
+# The budget of one of several graphs that run at the same time.
 
 
 def shared(context: Context, spent: Spent, share: int) -> Context:
-    """The context of one of `share` graphs: an equal part of what is left to spend."""
-    before = spent + context.lost
-    return context.model_copy(update={"budget": _part(context.budget, before, share), "lost": before})
+    """Return the context of one of `share` parallel graphs, whose budget is an equal part of what is left."""
+    spent_before = spent + context.lost
+    return context.model_copy(update={"budget": _part(context.budget, spent_before, share), "lost": spent_before})
 
 
 def _part(budget: Budget, spent: Spent, share: int) -> Budget:

@@ -1,4 +1,8 @@
-"""STEP's operators: planner, alignment, assessment, reflection and memory."""
+"""STEP's operators (STEP paper, section 3): Planner, Evaluator (`align`, `assess`) and Memory.
+
+The memory operators are shared by all agents that learn between episodes: `recall` reads lessons from LangGraph's
+store; `reflect` (Reflexion), `gain_insights` (CLIN) and `memorise` (STEP) write them. The Executor is in `react.py`.
+"""
 
 import math
 import time
@@ -40,13 +44,13 @@ from certigraph.state.step import (
     planner_view,
 )
 
-# The slots of STEP's graph, and the guards against loops that are its bookkeeping (limits: adapters/protocols.py).
+# The slots of STEP's graph, with its guards against loops (further limits: `Limits` in adapters/protocols.py).
 
 MOST_REFUSALS = 3
-"""Candidates for one action that the Evaluator may refuse; the next one is taken."""
+"""Maximum number of actions in a row that the Evaluator may refuse; the next one is taken."""
 
 MOST_UNACHIEVABLE = 3
-"""Times that the world may refuse the same action before its subtask is refined."""
+"""Maximum number of times that the world may refuse the same action before its subtask is refined."""
 
 
 def _no_subtasks(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -81,12 +85,12 @@ def _guarded(state: StepState, update: Update, runtime: Runtime[Context]) -> Upd
 
 
 def _stuck(state: StepState, runtime: Runtime[Context]) -> str:
-    """Why the subtask is to be refined; empty when it may go on."""
-    turns, most = state["turns"][state["begun"] :], limits_of(state["task"], runtime).substeps
+    """Return why the subtask should be refined; empty if it may continue."""
+    turns, maximum = state["turns"][state["begun"] :], limits_of(state["task"], runtime).substeps
     refused = Counter(turn.action for turn in turns if not turn.accepted)
     if refused and max(refused.values()) >= MOST_UNACHIEVABLE:
         return f"the world refused {refused.most_common(1)[0][0]!r} {MOST_UNACHIEVABLE} times"
-    return f"it was not reached in {most} actions" if len(turns) >= most else ""
+    return f"it was not reached in {maximum} actions" if len(turns) >= maximum else ""
 
 
 def _nothing_to_assess(state: StepState, runtime: Runtime[Context]) -> Update | None:
@@ -95,14 +99,14 @@ def _nothing_to_assess(state: StepState, runtime: Runtime[Context]) -> Update | 
 
 
 def over(state: StepState, runtime: Runtime[Context]) -> bool:
-    """Whether the episode is over: as for any agent, or by too many subtasks."""
+    """Whether the episode is over: finished, out of steps or subtasks, or too long for its task (`Limits.gold`)."""
     reached = react.episode_reached(state, runtime)
     gold = limits_of(state["task"], runtime).gold
     return react.finished(state, runtime) or reached is not None or _past_gold(state, gold, runtime)
 
 
 def _past_gold(state: StepState, times: float, runtime: Runtime[Context]) -> bool:
-    # It leaks how long the solution is: the rule of the public code, off unless asked for.
+    # A rule of the paper's public code. It leaks the length of the solution, so `Limits.gold` is 0 by default.
     if not times:
         return False
     length = getattr(benchmark_of(state["task"], runtime), "gold_length", None)
@@ -117,7 +121,7 @@ ACT = react.ACT._replace(record=_acted)
 ASSESS = Slot("assess", frozenset({"subtask"}), assess_view, _guarded, _nothing_to_assess)
 
 
-# STEP's Planner: the next subtask, or another way where the last one failed, with the insights that matter to it.
+# STEP's Planner: give the next subtask, or another way if the last one failed, with the insights that matter to it.
 
 
 class Next(BaseModel):
@@ -131,7 +135,7 @@ class Next(BaseModel):
 @specialised
 async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the next subtask, or for a refinement of the one that failed (Algorithm 1, lines 5-10)."""
-    question = PLANNER_QUESTION.format(
+    request = PLANNER_QUESTION.format(
         task=state["task"].goal,
         strategy=numbered(state["strategy"]),
         insights=numbered(state["insights"]),
@@ -141,13 +145,13 @@ async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, An
         view=quoted(state["evidence"].view, MOST_VIEW),
         order=_order(state),
     )
-    answer = await ask(prompt(runtime, question), Next, role="planner", runtime=runtime)
+    answer = await ask(prompt(runtime, request), Next, role="planner", runtime=runtime)
     relevant = (state["insights"][n - 1] for n in dict.fromkeys(answer.insights) if 0 < n <= len(state["insights"]))
     return {"subtask": Subtask(text=answer.subtask, insights=tuple(relevant))}
 
 
 async def none(state: PlannerView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """No Planner: the Executor gets the task itself and all insights (the paper's ablation, section 4.2.3)."""
+    """Give the Executor the complete task and all insights, without a Planner (the paper's ablation, section 4.2.3)."""
     return {"subtask": Subtask(text=state["task"].goal, insights=tuple(state["insights"]), whole=True)}
 
 
@@ -190,7 +194,7 @@ Say in the rationale why, then give a smaller subtask or one that gets there by 
 sees this subtask and not the task, so name the things and places that it is about."""
 
 
-# STEP's Evaluator before an action: does a rule of earlier episodes forbid it? (Section 3, Algorithm 1, line 14.)
+# STEP's Evaluator before an action: check it against the rules of earlier episodes (section 3, Algorithm 1, line 14).
 
 
 class Ruling(BaseModel):
@@ -202,11 +206,11 @@ class Ruling(BaseModel):
 
 @specialised
 async def align(state: AlignView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model whether a rule forbids the action; by the rules alone, not by its own view of what is useful."""
-    question = ALIGN_QUESTION.format(
+    """Ask the model whether a rule of earlier episodes forbids the action. Only the rules count, not its usefulness."""
+    request = ALIGN_QUESTION.format(
         rules=numbered(state["rules"]), subtask=state["subtask"], action=state["action"].text
     )
-    answer = await ask(prompt(runtime, question), Ruling, role="validator", runtime=runtime)
+    answer = await ask(prompt(runtime, request), Ruling, role="validator", runtime=runtime)
     return {"approval": Approval(approved=not answer.forbidden, reason=answer.reason if answer.forbidden else "")}
 
 
@@ -222,10 +226,10 @@ about focusing on one thing forbids focusing on that thing and nothing else.
 """
 
 
-# STEP's Evaluator after an action: is the subtask completed?
+# STEP's Evaluator after an action: judge whether the subtask is completed.
 
 TURNS = 4
-"""Latest turns that the Evaluator sees."""
+"""Number of latest turns that the Evaluator sees."""
 
 
 class Completion(BaseModel):
@@ -237,14 +241,14 @@ class Completion(BaseModel):
 
 @specialised
 async def assess(state: AssessView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model whether the subtask is completed, by what was done for it and what the world shows."""
-    question = ASSESS_QUESTION.format(
+    """Ask the model whether the subtask is completed, given its latest turns and the world's view."""
+    request = ASSESS_QUESTION.format(
         subtask=state["subtask"].text,
         count=len(state["turns"]),
         turns=quoted(shown(state["turns"], most=TURNS)),
         view=quoted(state["evidence"].view, MOST_VIEW),
     )
-    answer = await ask(prompt(runtime, question), Completion, role="validator", runtime=runtime)
+    answer = await ask(prompt(runtime, request), Completion, role="validator", runtime=runtime)
     changes = {"status": "completed", "reason": answer.reason} if answer.completed else {}
     return {"subtask": state["subtask"].model_copy(update=changes)}
 
@@ -262,50 +266,57 @@ Is the subtask completed?
 """
 
 
-# The memory of agents that learn between episodes: lessons in LangGraph's Store, one item an episode.
+# The memory of agents that learn between episodes: lessons in LangGraph's store, one item an episode.
 
 Namespace = tuple[str, ...]
 
 PAGE = 1000
-"""Items that are read from a store at a time."""
+"""Number of items that are read from a store at a time."""
 
 
 async def recall(state: RecallView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Read the latest lessons about the task, oldest first; a memory of your own need not store what it returns."""
+    """Read the latest lessons about the task, oldest first.
+
+    Lessons in the state that are not in the store follow: your own memory operator need not store what it returns.
+
+    Raises:
+        Fault: ("data") the store holds an item that is not a lesson.
+    """
     items = await _items(store_of(runtime), namespace(state["task"], runtime))
     run = _run(runtime)
-    # The store may be ahead of the checkpoint that a run went on from: what comes later in it, it has yet to learn.
+    # The store may be ahead of the checkpoint from which this run was resumed. Such later lessons of the run itself are
+    # left out: it will learn them again.
     try:
         past = [item.value for item in items if item.value["run"] != run or item.value["trial"] < state["trial"]]
         stored = [_lesson(value) for value in sorted(past, key=lambda value: (value["written"], value["trial"]))]
     except (KeyError, TypeError, ValueError) as error:
-        told = f"the memory holds what is no lesson ({type(error).__name__}: {error!s:.200})"
-        raise Fault("data", f"{' '.join(told.split())}: take it out, or name another memory") from error
+        message = f"the memory holds an item that is not a lesson ({type(error).__name__}: {error!s:.200})"
+        raise Fault("data", f"{' '.join(message.split())}: remove it, or name another memory") from error
     unstored = [lesson for lesson in state["lessons"] if lesson not in stored]
     return {"lessons": (*stored, *unstored)[-KEPT:]}
 
 
 async def keep(lesson: Lesson, task: Task, runtime: Runtime[Context]) -> None:
-    """Write a lesson. The same episode's lesson written again, after a crash, takes its own place."""
-    run, place, store = _run(runtime), namespace(task, runtime), store_of(runtime)
+    """Write a lesson to the store. A lesson of the same episode, written before a crash, is replaced."""
+    run, space, store = _run(runtime), namespace(task, runtime), store_of(runtime)
     key = f"{run}/{lesson.trial:04d}"
-    before = await off_loop(store.get, place, key)
-    written = _written(before.value) if before else None
+    previous = await off_loop(store.get, space, key)
+    written = _written(previous.value) if previous else None
     if written is None:
-        times = [_written(item.value) or 0.0 for item in await _items(store, place)]
-        # after all others also by a clock that is behind the one they were written by
+        times = [_written(item.value) or 0.0 for item in await _items(store, space)]
+        # Later than all others, even if this machine's clock is behind that of the machine that wrote them.
         written = max(time.time(), math.nextafter(max(times, default=0.0), math.inf))
     value = {**lesson.as_json(), "run": run, "written": written}
-    await off_loop(store.put, place, key, value, False)
+    await off_loop(store.put, space, key, value, False)
 
 
-async def _items(store: BaseStore, place: Namespace) -> list[SearchItem]:
-    """Every item of a namespace. A store returns at most one page at a time, and its order is its own."""
-    # By key: items that another run writes meanwhile may move others to a later page.
+async def _items(store: BaseStore, space: Namespace) -> list[SearchItem]:
+    """Read every item of a namespace, page by page. The order depends on the store."""
+    # Collected by key, because items that another run writes in the meantime may move others to a later page.
     items, start = dict[str, SearchItem](), 0
     while True:
-        # The blocking half of the interface: a store of either kind answers it from a worker thread.
-        page = await off_loop(store.search, place, limit=PAGE, offset=start)
+        # The blocking methods work for sync and async stores, if they are called from a worker thread.
+        page = await off_loop(store.search, space, limit=PAGE, offset=start)
         items |= {item.key: item for item in page}
         if len(page) < PAGE:
             return list(items.values())
@@ -318,25 +329,25 @@ def _written(value: dict[str, Any]) -> float | None:
 
 
 def namespace(task: Task, runtime: Runtime[Context]) -> Namespace:
-    """Where a task's lessons are kept: apart for every run, unless the context names a memory to share."""
-    # dots would divide a label for the store
+    """Return the store's namespace for a task's lessons: one for each run, unless the context names a shared memory."""
+    # LangGraph forbids dots in labels.
     labels = ("lessons", context_of(runtime).memory or _thread(runtime) or "run", task.benchmark, task.id)
     return tuple(label.replace(".", "_") for label in labels)
 
 
 def store_of(runtime: Runtime[Context]) -> BaseStore:
-    """The store of the run.
+    """Return the store of the run.
 
     Raises:
-        Fault: the graph was compiled without one.
+        Fault: ("operator") the graph was compiled without one.
     """
     if runtime.store is None:
-        raise Fault("operator", "this graph remembers in a LangGraph store: build(store=InMemoryStore()), or any other")
+        raise Fault("operator", "this graph needs a LangGraph store, for example build(store=InMemoryStore())")
     return runtime.store
 
 
 def _run(runtime: Runtime[Context]) -> str:
-    """The mark of a run in its memory. Without a thread nothing is resumed, and one for every lesson will do."""
+    """Return the id of a run in its memory: its thread's, or a new one, since without a thread no run is resumed."""
     return _thread(runtime) or (uuid.uuid4().hex if context_of(runtime).memory else "run")
 
 
@@ -348,16 +359,25 @@ def _lesson(value: dict[str, Any]) -> Lesson:
     return Lesson.model_validate({name: value[name] for name in Lesson.model_fields if name in value})
 
 
-# What an episode teaches: Reflexion's prose, CLIN's causal insights, STEP's insights and strategy.
+# The lessons of an episode: Reflexion's prose, CLIN's causal insights, STEP's insights and strategy.
 
 MOST_TURNS = 60
+"""Maximum number of turns of an episode in a prompt, the latest."""
 
 MOST_EPISODE = 6_000
-"""Characters of an episode in a prompt, its end rather than its beginning: with the lessons before, 3,000 tokens."""
+"""Maximum number of characters of an episode in a prompt, from its end.
+
+With the earlier lessons the prompt has about 3,000 tokens.
+"""
 
 MOST_REFLECTION = 600
+"""Maximum number of characters of a reflection."""
+
 MOST_INSIGHT = 160
+"""Maximum number of characters of an insight."""
+
 MOST_SUBTASK = 120
+"""Maximum number of characters of a subtask in a strategy."""
 
 BANDS = (
     (1.0, "The task was completed."),
@@ -367,7 +387,10 @@ BANDS = (
     (0.01, "Little of the task was done."),
     (-1.0, "Nothing that counts was done."),
 )
+"""Minimum score, and the sentence that reports it (CLIN)."""
+
 FATAL = "The episode was lost by an action that must not be taken."
+"""Report of an episode with a negative raw score."""
 
 
 class Insights(BaseModel):
@@ -384,54 +407,54 @@ class Strategy(BaseModel):
 
 @specialised
 async def reflect(state: ReflectView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Reflexion: what went wrong and what to do otherwise, in prose."""
-    question = EPISODE.format(**_episode(state, state["turns"]), earlier=_earlier(state)) + REFLECTION
-    text = await ask_text(prompt(runtime, question), role="memory", runtime=runtime)
+    """Ask the model what went wrong and what to do differently next time, in prose (Reflexion)."""
+    request = EPISODE.format(**_episode(state, state["turns"]), earlier=_earlier(state)) + REFLECTION
+    text = await ask_text(prompt(runtime, request), role="memory", runtime=runtime)
     return await _learnt(state, runtime, reflection=clipped(text, MOST_REFLECTION))
 
 
 @specialised
 async def gain_insights(state: ReflectView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """CLIN: the causal insights that hold after this episode, in place of those before it."""
+    """Ask the model for the causal insights after this episode, which replace the earlier ones (CLIN)."""
     return await _learnt(state, runtime, insights=await _insights(state, runtime))
 
 
 @specialised
 async def memorise(state: ReflectView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """STEP: CLIN's insights, and a strategy made of the episode's subtasks and rewarded actions."""
+    """Ask the model for CLIN's insights and for a strategy from the episode's subtasks and rewarded actions (STEP)."""
     insights = await _insights(state, runtime)
     rewarded = [turn.action for turn in state["turns"] if turn.reward > 0]
-    question = EPISODE.format(**_episode(state, acts(state["turns"])), earlier="(none)") + STRATEGY.format(
+    request = EPISODE.format(**_episode(state, acts(state["turns"])), earlier="(none)") + STRATEGY.format(
         rewarded=quoted(bullet_list(rewarded))
     )
-    answer = await ask(prompt(runtime, question), Strategy, role="memory", runtime=runtime)
+    answer = await ask(prompt(runtime, request), Strategy, role="memory", runtime=runtime)
     strategy = tuple(clipped(text, MOST_SUBTASK) for text in answer.subtasks)
     return await _learnt(state, runtime, insights=insights, strategy=strategy)
 
 
 async def _insights(state: ReflectView, runtime: Runtime[Context]) -> tuple[str, ...]:
-    question = EPISODE.format(**_episode(state, acts(state["turns"])), earlier=_earlier(state)) + INSIGHTS
-    answer = await ask(prompt(runtime, question), Insights, role="memory", runtime=runtime)
+    request = EPISODE.format(**_episode(state, acts(state["turns"])), earlier=_earlier(state)) + INSIGHTS
+    answer = await ask(prompt(runtime, request), Insights, role="memory", runtime=runtime)
     return tuple(clipped(text, MOST_INSIGHT) for text in answer.insights)
 
 
-async def _learnt(state: ReflectView, runtime: Runtime[Context], **taught: Any) -> dict[str, Any]:
+async def _learnt(state: ReflectView, runtime: Runtime[Context], **content: Any) -> dict[str, Any]:
     trial = state["trial"]
-    lesson = Lesson(trial=trial.number, report=report(trial), **taught)
+    lesson = Lesson(trial=trial.number, report=report(trial), **content)
     await keep(lesson, state["task"], runtime)
     return {"lessons": (*state["lessons"], lesson)}
 
 
 def report(trial: Trial) -> str:
-    """How an episode went, in a sentence (CLIN's evaluation report)."""
+    """Format the result of an episode as two sentences (CLIN's evaluation report)."""
     value, raw = trial.scores.value, trial.scores.parts.get("raw")
-    told = FATAL if raw is not None and raw < 0 else next(text for least, text in BANDS if value >= least)
-    return f"Score {100 * value:.0f} of 100. {told}"
+    sentence = FATAL if raw is not None and raw < 0 else next(text for minimum, text in BANDS if value >= minimum)
+    return f"Score {100 * value:.0f} of 100. {sentence}"
 
 
 def _episode(state: ReflectView, turns: Sequence[Turn]) -> dict[str, str]:
-    told = shown(turns, most=MOST_TURNS, characters=80, within=MOST_EPISODE)
-    return {"task": state["task"].goal, "turns": quoted(told), "report": report(state["trial"])}
+    text = shown(turns, most=MOST_TURNS, characters=80, within=MOST_EPISODE)
+    return {"task": state["task"].goal, "turns": quoted(text), "report": report(state["trial"])}
 
 
 def _earlier(state: ReflectView) -> str:
@@ -439,8 +462,8 @@ def _earlier(state: ReflectView) -> str:
 
 
 def _told(lesson: Lesson) -> str:
-    learnt: Iterable[str] = lesson.insights or filter(None, [lesson.reflection])
-    return f"Episode {lesson.trial}: {lesson.report}\n{numbered(learnt)}"
+    content: Iterable[str] = lesson.insights or filter(None, [lesson.reflection])
+    return f"Episode {lesson.trial}: {lesson.report}\n{numbered(content)}"
 
 
 EPISODE = """\

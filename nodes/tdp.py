@@ -1,4 +1,7 @@
-"""TDP's operators: decompose, gather, revise."""
+"""TDP's operators: decompose a task, gather what its sub-tasks did, and revise the task graph (TDP section 3).
+
+The slots hold the schedule: which nodes run next (`solve_views`), with how many steps, and in which world.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -40,18 +43,19 @@ from certigraph.state.tdp import (
     steps_taken,
 )
 
-# The slots of TDP's graph, and the scheduling that is their bookkeeping.
+# The slots of TDP's graph, and the schedule of its nodes.
 
 GRAPHED = frozenset({"dag", "notes"})
+"""Keys that an operator which writes the task graph returns."""
 
 KEPT_STEPS = 3
-"""World steps that are kept for every node that comes later."""
+"""World steps reserved for every node that runs later."""
 
 
 def _undecomposed(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
     concurrent = steps_in_parallel(update["episode"])
-    begun = {"dag": Dag(), "outcomes": Overwrite([]), "gathered": 0, "revisions": 0, "notes": Overwrite([])}
-    return {**update, **begun, "concurrent": concurrent}
+    empty = {"dag": Dag(), "outcomes": Overwrite([]), "gathered": 0, "revisions": 0, "notes": Overwrite([])}
+    return {**update, **empty, "concurrent": concurrent}
 
 
 def _told(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -60,60 +64,70 @@ def _told(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
 
 
 def _decomposed(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
-    dag, most = update["dag"], limits_of(state["task"], runtime).nodes
-    if not 1 <= len(dag.nodes) <= most or len(dag.pending) < len(dag.nodes):
-        told = f"decompose gave {len(dag.nodes)} nodes, {len(dag.pending)} of them pending; it must give 1 to {most}"
-        raise Fault("operator", f"{told}, all pending; more of them with --budget nodes=N, or Limits(nodes=N)")
+    dag, maximum = update["dag"], limits_of(state["task"], runtime).nodes
+    if not 1 <= len(dag.nodes) <= maximum or len(dag.pending) < len(dag.nodes):
+        counts = f"decompose gave {len(dag.nodes)} nodes, {len(dag.pending)} of them pending"
+        message = f"{counts}; it must give 1 to {maximum}, all pending"
+        raise Fault("operator", f"{message}; allow more with --budget nodes=N, or Limits(nodes=N)")
     return {**update, "notes": [f"decomposing: {note}" for note in update["notes"]]}
 
 
 def _revised(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
     if touched := ran_otherwise(state["dag"], update["dag"]):
-        raise Fault("operator", f"revise changed what has run, or says that something has: {', '.join(touched)}")
+        message = "revise changed nodes that have run, or marked pending nodes as run"
+        raise Fault("operator", f"{message}: {', '.join(touched)}")
     number = state["revisions"] + 1
     return {**update, "revisions": number, "notes": [f"revision {number}: {note}" for note in update["notes"]]}
 
 
 def _unrevisable(state: TDPState, runtime: Runtime[Context]) -> Update | None:
-    """Without revisions left the graph is carried out as it is.
+    """Skip Self-Revision, and leave the task graph as it is, if no revision is left.
 
-    Raises LimitReached where the task is not settled and there are no steps left for it.
+    Raises:
+        LimitReached: the task is not settled, and no world steps are left for it.
     """
-    limits, left = limits_of(state["task"], runtime), _steps_left(state, runtime)
-    if left <= 0 and not settled(state):
-        raise LimitReached("steps", limits.steps, limits.steps - left)
-    revisable = state["revisions"] < limits.revisions and left > 0
+    limits, steps_left = limits_of(state["task"], runtime), _steps_left(state, runtime)
+    if steps_left <= 0 and not settled(state):
+        raise LimitReached("steps", limits.steps, limits.steps - steps_left)
+    revisable = state["revisions"] < limits.revisions and steps_left > 0
     return None if revisable else {"dag": state["dag"], "notes": [], "revisions": state["revisions"]}
 
 
 def solve_views(state: TDPState, runtime: Runtime[Context]) -> list[SolveView]:
-    """What each node of the next batch gets; one node in a world that cannot be stepped in copies."""
+    """Return the view of each node of the next batch; the batch is one node if the world cannot be copied."""
     batch = _batch(state)
-    left, entered = _steps_left(state, runtime), context_of(runtime).entry
+    steps_left, entered = _steps_left(state, runtime), context_of(runtime).entry
     return [
-        _solve_view(state, _entry(state, node, entered), node, _allowed(left, state, len(batch)), len(batch))
+        _solve_view(state, _entry(state, node, entered), node, _allowed(steps_left, state, len(batch)), len(batch))
         for node in batch
     ]
 
 
 def _batch(state: TDPState) -> tuple[Node, ...]:
-    """The ready nodes; one that spent its part of the budget waits until no other is ready, and then is alone."""
+    """Return the nodes to run next: all that are ready, or one where the world cannot be copied.
+
+    A node that spent its part of the budget waits until no other is ready, and then runs alone.
+    """
     cut_off = {outcome.node for outcome in state["outcomes"] if outcome.status == "pending"}
     fresh = tuple(node for node in state["dag"].ready if node.id not in cut_off)
     return fresh if fresh and state["concurrent"] else (fresh or state["dag"].ready)[:1]
 
 
 def _steps_left(state: TDPState, runtime: Runtime[Context]) -> int:
-    """World steps; the limit of a run that is a part of another counts what was done before it."""
+    """Return the number of world steps left. For a run inside another the limit includes the steps before it."""
     entered = context_of(runtime).entry
     before = len(entered.steps) if entered else 0
     return limits_of(state["task"], runtime).steps - before - steps_taken(state)
 
 
-def _allowed(left: int, state: TDPState, batch: int) -> int:
-    """The steps of one node: its part of what is left, a few kept for each that comes later, or else an equal part."""
+def _allowed(steps_left: int, state: TDPState, batch: int) -> int:
+    """Return how many steps one node may take.
+
+    It is an equal part of the steps left, after `KEPT_STEPS` are reserved for each later node; if too few are left to
+    reserve, an equal part over all pending nodes.
+    """
     pending = len(state["dag"].pending)
-    return max((left - KEPT_STEPS * (pending - batch)) // batch, left // pending, 1)
+    return max((steps_left - KEPT_STEPS * (pending - batch)) // batch, steps_left // pending, 1)
 
 
 def _solve_view(state: TDPState, entry: Entry, node: Node, allowed: int, share: int) -> SolveView:
@@ -128,7 +142,10 @@ def _solve_view(state: TDPState, entry: Entry, node: Node, allowed: int, share: 
 
 
 def _entry(state: TDPState, node: Node, entered: Entry | None) -> Entry:
-    """Where a node begins; what was done before a run that is itself a part of another comes before everything."""
+    """Return the starting point of a node: what it knows, and the world that it acts in.
+
+    A copy of the world repeats the steps before this run, if it is inside another, then those of the node's ancestors.
+    """
     outcomes = {outcome.node: outcome for outcome in state["outcomes"]}
     known = tuple(f"{need}: {outcomes[need].result}" for need in node.needs)
     entry = Entry(
@@ -146,25 +163,26 @@ def _entry(state: TDPState, node: Node, entered: Entry | None) -> Entry:
     return entry.model_copy(update={"episode": f"{entry.episode}/{node.id}", "steps": steps, "apart": True})
 
 
-RESET = Slot("reset", OPENED, record=_undecomposed, opens_books=True)
+RESET = Slot("reset", OPENED, record=_undecomposed, starts_run=True)
 DECOMPOSE = Slot("decompose", GRAPHED, decompose_view, _decomposed, types={"dag": Dag})
 SOLVE = Slot("solve", frozenset({"outcomes", "usage", "spent"}), nests=True, types={"outcomes": list, "spent": Spent})
 GATHER = Slot("gather", ACTED, record=_told)
 REVISE = Slot("revise", GRAPHED, revise_view, _revised, _unrevisable, types={"dag": Dag})
 
 
-# How a model writes sub-tasks down, and how it is asked until what it wrote makes a task graph.
+# The answer forms for sub-tasks, and the repeated request for an answer that is a valid task graph.
 
 A = TypeVar("A", bound=BaseModel)
 
 MOST_TEXT, MOST_NEEDS = 240, 8
-"""Characters of a specification, and needs of one sub-task, in what a model under a grammar may write.
+"""Maximum number of characters of a specification, and of needs of a sub-task, where a grammar bounds the answer.
 
-Some 120 tokens a sub-task at most: eight of them fit into an answer of the embedded models (`ANSWER_TOKENS`).
+This is at most about 120 tokens a sub-task: eight of them fit into an answer of the embedded models
+(`ANSWER_TOKENS`).
 """
 
 MOST_FLAW = 200
-"""Characters of a line on what is wrong."""
+"""Maximum number of characters of the description of a flaw."""
 
 Id = Annotated[str, Cut(30)]
 
@@ -180,7 +198,7 @@ class Subtask(BaseModel):
 
 
 class Asked(NamedTuple, Generic[A]):
-    """The last answer, whether it was accepted, and what was wrong with those that were refused."""
+    """The last answer, whether it was accepted, and the flaws of the answers that were refused."""
 
     answer: A
     accepted: bool
@@ -190,39 +208,46 @@ class Asked(NamedTuple, Generic[A]):
 async def asked(
     question: str, form: type[A], flaws: Callable[[A], Iterable[str]], *, again: int, runtime: Runtime[Context]
 ) -> Asked[A]:
-    """Ask until an answer has no flaws, at most `again` times more: the model sees its last answer and its flaws.
+    """Ask a model until its answer has no flaws. Each retry shows it its last answer and the flaws of that.
 
-    It is not asked again after the same answer twice, which is what it would say a third time.
+    After the same answer twice in a row it is not asked again, since a third would hardly differ.
+
+    Args:
+        question: the prompt.
+        form: the answer form.
+        flaws: describes what is wrong with an answer, a line each.
+        again: maximum number of retries.
+        runtime: the operator's runtime.
 
     Raises:
-        LimitReached: the budget has no room for another call.
-        Fault: the endpoint failed, or what came was no answer at all.
+        LimitReached: the budget does not allow another call.
+        Fault: the endpoint failed, or the reply did not fit the form.
     """
-    told, notes, last = question, list[str](), None
+    request, notes, last = question, list[str](), None
     for _ in range(1 + again):
-        answer = await ask(prompt(runtime, told), form, role="planner", runtime=runtime)
-        if not (found := [clipped(flaw, MOST_FLAW) for flaw in flaws(answer)]):
+        answer = await ask(prompt(runtime, request), form, role="planner", runtime=runtime)
+        if not (found_flaws := [clipped(flaw, MOST_FLAW) for flaw in flaws(answer)]):
             return Asked(answer, True, tuple(notes))
         if answer == last:
             break
-        last, notes = answer, [*notes, *(f"refused: {flaw}" for flaw in found)]
-        told = question + AGAIN.format(answer=quoted(answer.model_dump_json()), flaws=bullet_list(found))
+        last, notes = answer, [*notes, *(f"refused: {flaw}" for flaw in found_flaws)]
+        request = question + AGAIN.format(answer=quoted(answer.model_dump_json()), flaws=bullet_list(found_flaws))
     return Asked(answer, False, tuple(notes))
 
 
 def one_of(ids: Sequence[str]) -> Any:
-    """An id; a model under a grammar writes none but these, others are read too: to be refused by name."""
+    """Return the type of an id. A grammar allows only these; other ids are parsed too, so that they can be refused."""
     return Annotated[Id, Field(json_schema_extra={"enum": [*ids]})] if ids else Id
 
 
 def subtask_form(ids: Sequence[str], needs: Sequence[str]) -> type[Subtask]:
-    """A sub-task with one of these ids that needs some of those."""
+    """Create the form of a sub-task that has one of `ids` and needs some of `needs`."""
     parts: dict[str, Any] = {"id": (one_of(ids), ...), "needs": (at_most(MOST_NEEDS, one_of(needs)), ...)}
     return create_model("Subtask", __base__=Subtask, **parts)
 
 
 def nodes_of(written: Sequence[Subtask]) -> tuple[Node, ...]:
-    """The nodes that a model means."""
+    """Convert the sub-tasks that a model wrote to nodes, without quotation marks and repeated needs."""
     return tuple(
         Node(id=unquoted(w.id), task=unquoted(w.task), needs=tuple(dict.fromkeys(map(unquoted, w.needs))))
         for w in written
@@ -238,10 +263,10 @@ Answer again, complete and without these faults.
 """
 
 
-# Decompose: the Supervisor's task graph (TDP section 3.2).
+# Decompose: the Supervisor divides the task into a graph of sub-tasks (TDP section 3.2).
 
 DECOMPOSE_RETRIES = 2
-"""How often a model that gave no task graph is asked for another, before what it gave last is mended."""
+"""Maximum number of retries after an invalid task graph, before the last one is repaired by rule."""
 
 
 class Subtasks(BaseModel):
@@ -252,28 +277,32 @@ class Subtasks(BaseModel):
 
 @specialised
 async def decompose(state: DecomposeView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for the sub-tasks and what each needs; what is no task graph is refused, at last mended by rule."""
-    task, most = state["task"], limits_of(state["task"], runtime).nodes
-    said = await asked(
-        DECOMPOSE_QUESTION.format(task=task.goal, view=quoted(state["evidence"].view, MOST_VIEW), most=most),
-        _decompose_form(most),
-        lambda answer: flaws(nodes_of(answer.nodes), most),
+    """Ask the model for the sub-tasks and what each needs.
+
+    An invalid task graph is refused; after `DECOMPOSE_RETRIES` retries the last one is repaired by rule.
+    """
+    task, maximum = state["task"], limits_of(state["task"], runtime).nodes
+    proposal = await asked(
+        DECOMPOSE_QUESTION.format(task=task.goal, view=quoted(state["evidence"].view, MOST_VIEW), most=maximum),
+        _decompose_form(maximum),
+        lambda answer: flaws(nodes_of(answer.nodes), maximum),
         again=DECOMPOSE_RETRIES,
         runtime=runtime,
     )
-    made = mended(nodes_of(said.answer.nodes), goal=task.goal, most=most)
-    return {"dag": Dag(nodes=made.nodes), "notes": (*said.notes, *(clipped(note, MOST_FLAW) for note in made.notes))}
+    repaired = mended(nodes_of(proposal.answer.nodes), goal=task.goal, most=maximum)
+    repairs = (clipped(note, MOST_FLAW) for note in repaired.notes)
+    return {"dag": Dag(nodes=repaired.nodes), "notes": (*proposal.notes, *repairs)}
 
 
 async def undivided(state: DecomposeView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Make the task its only sub-task: what decomposing contributes, by leaving it out."""
+    """Make the task its only sub-task, without a model (the ablation of Decompose)."""
     return {"dag": Dag(nodes=(Node(id="task", task=state["task"].goal),)), "notes": ()}
 
 
 @lru_cache(maxsize=16)
-def _decompose_form(most: int) -> type[Subtasks]:
-    ids = [f"n{number}" for number in range(1, most + 1)]
-    parts: dict[str, Any] = {"nodes": (at_most(most, subtask_form(ids, ids), least=1), ...)}
+def _decompose_form(maximum: int) -> type[Subtasks]:
+    ids = [f"n{number}" for number in range(1, maximum + 1)]
+    parts: dict[str, Any] = {"nodes": (at_most(maximum, subtask_form(ids, ids), least=1), ...)}
     return create_model("Subtasks", __base__=Subtasks, **parts)
 
 
@@ -289,11 +318,13 @@ Task: {task}
 """
 
 
-# Gather: bring what the nodes of a batch did into the world of the whole run, in the order of the task graph.
+# Gather: repeat what the nodes of a batch did in the world of the run, in the order of the task graph.
 
 
 async def gather(state: TDPState, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Repeat in the run's own world what was done in copies of it; what was done in it needs no repeating.
+    """Repeat in the run's world the actions that a batch took in copies of it.
+
+    Actions that were taken in the run's world itself are not repeated.
 
     Raises:
         Fault: the world failed.
@@ -314,13 +345,13 @@ def _gathered(state: TDPState, runtime: Runtime[Context]) -> dict[str, Any]:
     return {"observation": observation, "evidence": episode.evidence(), "history": episode.log[len(history) :]}
 
 
-# Self-Revision: mend and sharpen what is still to come of the task graph (TDP section 3.4).
+# Self-Revision: repair and sharpen the pending part of the task graph (TDP section 3.4).
 
 REVISE_RETRIES = 1
-"""How often a model whose revision cannot be carried out is asked for another, before the graph stays as it is."""
+"""Maximum number of retries after an invalid revision, before the task graph stays as it is."""
 
 MOST_OUTCOME, MOST_OUTCOMES = 400, 20
-"""Characters of a node's outcome in the prompt, and the latest outcomes that are shown: 10,000 characters hold them."""
+"""Maximum number of characters of an outcome in the prompt, and of outcomes, the latest: together 8,000 characters."""
 
 
 class Changes(BaseModel):
@@ -336,28 +367,28 @@ class Changes(BaseModel):
 
 @specialised
 async def revise(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model what the outcomes change; a revision that cannot be carried out leaves the graph as it was.
+    """Ask the model how the outcomes change the task graph. An invalid revision leaves it as it was.
 
-    It is not asked where it could change nothing: all have run, and there is no room for another.
+    No model is asked if nothing could change: all nodes have run, and no more may be added.
     """
-    dag, most = state["dag"], limits_of(state["task"], runtime).nodes
-    free = room(dag, most)
+    dag, maximum = state["dag"], limits_of(state["task"], runtime).nodes
+    free = room(dag, maximum)
     if not dag.pending and not free:
         return {"dag": dag, "notes": ()}
-    said = await asked(
+    proposal = await asked(
         _question(state, free),
-        _revise_form(dag, free, max(most // 2, 1)),
-        lambda answer: refusals(dag, _revision(dag, answer), most),
+        _revise_form(dag, free, max(maximum // 2, 1)),
+        lambda answer: refusals(dag, _revision(dag, answer), maximum),
         again=REVISE_RETRIES,
         runtime=runtime,
     )
-    if not said.accepted:
-        return {"dag": dag, "notes": (*said.notes, KEPT)}
-    return {"dag": Dag(nodes=revised(dag, _revision(dag, said.answer))), "notes": said.notes}
+    if not proposal.accepted:
+        return {"dag": dag, "notes": (*proposal.notes, KEPT)}
+    return {"dag": Dag(nodes=revised(dag, _revision(dag, proposal.answer))), "notes": proposal.notes}
 
 
 async def unrevised(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Leave the graph as it was decomposed: what Self-Revision contributes, by leaving it out."""
+    """Leave the task graph as it was decomposed (the ablation of Self-Revision)."""
     return {"dag": state["dag"], "notes": ()}
 
 
@@ -365,12 +396,12 @@ def _revision(dag: Dag, answer: Changes) -> Revision:
     return effective(dag, Revision(nodes_of(answer.change), nodes_of(answer.add), tuple(map(unquoted, answer.remove))))
 
 
-def _revise_form(dag: Dag, free: int, most: int) -> type[Changes]:
-    """An answer that changes, and adds, `most` sub-tasks where a grammar bounds it: one that is as short as a graph."""
-    pending, new = [node.id for node in dag.pending], new_ids(dag, min(free, most))
+def _revise_form(dag: Dag, free: int, maximum: int) -> type[Changes]:
+    """Create the answer form; a grammar bounds it to `most` changes and `most` additions, to keep the answer short."""
+    pending, new = [node.id for node in dag.pending], new_ids(dag, min(free, maximum))
     needs = [*(node.id for node in dag.nodes if node.status != "failed"), *new]
     parts: dict[str, Any] = {
-        "change": (at_most(min(len(pending), most), subtask_form(pending, needs)), ...),
+        "change": (at_most(min(len(pending), maximum), subtask_form(pending, needs)), ...),
         "add": (at_most(len(new), subtask_form(new, needs)), ...),
         "remove": (at_most(len(pending), one_of(pending)), ...),
     }
@@ -398,6 +429,7 @@ def _lines(dag: Dag) -> Iterator[str]:
 def _standing(node: Node, failed: set[str]) -> str:
     needs = f", needs {', '.join(node.needs)}" if node.needs else ""
     in_vain = ", waits in vain" if node.status == "pending" and failed.intersection(node.needs) else ""
+
     return f"{node.status}{needs}{in_vain}"
 
 

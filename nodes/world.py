@@ -1,4 +1,4 @@
-"""Operators that touch the world: reset, act, continue."""
+"""Operators that change the world: `reset` opens an episode, `act` takes an action, `conclude` scores an episode."""
 
 import uuid
 from typing import Any
@@ -16,13 +16,11 @@ from certigraph.state.run import FINISH, Entry, RunState
 from certigraph.state.search import ending
 from certigraph.state.step import Trial, TrialState
 
-# The operators that touch the world: `reset` opens an episode, `act` takes one action, `conclude` has it scored.
-
 
 async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Open a new episode of the task, also on a thread that ran before, whose last world is closed.
+    """Open a new episode of the task. The previous episode of the thread, if any, is closed.
 
-    A run that is a part of another goes on in the world of that (`Entry`).
+    A run that is a part of another run (a TDP sub-task) continues in the world of that run instead (`Entry`).
     """
     task = Task.model_validate(state["task"])
     if not task.goal:
@@ -36,21 +34,21 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
 
 
 async def act(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Take the chosen action.
+    """Take the chosen action in the world.
 
     Raises:
-        LimitReached: the episode's steps or another budget are spent.
-        Fault: the world failed, or a replayed episode answered otherwise than logged.
+        LimitReached: the episode has no steps left, or another budget is spent.
+        Fault: the world failed, or a replayed episode answered differently from its log.
     """
-    most, taken = limits_of(state["task"], runtime).steps, len(state["history"])
-    if taken >= most and state["action"].kind != FINISH:
-        raise LimitReached("steps", most, taken)
+    maximum, taken = limits_of(state["task"], runtime).steps, len(state["history"])
+    if taken >= maximum and state["action"].kind != FINISH:
+        raise LimitReached("steps", maximum, taken)
     current_meter().check()
     return await in_world(_stepped, state["task"], runtime, state, runtime)
 
 
 async def conclude(state: TrialState, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Have the benchmark score the episode that just ended; its ending names the limit that ended it, if one did."""
+    """Score the episode that just ended. Its ending names the limit that ended it, if one did."""
     reached = episode_reached(state, runtime)
     trial = Trial(
         number=state["trial"],
@@ -65,16 +63,16 @@ def _whole(task: Task, runtime: Runtime[Context]) -> Task:
     return benchmark_of(task, runtime).task(task.id)
 
 
-def _opened(key: str, last: str | None, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
-    if last:
-        close_episode(last)
+def _opened(key: str, previous: str | None, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
+    if previous:
+        close_episode(previous)
     episode = live_episode(key, task, [], runtime)
     return {"observation": episode.first, "evidence": episode.evidence()}
 
 
 def _entered(entry: Entry, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
     if entry.apart:
-        close_episode(entry.episode)  # a copy is made anew, also where the run is begun again
+        close_episode(entry.episode)  # a leftover copy, if the run was started before, holds that run's actions
     episode = live_episode(entry.episode, task, [] if entry.apart else list(entry.steps), runtime)
     observation = episode.first if entry.apart else entry.observation
     for step in entry.steps if entry.apart else ():
@@ -89,7 +87,7 @@ def _stepped(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
         observation = episode.step(state["action"])
         evidence = episode.evidence()
     except Fault:
-        close_episode(state["episode"])  # a broken world is not to be found alive by whoever goes on with the thread
+        close_episode(state["episode"])  # so that a resumed thread rebuilds the world instead of using a broken one
         raise
     return {"observation": observation, "evidence": evidence, "history": episode.log[len(history) :]}
 
@@ -98,9 +96,10 @@ def _scored(state: TrialState, runtime: Runtime[Context]) -> Scores:
     return live_episode(state["episode"], state["task"], state["history"], runtime).score()
 
 
-# Begin: a run of several episodes starts with no episode behind it.
+# The start of a run of several episodes.
 
 
 async def begin(state: TrialState, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Forget the episodes of a run that the thread held before; what its store remembers is `recall`'s to read."""
+    """Clear the episodes of the thread's previous run. Lessons in the store stay; `recall` reads them."""
+
     return {"trial": 0, "trials": Overwrite([]), "lessons": ()}

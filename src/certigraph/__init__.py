@@ -1,6 +1,6 @@
 """certigraph: long-horizon language agents whose progress can be checked.
 
-The public names are imported on first use, so that `import certigraph` and the command line start at once.
+Public names are imported on first use, so that `import certigraph` and the command line start fast.
 """
 
 from importlib import import_module
@@ -137,16 +137,16 @@ _PUBLIC = {
 
 
 def __getattr__(name: str) -> Any:
-    home = next((module for module, names in _PUBLIC.items() if name in names), None)
-    if home is None:
+    module_name = next((module for module, names in _PUBLIC.items() if name in names), None)
+    if module_name is None:
         raise AttributeError(f"certigraph has no {name!r}; it has {', '.join(__dir__())}")
     try:
-        return getattr(import_module(f"certigraph.{home}"), name)
+        return getattr(import_module(f"certigraph.{module_name}"), name)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("certigraph"):
             raise
-        told = f"certigraph.{name} needs {error.name}, missing here: pip install 'certigraph[eval]'"
-        raise ModuleNotFoundError(told, name=error.name) from error
+        message = f"certigraph.{name} needs {error.name}, missing here: pip install 'certigraph[eval]'"
+        raise ModuleNotFoundError(message, name=error.name) from error
 
 
 def __dir__() -> list[str]:

@@ -69,11 +69,11 @@ def test_json_is_one_object_and_nothing_else(ask):
 def test_a_spent_budget_is_resumed_by_the_command_that_is_printed_and_closes_as_it_began(ask, certigraph):
     said = ask("--budget", "steps=3")
     assert said.status == 1
-    (command,) = re.findall(r"^go on with: certigraph (.*)$", said.out, re.MULTILINE)
+    (command,) = re.findall(r"^resume with: certigraph (.*)$", said.out, re.MULTILINE)
     again = certigraph(*command.split(" "))
     assert again.status == 0
     assert "answer: 20" in again.out
-    assert "go on with" not in again.out
+    assert "resume with" not in again.out
 
 
 def test_no_path_enters_the_trajectory(ask, tmp_path: Path):
@@ -89,7 +89,10 @@ def test_no_path_enters_the_trajectory(ask, tmp_path: Path):
         ((" \n ",), "1 to 2,000"),
         (("x" * 2_001,), "2,001"),
         (("Why?", "--pages", "nowhere"), "nowhere: no such folder: correct --pages DIR"),
-        (("Why?", "--pages", ".", "--search", "serper"), "--pages . is searched alone: leave out --search serper"),
+        (
+            ("Why?", "--pages", ".", "--search", "serper"),
+            "--pages . cannot be combined with --search: leave out --search serper",
+        ),
         (("Why?", "--model", "gpt-4o"), "openai:NAME"),
         (("Why?", "--model", "scripted:expert"), "--search generated"),
         (("Why?", "--model", "simulated:accept=0.1", "--search", "generated"), "--search generated"),

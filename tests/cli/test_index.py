@@ -48,7 +48,7 @@ def test_ctrl_c_says_the_command_that_goes_on(certigraph, monkeypatch: pytest.Mo
         status, _, err = certigraph("films.jsonl", "--out", "my films")
     assert (status, err.strip()) == (
         130,
-        "certigraph: interrupted; go on with: certigraph index films.jsonl --out 'my films'",
+        "certigraph: interrupted; resume with: certigraph index films.jsonl --out 'my films'",
     )
     assert certigraph("films.jsonl", "--out", "my films")[0] == 0
 

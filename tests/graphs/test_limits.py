@@ -232,7 +232,7 @@ def test_step_takes_as_many_subtasks_as_the_task_has_actions(tmp_path: Path):
 def test_an_episode_that_subtasks_ended_is_not_repeated_if_nothing_was_learnt(tmp_path: Path):
     stopped = limited("step", tmp_path, subtasks=4)
     assert stopped.ending == "limit:subtasks"
-    assert "5 completed subtasks of 4" in stopped.message
+    assert "5 completed subtasks; its limit is 4" in stopped.message
     assert "--budget subtasks=10" in stopped.message
     assert [(t.ending, t.steps) for t in stopped.state["trials"]] == [("limit:subtasks", 5)]
     again = resume(stopped.folder, benchmark=BlocksWorld(), chat=ScriptedChat(responder=respond))

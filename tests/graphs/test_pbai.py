@@ -53,9 +53,9 @@ def test_every_harness_runs_its_rounds_in_every_condition(graph: Any, memory: st
 
 def test_iter_retgen_has_nothing_to_wipe():
     for memory in ("lobotomized", lobotomized):
-        with pytest.raises(UnknownName, match="no memory that could be wiped"):
+        with pytest.raises(UnknownName, match="no memory that could be erased"):
             iter_retgen.build(memory=memory)
-    with pytest.raises(UnknownName, match="no memory that could be wiped"):
+    with pytest.raises(UnknownName, match="no memory that could be erased"):
         build_graph("iter_retgen", dict([parse_swap("memory=lobotomized")]))
 
 

@@ -309,9 +309,9 @@ def test_belief_and_gate_work_inside_the_nodes(tmp_path: Path):
 @pytest.mark.usefixtures("_generated")
 @pytest.mark.parametrize("solver", ["step", "reflexion", "clin"])
 def test_what_begins_a_task_several_times_cannot_solve_a_part_of_one(solver: str):
-    with pytest.raises(TypeError, match=f"{solver} begins a task several times"):
+    with pytest.raises(TypeError, match=f"{solver} runs several episodes of a task"):
         tdp.build(solve=solver)
-    with pytest.raises(UnknownName, match=f"graph={solver} cannot be made: {solver} begins"):
+    with pytest.raises(UnknownName, match=f"graph={solver} cannot be made: {solver} runs"):
         build_graph("tdp", dict([parse_swap(f"solve={solver}")]))
 
 
@@ -319,7 +319,7 @@ def test_what_begins_a_task_several_times_cannot_solve_a_part_of_one(solver: str
 def test_what_no_graph_has_is_refused_with_what_would_do():
     with pytest.raises(UnknownName, match="there is no such graph; subtask, sdp"):
         tdp.build(solve="nosuch")
-    with pytest.raises(TypeError, match=r"give them to the graph that solves: solve=THAT.build\(plan=...\)"):
+    with pytest.raises(TypeError, match=r"give them to the graph that solves: solve=GRAPH.build\(plan=...\)"):
         tdp.build(solve=sdp, plan=always_pass)
     with pytest.raises(TypeError, match="no operator slot 'nosuch'"):
         tdp.build(nosuch=always_pass)  # type: ignore[call-arg]
@@ -399,7 +399,7 @@ def changed(**update: Any) -> Any:
 def test_a_revision_cannot_touch_what_has_run_or_say_that_something_has(update: dict[str, str], tmp_path: Path):
     result = ran(tmp_path, revise=changed(**update))
     assert result.ending == "error:operator"
-    assert "revise changed what has run, or says that something has: " in result.message
+    assert "revise changed nodes that have run, or marked pending nodes as run: " in result.message
 
 
 @pytest.mark.usefixtures("_generated")

@@ -252,7 +252,7 @@ class TestHindsight:
         assert online[-1] == wanted != online[0]  # until then the red block is wanted in the hand
 
     def test_without_an_experts_trajectory_it_is_a_fault(self):
-        with pytest.raises(Fault, match="knows no expert's trajectory"):
+        with pytest.raises(Fault, match="has no expert trajectory"):
             statefactory.build(extract=prompted_state(), interpret=offline_goal()).invoke(
                 {"task": task()}, context=Context(model="scripted:first", benchmark=Unrated())
             )

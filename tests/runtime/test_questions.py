@@ -156,12 +156,12 @@ def test_what_was_not_reached_and_the_command_that_goes_on_are_said(tmp_path):
     assert lines[0] == "no answer was given"
     assert "not settled: what the cheaper one costs" in lines
     assert not any("The answer is final" in line for line in lines)
-    assert lines[-1] == f"go on with: certigraph resume '{result.folder}' --budget steps=2"
+    assert lines[-1] == f"resume with: certigraph resume '{result.folder}' --budget steps=2"
 
 
 def test_after_a_fault_the_command_has_no_budget(tmp_path):
     result = asked(tmp_path, Inquiry(answer=None, fails={"step": Fault("environment", "no --budget here")}))
-    assert said(result)[-1] == f"go on with: certigraph resume {result.folder}"
+    assert said(result)[-1] == f"resume with: certigraph resume {result.folder}"
 
 
 def test_a_run_that_never_planned_has_a_summary_too(tmp_path):

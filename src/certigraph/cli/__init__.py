@@ -1,6 +1,7 @@
-"""The command line.
+"""The command line: the application, its commands, and the conversion of errors to messages.
 
-Exit status: 0 the goal was certified or an answer handed in, 1 another ending, 2 unusable arguments, 130 interrupted.
+Exit status: 0 if the goal was certified or an answer given, 1 for another ending, 2 for invalid arguments, 130 if
+interrupted.
 """
 
 import sys
@@ -56,11 +57,11 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "list": list_command,
     "bench": bench_command,
 }
-"""In the order of the help."""
+"""Commands by name, in the order of the help."""
 
 app = typer.Typer(
-    help="Long-horizon language agents whose progress is certified.\n\nExit status of a run: 0 the goal was certified "
-    "or an answer handed in, 1 another ending, 2 unusable arguments, 130 interrupted.",
+    help="Long-horizon language agents whose progress is certified.\n\nExit status of a run: 0 if the goal was "
+    "certified or an answer given, 1 for another ending, 2 for invalid arguments, 130 if interrupted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -72,9 +73,10 @@ app.add_typer(rewards_app, name="rewards")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The `certigraph` command."""
+    """Run the `certigraph` command."""
     warnings.formatwarning = _format_warning
-    sys.path.append("")  # operators of your own; behind all else, so that a file here takes the place of no library
+    # The current directory, for the user's own operators; last, so that no file in it hides a library.
+    sys.path.append("")
     try:
         sys.exit(app(arguments, standalone_mode=False) or 0)
     except (UnknownName, Fault) as error:
@@ -101,14 +103,14 @@ def _file_error(error: OSError) -> str:
 
     fix = "name another with --out, --data or --plans"
     if lacks_space(error):
-        fix = "free space, then repeat the command; a run that was begun goes on with: certigraph resume FOLDER"
+        fix = "free space, then repeat the command; a run that was started is resumed with: certigraph resume FOLDER"
     return f"{error.filename or 'a file'}: {error.strerror or error}: {fix}"
 
 
 def _format_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
-    """A warning of certigraph on one line, without the place in its code that no user can change."""
+    """Format a warning of certigraph on one line, without file and line number, which do not help a user."""
     if Path(filename).is_relative_to(Path(__file__).parents[1]):
         return f"certigraph: {message}\n"
     return _FORMAT_WARNING(message, category, filename, lineno, line)
@@ -121,6 +123,6 @@ def _stop(message: str, status: int) -> None:
     from certigraph.adapters.redaction import redact_message
     from certigraph.runtime.terminal import harmless
 
-    shown = harmless(f"certigraph: {redact_message(message)}")
-    Console(stderr=True, highlight=False, soft_wrap=True).print(shown, markup=False)
+    text = harmless(f"certigraph: {redact_message(message)}")
+    Console(stderr=True, highlight=False, soft_wrap=True).print(text, markup=False)
     sys.exit(status)

@@ -1,4 +1,4 @@
-"""Commands that inspect runs, rewards and corpora."""
+"""Commands that draw, export and index: graph, figures, anatomy, export, list, index and rewards."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from certigraph.adapters.rewards import BASE
 from certigraph.cli.options import AsJson, Budgets, Cache, Data, GraphName, Model, Roles, Swaps
 from certigraph.state.records import Interrupted
 
-# What there is, and what runs left, to look at.
+# Graphs, and the results of runs.
 
 
 def graph_command(
@@ -25,7 +25,7 @@ def graph_command(
     swap: Swaps = None,
     png: Annotated[Path | None, typer.Option(help="Write a PNG instead of printing Mermaid.")] = None,
 ) -> None:
-    """Draw a graph with the graphs inside its nodes: Mermaid text, or a PNG where Graphviz is installed."""
+    """Draw a graph, including the graphs inside its nodes: as Mermaid text, or as PNG if Graphviz is installed."""
     from certigraph.runtime.drawing import draw_png
     from certigraph.runtime.registry import build_graph, parse_swap
 
@@ -34,40 +34,40 @@ def graph_command(
 
 
 def figures_command(
-    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Searched for runs at any depth.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders with runs, at any depth.")],
     out: Annotated[Path, typer.Option(help="Folder for PNG, SVG and CSV.")] = Path("figures"),
     with_accidental: Annotated[bool, typer.Option("--with-accidental", help="Keep accidental wins.")] = False,
     data: Data = None,
 ) -> None:
-    """Draw runs: reward by step, the best traces beside each other, and what STEP loses without its Planner."""
+    """Draw figures of runs: reward by step, the best traces side by side, and STEP's loss without its Planner."""
     from certigraph.evaluation.analyses.step_figures import draw_figures, print_drawn
 
     print_drawn(draw_figures(folders, out, data=data, with_accidental=with_accidental), kept=with_accidental)
 
 
 def anatomy_command(
-    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Searched for runs at any depth.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders with runs, at any depth.")],
     out: Annotated[Path, typer.Option(help="Folder for the page, figures, CSV and Parquet.")] = Path("anatomy"),
 ) -> None:
-    """Where runs succeed, stall and spend: one page, figures, and a table for each analysis."""
+    """Analyse where runs succeed, stall and spend: one page, figures, and a table for each analysis."""
     equipped("analyses", "pyarrow", *TABLES)
     from certigraph.evaluation.analyses.sdp import print_anatomy, write_anatomy
     from certigraph.evaluation.frames import find_runs, recorded_runs, scored
 
-    found = find_runs(folders)
-    kept = scored(found)
-    own = len(found.runs) - len(kept.runs)
-    print_anatomy(write_anatomy(recorded_runs(kept), out), out, found.unbegun, own)
+    runs = find_runs(folders)
+    with_score = scored(runs)
+    without_score = len(runs.runs) - len(with_score.runs)
+    print_anatomy(write_anatomy(recorded_runs(with_score), out), out, runs.unbegun, without_score)
 
 
 def export_command(
-    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Searched for runs at any depth.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders with runs, at any depth.")],
     to: Annotated[Literal["atif", "inspect", "parquet", "assistantbench"], typer.Option(help="The format.")],
-    out: Annotated[Path, typer.Option(help="Folder for the files; it is made.")] = Path("exported"),
+    out: Annotated[Path, typer.Option(help="Folder for the files; it is created.")] = Path("exported"),
     data: Data = None,
 ) -> None:
     """Write runs in another format: ATIF documents, logs for inspect_ai, a Parquet table for offline RL, or a
-    submission to AssistantBench's leaderboard, which takes the latest run of each task that ended."""
+    submission to AssistantBench's leaderboard, which takes the latest finished run of each task."""
     from certigraph.evaluation.export import export, exported, submitted
 
     files = export(folders, to, out, data=data)
@@ -75,24 +75,26 @@ def export_command(
 
 
 def list_command(as_json: AsJson = False) -> None:
-    """List graphs with their operators, benchmarks, operators to swap in, and models."""
+    """List graphs with their slots, benchmarks, operators to swap in, models and budgets."""
     from certigraph.cli.output import inventory, print_inventory
 
     print_inventory(inventory(), as_json=as_json)
 
 
-# A corpus on disk, made searchable.
+# The search index of a corpus.
 
 
 def index_command(
     corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="JSONL, question files or Wikipedia's abstracts.")],
     out: Annotated[
         str,
-        typer.Option(help="Folder of the index, else NAME.index here; or an OpenSearch index, https://HOST:9200/NAME."),
+        typer.Option(
+            help="Folder of the index, by default ./NAME.index; or an OpenSearch index, https://HOST:9200/NAME."
+        ),
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Index a corpus for search by BM25. After a kill or Ctrl-C the same command goes on where it was."""
+    """Index a corpus for search by BM25. If it was killed or interrupted, the same command resumes it."""
     if "://" in out:
         _upload(corpus, out, as_json=as_json)
     else:
@@ -112,16 +114,16 @@ def _index(corpus: Path, folder: Path, *, as_json: bool) -> None:
     from certigraph.adapters.retrieval.index import index_command as command
     from certigraph.adapters.retrieval.sources import read_passages
 
-    began = perf_counter()
+    started = perf_counter()
     try:
         with nullcontext(_silent) if as_json else _shown() as progress:
             manifest = build_index(read_passages(corpus), folder, source=str(corpus), progress=progress)
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; go on with: {command(str(corpus), folder)}") from None
-    seconds, size = perf_counter() - began, sum(file.stat().st_size for file in folder.iterdir())
+        raise Interrupted(f"interrupted; resume with: {command(str(corpus), folder)}") from None
+    seconds, size = perf_counter() - started, sum(file.stat().st_size for file in folder.iterdir())
     if as_json:
-        told = {"folder": str(folder), **manifest.model_dump(), "seconds": round(seconds, 2), "bytes": size}
-        typer.echo(json.dumps(told))
+        fields = {"folder": str(folder), **manifest.model_dump(), "seconds": round(seconds, 2), "bytes": size}
+        typer.echo(json.dumps(fields))
     else:
         left_out = f" ({manifest.skipped:,} without title and text left out)" if manifest.skipped else ""
         indexed = f"{manifest.passages:,} passages{left_out} in {seconds:.1f} s"
@@ -129,60 +131,74 @@ def _index(corpus: Path, folder: Path, *, as_json: bool) -> None:
 
 
 def _silent(done: int) -> None:
-    """No progress where nothing but JSON may be printed."""
+    """Show no progress, because only JSON may be printed."""
 
 
 @contextmanager
 def _shown() -> Iterator[Callable[[int], None]]:
     columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} passages"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task("", total=None)
-        yield lambda done: shown.update(task, completed=done)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda done: progress.update(task, completed=done)
 
 
-# RewardPrediction: build its pairs, and measure how well rewards are predicted on them.
+# RewardPrediction: build its pairs of trajectories, and measure reward predictors on them.
 
 Named = list[str] | None
 
-rewards_app = typer.Typer(help="RewardPrediction: trajectories with rewards, built and predicted.")
+rewards_app = typer.Typer(help="RewardPrediction: build trajectories with rewards, and measure and train predictors.")
 
 
 @rewards_app.command("build")
 def build_command(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The data's folder; one begun there goes on.")],
-    domain: Annotated[Named, typer.Option(metavar="BENCHMARK", help="Again for more; else the five published.")] = None,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the data; an unfinished build is resumed.")],
+    domain: Annotated[
+        Named, typer.Option(metavar="BENCHMARK", help="Repeat for more; by default the five published ones.")
+    ] = None,
     pairs: Annotated[int, typer.Option(min=0, help="Pairs of each domain; 0: as many as published.")] = 0,
-    split: Annotated[Named, typer.Option(help="Tasks to draw from; again for more; else as the paper did.")] = None,
-    seed: Annotated[int, typer.Option(help="Decides the tasks that are drawn and the random steps.")] = 0,
+    split: Annotated[
+        Named, typer.Option(help="Split to draw tasks from; repeat for more; by default the paper's.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the drawn tasks and of the random steps.")] = 0,
     data: Data = None,
-    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Processes.")] = 1,
+    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Number of processes.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Build pairs of trajectories with rewards: OUT/BENCHMARK.jsonl, and OUT/counts.json says what became of them."""
-    from certigraph.evaluation.analyses.reward_data import Asked, build_all, chosen_domains
+    """Build pairs of trajectories with rewards: OUT/BENCHMARK.jsonl, and the numbers of pairs in OUT/counts.json."""
+    from certigraph.evaluation.analyses.reward_data import Asked, chosen_domains
+    from certigraph.evaluation.analyses.reward_data import build_all as build_pairs
 
-    asked = [Asked(name, seed, pairs, tuple(split or ()), data) for name in chosen_domains(domain or ())]
-    raise typer.Exit(build_all(asked, out, at_once=at_once, as_json=as_json))
+    builds = [Asked(name, seed, pairs, tuple(split or ()), data) for name in chosen_domains(domain or ())]
+    raise typer.Exit(build_pairs(builds, out, at_once=at_once, as_json=as_json))
 
 
 @rewards_app.command("measure")
 def measure_command(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="As `rewards build` or the paper's authors lay it out.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Folder in the layout of `rewards build` or of the paper's authors.")
+    ],
     predictor: Annotated[
-        Named, typer.Option(help="GRAPH, GRAPH:SLOT=OPERATOR+..., NAME=...; again for more; the first is the base.")
+        Named,
+        typer.Option(help="GRAPH, GRAPH:SLOT=OPERATOR+..., NAME=...; repeat for more; the first is the baseline."),
     ] = None,
-    encoder: Annotated[Named, typer.Option(help="StateFactory by this sentence encoder too; again for more.")] = None,
-    domain: Annotated[Named, typer.Option(metavar="BENCHMARK", help="Only its pairs; again for more.")] = None,
-    limit: Annotated[int, typer.Option(min=0, help="Pairs of each domain, the first ones; 0: all.")] = 0,
+    encoder: Annotated[
+        Named, typer.Option(help="Also measure StateFactory with this sentence encoder; repeat for more.")
+    ] = None,
+    domain: Annotated[
+        Named, typer.Option(metavar="BENCHMARK", help="Only the pairs of this benchmark; repeat for more.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Maximum number of pairs of each domain; 0: all.")] = 0,
     model: Model = "scripted:expert",
     role: Roles = None,
     budget: Budgets = None,
     cache: Cache = None,
-    out: Annotated[Path, typer.Option(help="The measurement's folder; one begun there goes on.")] = Path("rewards"),
-    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Processes.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder of the measurement; an unfinished one is resumed.")] = Path(
+        "rewards"
+    ),
+    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Number of processes.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the rewards of recorded trajectories, and say how far they are from the true ones (EPIC distance)."""
+    """Predict the rewards of recorded trajectories, and measure their EPIC distance to the true ones."""
     equipped("measurements", *TABLES)
     from certigraph.cli.output import announce_models
     from certigraph.evaluation.analyses.rewards import predictors
@@ -197,46 +213,54 @@ def measure_command(
     )
 
 
-# Supervised reward models: train them on RewardPrediction's pairs, and see how they transfer between domains.
+# Supervised reward models: train them on RewardPrediction's pairs, and measure the transfer between domains.
 
 __all__ = ["rewards_app"]
 
-Pairs = Annotated[str | None, typer.Argument(metavar="[DATA]", help="The pairs; else CERTIGRAPH_DATA's or generated.")]
-Domains = Annotated[list[str] | None, typer.Option(metavar="BENCHMARK", help="Again for more; else all.")]
-Encoder = Annotated[str, typer.Option(help="Whose sentence vectors are the features.")]
-Folds = Annotated[int, typer.Option(min=1, help="A task is rated by the head that has not seen it; 1: one for all.")]
-Limit = Annotated[int, typer.Option(min=0, help="Pairs of each domain, the first ones; 0: all.")]
-Seed = Annotated[int, typer.Option(help="Of weights and orders.")]
+Pairs = Annotated[
+    str | None, typer.Argument(metavar="[DATA]", help="Folder of the pairs; by default CERTIGRAPH_DATA's or generated.")
+]
+Domains = Annotated[list[str] | None, typer.Option(metavar="BENCHMARK", help="Repeat for more; by default all.")]
+Encoder = Annotated[str, typer.Option(help="Sentence encoder whose vectors are the features.")]
+Folds = Annotated[
+    int, typer.Option(min=1, help="Number of heads: a task is rated by the one that has not seen it; 1: one for all.")
+]
+Limit = Annotated[int, typer.Option(min=0, help="Maximum number of pairs of each domain; 0: all.")]
+Seed = Annotated[int, typer.Option(help="Seed of initial weights and of the order of examples.")]
 
 
 @rewards_app.command("train")
 def train_command(
     data: Pairs = None,
-    out: Annotated[Path, typer.Option(help="The file of the heads.")] = Path("head.npz"),
+    out: Annotated[Path, typer.Option(help="File of the heads.")] = Path("head.npz"),
     domain: Domains = None,
     encoder: Encoder = NAME,
     folds: Folds = 5,
     limit: Limit = 0,
     seed: Seed = 0,
 ) -> None:
-    """Train heads to rank steps, on frozen features and a CPU: `reward_head --swap rate=supervised:head=FILE` rates."""
+    """Train heads that rank steps, on frozen features and a CPU; use them with the graph `reward_head` and
+    --swap rate=supervised:head=FILE."""
     equipped("reward heads", *TABLES)
     from certigraph.evaluation.analyses.reward_heads import train_command as train
 
-    domains, most = domain or (), limit or None
-    train(data, out, domains=domains, encoder=encoder, folds=folds, limit=most, seed=seed, told=typer.echo)
+    domains, maximum = domain or (), limit or None
+    train(data, out, domains=domains, encoder=encoder, folds=folds, limit=maximum, seed=seed, told=typer.echo)
 
 
 @rewards_app.command("tune")
 def tune_command(
     data: Pairs = None,
-    out: Annotated[Path, typer.Option(help="The tuned model's folder.")] = Path("tuned"),
-    base: Annotated[str, typer.Option(metavar="MODEL", help="A language model that is here already.")] = BASE,
+    out: Annotated[Path, typer.Option(help="Folder of the tuned model.")] = Path("tuned"),
+    base: Annotated[
+        str, typer.Option(metavar="MODEL", help="Language model that is installed on this machine.")
+    ] = BASE,
     domain: Domains = None,
     limit: Limit = 0,
     seed: Seed = 0,
 ) -> None:
-    """Tune a language model by LoRA, on a GPU: `reward_head --swap rate=supervised:head=DIR` rates other domains."""
+    """Tune a language model with LoRA, on a GPU; use it with the graph `reward_head` and
+    --swap rate=supervised:head=DIR, on other domains."""
     from certigraph.evaluation.analyses.reward_heads import tune_command as tune
 
     tune(data, out, base=base, domains=domain or (), limit=limit or None, seed=seed, told=typer.echo)
@@ -250,16 +274,18 @@ def transfer_command(
     folds: Folds = 5,
     limit: Limit = 0,
     seed: Seed = 0,
-    out: Annotated[Path, typer.Option(help="The matrix; in a measurement's folder its page has it.")] = Path("rewards"),
+    out: Annotated[
+        Path, typer.Option(help="Folder of the matrix; in the folder of a measurement it appears on its page.")
+    ] = Path("rewards"),
 ) -> None:
-    """Train on each domain and on all of them, and measure each on each: what supervision is worth elsewhere."""
+    """Train on each domain and on all together, and measure each head on each domain."""
     equipped("reward heads", *TABLES)
     from certigraph.evaluation.analyses.reward_heads import print_transfer
     from certigraph.evaluation.analyses.reward_heads import transfer_command as transfer
     from certigraph.evaluation.analyses.rewards_report import write_transfer
 
-    done = transfer(
+    results = transfer(
         data, domains=domain or (), encoder=encoder, folds=folds, limit=limit or None, seed=seed, told=typer.echo
     )
-    print_transfer(done)
-    write_transfer(done, out)
+    print_transfer(results)
+    write_transfer(results, out)

@@ -25,15 +25,19 @@ from certigraph.cli.options import (
 )
 from certigraph.state.records import Fault, UnknownName
 
-# A benchmark: run it, or score answers made elsewhere.
+# A benchmark: run it, or score the answers of another system.
 
 MALFORMED_SHOWN = 5
-"""Malformed plans that `score` names."""
+"""Maximum number of malformed plans that `score` names."""
 
 
 def eval_command(
-    graph: Annotated[str | None, typer.Argument(metavar="GRAPH", help="`certigraph list` names them.")] = None,
-    benchmark: Annotated[str | None, typer.Argument(metavar="BENCHMARK", help="Or BENCHMARK:CONFIGURATION.")] = None,
+    graph: Annotated[
+        str | None, typer.Argument(metavar="GRAPH", help="Name of a graph; `certigraph list` shows all.")
+    ] = None,
+    benchmark: Annotated[
+        str | None, typer.Argument(metavar="BENCHMARK", help="BENCHMARK or BENCHMARK:CONFIGURATION.")
+    ] = None,
     model: Model = "scripted:expert",
     role: Roles = None,
     data: Data = None,
@@ -45,45 +49,50 @@ def eval_command(
     also: Annotated[
         list[str] | None,
         typer.Option(
-            "--also-config", metavar="CONFIG", help="Run this configuration of the benchmark too, as in paper; again."
+            "--also-config", metavar="CONFIG", help="Also run this configuration of the benchmark; repeat for more."
         ),
     ] = None,
-    beside: Annotated[list[str] | None, typer.Option(hidden=True, help="The old name of --also-config.")] = None,
+    beside: Annotated[list[str] | None, typer.Option(hidden=True, help="Old name of --also-config.")] = None,
     swap: Swaps = None,
     budget: Budgets = None,
     cache: Cache = None,
     faults: Faults = "",
     fail_on: Annotated[
-        float | None, typer.Option("--fail-on", metavar="N|SHARE", help="Begin no more runs once so many failed.")
+        float | None,
+        typer.Option("--fail-on", metavar="N|SHARE", help="Start no more runs once this number or share failed."),
     ] = None,
-    max_samples: Annotated[int | None, typer.Option("--max-samples", min=1, help="Runs at once.")] = None,
+    max_samples: Annotated[
+        int | None, typer.Option("--max-samples", min=1, help="Maximum number of runs at a time.")
+    ] = None,
     ray: Annotated[
-        str | None, typer.Option(metavar="ADDRESS|local", help="Have workers of a Ray cluster carry the runs out.")
+        str | None, typer.Option(metavar="ADDRESS|local", help="Execute the runs on workers of a Ray cluster.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes there; one a processor by default.")
+        int | None, typer.Option(min=1, help="Number of worker processes of --ray; by default one per processor.")
     ] = None,
     retry: Annotated[str | None, typer.Option(metavar="LOG", help="Finish the evaluation of this log.")] = None,
-    out: Annotated[str, typer.Option(help="Folder, or URL of one, in which each run gets a folder.")] = "runs",
+    out: Annotated[str, typer.Option(help="Folder, or its URL, in which each run gets a subfolder.")] = "runs",
     as_json: AsJson = False,
 ) -> None:
-    """Run a graph on a benchmark's tasks under inspect_ai and print the official figures with their intervals."""
+    """Run a graph on a benchmark's tasks with inspect_ai, and print the official figures with their intervals."""
     equipped("benchmarks", "inspect_ai", *TABLES)
     from certigraph.cli.output import announce_models, said_source
     from certigraph.evaluation.evaluate import evaluate, evaluate_retry
     from certigraph.evaluation.evaluation_results import print_evaluations
 
     if retry and graph:
-        raise UnknownName(f"--retry finishes an evaluation as it was begun: certigraph eval --retry {retry}")
+        raise UnknownName(
+            f"--retry takes graph and options from the log: leave them out: certigraph eval --retry {retry}"
+        )
     if retry:
-        done = [evaluate_retry(retry, max_samples=max_samples, ray=ray, workers=workers, quiet=as_json)]
+        results = [evaluate_retry(retry, max_samples=max_samples, ray=ray, workers=workers, quiet=as_json)]
     elif graph is None or benchmark is None:
         raise UnknownName("name a graph and a benchmark: certigraph eval sdp blocksworld; or --retry LOG")
     else:
         announce_models(model, role)
         others = [*(also or ()), *(beside or ())]
         said_source(benchmark, data)
-        done = [
+        results = [
             evaluate(
                 graph,
                 name,
@@ -108,27 +117,30 @@ def eval_command(
             )
             for name in [benchmark, *(f"{benchmark.partition(':')[0]}:{other}" for other in others)]
         ]
-    print_evaluations(done, as_json=as_json)
-    raise typer.Exit(1 if any(evaluation.failed for evaluation in done) else 0)
+    print_evaluations(results, as_json=as_json)
+    raise typer.Exit(1 if any(evaluation.failed for evaluation in results) else 0)
 
 
 def score_command(
     benchmark: BenchmarkName,
     answers: Annotated[
         Path,
-        typer.Option("--plans", "--answers", metavar="FILE", help="In the layout named above."),
+        typer.Option("--plans", "--answers", metavar="FILE", help="File of answers in the layout described above."),
     ],
     data: Data = None,
-    split: Annotated[str, typer.Option(help="Split of the questions; else dev, for travelplanner validation.")] = "",
+    split: Annotated[
+        str, typer.Option(help="Split of the questions; by default dev, or validation for travelplanner.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Score answers made elsewhere by the benchmark's official rules; intervals resample the tasks.
+    """Score the answers of another system by the benchmark's official rules; intervals resample the tasks.
 
     travelplanner: JSON lines with `idx` and `plan`.
 
-    hotpotqa: one JSON object of `answer`, texts by id, and perhaps `sp`, lists of pairs (title, sentence from 0) by id.
+    hotpotqa: one JSON object with `answer`, texts by id, and optionally `sp`, lists of pairs (title, sentence from 0)
+    by id.
 
-    musique: JSON lines with `id` and `predicted_answer`, perhaps `predicted_support_idxs`.
+    musique: JSON lines with `id` and `predicted_answer`, optionally `predicted_support_idxs`.
 
     assistantbench: JSON lines with `id` and `answer`, a text, number, list or object.
     """
@@ -141,11 +153,11 @@ def score_command(
     scorer = getattr(live, "score_file", None)
     if scorer is None:
         raise UnknownName(
-            f"benchmark {benchmark!r} scores no files; assistantbench, travelplanner, hotpotqa and musique do"
+            f"benchmark {benchmark!r} cannot score a file; assistantbench, travelplanner, hotpotqa and musique can"
         )
     scores = scorer(answers, split)
-    found = resampled([[score] for score in scores], live.rates)
-    intervals = {name: bounds for name, bounds in found.items() if not name.endswith("_stderr")}
+    bounds_by_name = resampled([[score] for score in scores], live.rates)
+    intervals = {name: bounds for name, bounds in bounds_by_name.items() if not name.endswith("_stderr")}
     print_figures(f"{benchmark}: {answers.name}", live.rates(scores), intervals, as_json=as_json)
     malformed = [f"idx {score.idx}: {score.malformed}" for score in scores if getattr(score, "malformed", "")]
     if malformed:
@@ -153,19 +165,21 @@ def score_command(
         typer.echo(f"{len(malformed)} of {len(scores)} plans are malformed and pass nothing ({shown})", err=as_json)
 
 
-# Methods side by side.
+# Comparisons of methods.
 
-Limit = Annotated[int, typer.Option(min=0, help="Number of tasks, the first ones; 0: all.")]
-Trials = Annotated[int, typer.Option(min=1, help="Runs of each method on each task.")]
-AtOnce = Annotated[int, typer.Option("--at-once", min=1, help="Runs under way at a time; for endpoints that can.")]
-ReportOnly = Annotated[bool, typer.Option("--report-only", help="Run nothing; report what is there.")]
+Limit = Annotated[int, typer.Option(min=0, help="Maximum number of tasks, from the first; 0: all.")]
+Trials = Annotated[int, typer.Option(min=1, help="Number of runs of each method on each task.")]
+AtOnce = Annotated[
+    int, typer.Option("--at-once", min=1, help="Number of runs at a time, if the model's endpoint allows several.")
+]
+ReportOnly = Annotated[bool, typer.Option("--report-only", help="Start no run; report the finished ones.")]
 
 
 def compare_command(
     graphs: Annotated[
         list[str] | None, typer.Argument(metavar="GRAPH...", help="GRAPH or NAME=GRAPH, or LOG.eval.")
     ] = None,
-    on: Annotated[str, typer.Option(metavar="BENCHMARK", help="Or BENCHMARK:CONFIGURATION.")] = "blocksworld",
+    on: Annotated[str, typer.Option(metavar="BENCHMARK", help="BENCHMARK or BENCHMARK:CONFIGURATION.")] = "blocksworld",
     split: Split = "",
     task: Tasks = None,
     limit: Limit = 0,
@@ -175,15 +189,17 @@ def compare_command(
     data: Data = None,
     budget: Budgets = None,
     cache: Cache = None,
-    swap: Annotated[list[str] | None, typer.Option(help="GRAPH:SLOT=OPERATOR: step:planner=none.")] = None,
-    out: Annotated[Path, typer.Option(help="The comparison's folder; one begun there goes on.")] = Path("comparison"),
+    swap: Annotated[list[str] | None, typer.Option(help="GRAPH:SLOT=OPERATOR, for example step:planner=none.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the comparison; an unfinished one is resumed.")] = Path(
+        "comparison"
+    ),
     at_once: AtOnce = 1,
     report_only: ReportOnly = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run methods on the same tasks with the same budget; started again, it goes on where it stopped.
+    """Run methods on the same tasks with the same budget. The same command resumes an unfinished comparison.
 
-    Given two or more logs of `certigraph eval` (LOG.eval) instead of graphs, it compares those and writes nothing.
+    Given two or more logs of `certigraph eval` (LOG.eval) instead of graphs, it compares them and writes no files.
     """
     equipped("comparisons", *TABLES)
     from certigraph.cli.output import said_source
@@ -193,7 +209,7 @@ def compare_command(
 
     if logs := [name for name in graphs or [] if name.endswith(".eval")]:
         if len(logs) < 2 or len(logs) < len(graphs or []):
-            raise UnknownName(f"logs are compared with each other: certigraph compare {logs[0]} OTHER.eval")
+            raise UnknownName(f"a log can only be compared with other logs: certigraph compare {logs[0]} OTHER.eval")
         equipped("logs", "inspect_ai")
         print_logs([Path(name) for name in logs], as_json=as_json)
         return
@@ -211,7 +227,8 @@ def ablate_command(
     graph: GraphName,
     benchmark: BenchmarkName,
     swap: Annotated[
-        list[str] | None, typer.Option(help="A variant: SLOT=OPERATOR, several joined by +; sdp has three by default.")
+        list[str] | None,
+        typer.Option(help="A variant: SLOT=OPERATOR, several joined by +; repeat for more. sdp has three by default."),
     ] = None,
     split: Split = "",
     task: Tasks = None,
@@ -222,12 +239,12 @@ def ablate_command(
     data: Data = None,
     budget: Budgets = None,
     cache: Cache = None,
-    out: Annotated[Path, typer.Option(help="The ablation's folder; one begun there goes on.")] = Path("ablation"),
+    out: Annotated[Path, typer.Option(help="Folder of the ablation; an unfinished one is resumed.")] = Path("ablation"),
     at_once: AtOnce = 1,
     report_only: ReportOnly = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a graph and its variants, an operator exchanged in each, on the same tasks; beside it what a replay says."""
+    """Run a graph and its variants, each with swapped operators, on the same tasks, and compare with a replay."""
     equipped("comparisons", *TABLES)
     from certigraph.cli.output import said_source
     from certigraph.evaluation.compare import Choice, order, order_in, worked_off
@@ -243,51 +260,61 @@ def ablate_command(
     raise typer.Exit(worked_off(given, out, at_once=at_once, report_only=report_only, as_json=as_json))
 
 
-# Graphs, operators and benchmarks from one file.
+# Sweeps over graphs, operators and benchmarks.
 
 
 def sweep_command(
-    file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="Benchmarks, graphs, operators, model, budget.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.yaml", help="File with benchmarks, graphs, operators, model and budget.")
+    ],
     out: Annotated[
-        Path | None, typer.Option(help="The sweep's folder; one begun there goes on. Else FILE without its ending.")
+        Path | None,
+        typer.Option(help="Folder of the sweep; an unfinished one is resumed. By default FILE without its suffix."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be run; run, import nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the planned runs, without running or importing anything.")
+    ] = False,
     report_only: ReportOnly = False,
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on a Ray cluster: local, auto, HOST:PORT.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes on it; else one a processor.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Number of worker processes of --ray; by default one per processor.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run graphs x operators x benchmarks from one file; started again, it goes on where it stopped."""
+    """Run graphs x operators x benchmarks from one file. The same command resumes an unfinished sweep."""
     if workers and not ray:
-        raise UnknownName("--workers are a cluster's: add --ray local, or --ray ADDRESS")
+        raise UnknownName("--workers needs a Ray cluster: add --ray local, or --ray ADDRESS")
     equipped("sweeps", "yaml", *TABLES)
     from certigraph.evaluation.comparison import Workers
     from certigraph.evaluation.sweep_report import forecast, worked_off
 
     if dry_run:
         raise typer.Exit(forecast(file, out, as_json=as_json))
-    hired = Workers(ray, workers) if ray else None
-    raise typer.Exit(worked_off(file, out, hired, report_only=report_only, as_json=as_json))
+    cluster = Workers(ray, workers) if ray else None
+    raise typer.Exit(worked_off(file, out, cluster, report_only=report_only, as_json=as_json))
 
 
-# Studies: CGDP's search harnesses, memory conditions and gate; TDP's prompts; and how well the retrievers find.
+# Studies: CGDP's search agents, memory conditions and gate; the length of TDP's prompts; recall of retrievers.
 
 Named = list[str] | None
 
-study_app = typer.Typer(help="Studies of agents, each a resumable folder with tables, figures and a page.")
+study_app = typer.Typer(help="Run studies of agents, each in a resumable folder with tables, figures and a page.")
 
 
 @study_app.command("cgdp")
 def cgdp_command(
-    on: Annotated[str | None, typer.Option(metavar="BENCHMARK", help="Or BENCHMARK:CONFIGURATION.")] = None,
-    harness: Annotated[Named, typer.Option(help="ircot, react, memgpt, iter_retgen; again for more; else all.")] = None,
+    on: Annotated[str | None, typer.Option(metavar="BENCHMARK", help="BENCHMARK or BENCHMARK:CONFIGURATION.")] = None,
+    harness: Annotated[
+        Named, typer.Option(help="Search agent: ircot, react, memgpt or iter_retgen; repeat for more; by default all.")
+    ] = None,
     memory: Annotated[
-        Named, typer.Option(help="native, lobotomized, structured or freeform; again for more; else all.")
+        Named, typer.Option(help="native, lobotomized, structured or freeform; repeat for more; by default all.")
     ] = None,
     gate: Annotated[
-        Named, typer.Option(help="shadow (one run tells both: the default), on, off; again for more.")
+        Named,
+        typer.Option(help="shadow (default: one run gives both results), on or off; repeat for more."),
     ] = None,
     gate_operator: Annotated[
         str, typer.Option(metavar="OPERATOR", help="The gate: smooth_gate:upr=0.1, judged_gate:stance=neutral.")
@@ -302,12 +329,12 @@ def cgdp_command(
     data: Data = None,
     budget: Budgets = None,
     cache: Cache = None,
-    out: Annotated[Path, typer.Option(help="The study's folder; one begun there goes on.")] = Path("study"),
+    out: Annotated[Path, typer.Option(help="Folder of the study; an unfinished one is resumed.")] = Path("study"),
     at_once: AtOnce = 1,
     report_only: ReportOnly = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run CGDP's study; started again, with the same options or with --out alone, it goes on where it stopped."""
+    """Run CGDP's study. With the same options, or with --out alone, an unfinished study is resumed."""
     equipped("studies", *TABLES)
     from certigraph.cli.output import said_source
     from certigraph.evaluation.analyses.cgdp import Asked, methods_of, worked_off
@@ -315,8 +342,8 @@ def cgdp_command(
     from certigraph.runtime.registry import context_from
 
     if on and not report_only:
-        asked = Asked(harness or (), memory or (), gate or ("shadow",), ablate or "", beside or (), gate_operator)
-        methods = methods_of(asked)
+        selection = Asked(harness or (), memory or (), gate or ("shadow",), ablate or "", beside or (), gate_operator)
+        methods = methods_of(selection)
         said_source(on, data)
         context = context_from(model, role, data, budget, on, cache)
         given = order(methods, on, Choice(task or [], split, limit), context)
@@ -327,12 +354,14 @@ def cgdp_command(
 
 @study_app.command("tdp")
 def tdp_command(
-    longest: Annotated[int | None, typer.Option(help="World steps of the longest episode, 40 by default.")] = None,
-    out: Annotated[Path, typer.Option(help="The study's folder; one begun there goes on.")] = Path("tdp-prompts"),
+    longest: Annotated[
+        int | None, typer.Option(help="Number of world steps of the longest episode; by default 40.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the study; an unfinished one is resumed.")] = Path("tdp-prompts"),
     report_only: ReportOnly = False,
     as_json: AsJson = False,
 ) -> None:
-    """How prompts grow with an episode, TDP's beside others': scripted episodes, seconds, no model."""
+    """Measure how prompts grow with an episode, for TDP and other methods: scripted episodes, no model, seconds."""
     equipped("studies", *TABLES)
     from certigraph.evaluation.analyses.tdp import order_of, worked_off
 
@@ -341,13 +370,13 @@ def tdp_command(
 
 @study_app.command("retrieval")
 def retrieval_command(
-    split: Annotated[Named, typer.Option(help="'hotpotqa train', 'musique dev', ...; again for more.")] = None,
-    dense: Annotated[bool, typer.Option(help="Also vectors, and mixtures with them.")] = True,
+    split: Annotated[Named, typer.Option(help="'hotpotqa train', 'musique dev', ...; repeat for more.")] = None,
+    dense: Annotated[bool, typer.Option(help="Also measure dense and hybrid retrieval.")] = True,
     data: Data = None,
     out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("recall"),
     as_json: AsJson = False,
 ) -> None:
-    """Passage recall of BM25, two-stage, dense and hybrid retrieval side by side, each question once and hop by hop."""
+    """Measure passage recall of BM25, two-stage, dense and hybrid retrieval, for complete questions and hop by hop."""
     equipped("studies", *TABLES)
     from certigraph.evaluation.analyses.retrieval import FILES, print_recall, recall_study, write_recall
 
@@ -361,32 +390,34 @@ def retrieval_command(
 
 
 def _root(data: str | None) -> Path:
-    """The folder that holds one folder per benchmark."""
-    given = data or os.environ.get("CERTIGRAPH_DATA")
-    if not given:
-        raise Fault("data", "the study needs hotpotqa/ and musique/: name their folder by --data or CERTIGRAPH_DATA")
-    return expanded(given)
+    """Return the folder that has one subfolder for each benchmark."""
+    folder = data or os.environ.get("CERTIGRAPH_DATA")
+    if not folder:
+        raise Fault("data", "the study needs hotpotqa/ and musique/: give their folder with --data or CERTIGRAPH_DATA")
+    return expanded(folder)
 
 
-# Recorded answers, graded by a model.
+# Judging of recorded answers.
 
 
 def judge_command(
-    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Searched for runs at any depth.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders with runs, at any depth.")],
     rubric: Annotated[
         str,
-        typer.Option(help="cgdp (0-100), swe-qa (five criteria), tdp (right or wrong); no model: strings, similarity."),
+        typer.Option(
+            help="By a model: cgdp (0-100), swe-qa (five criteria), tdp (right or wrong). Without: strings, similarity."
+        ),
     ],
     model: Model = "scripted:expert",
     data: Data = None,
     budget: Budgets = None,
     cache: Cache = None,
-    out: Annotated[Path, typer.Option(help="File of judgements; those in it are not asked for again.")] = Path(
+    out: Annotated[Path, typer.Option(help="File of judgements; those in it are not made again.")] = Path(
         "judged.jsonl"
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Judge recorded answers beside their references, by a model or by measures of text; started again, it goes on."""
+    """Judge recorded answers against their references, by a model or by text measures. The same command resumes it."""
     equipped("judgements", *TABLES)
     from certigraph.adapters.models.chat_models import is_scripted, ready
     from certigraph.adapters.protocols import Context, Limits
@@ -399,22 +430,24 @@ def judge_command(
     if isinstance(chosen, Rubric):
         ready(model)
         if is_scripted(model):
-            typer.echo("a script answers for the judge: its grades are no judgement; name one by --model", err=True)
+            typer.echo("the judge is a scripted model, whose grades mean nothing: name a model with --model", err=True)
     context = Context(model=model, budget=allowance(budget or [], Limits()).budget, cache=cache)
     cases = cases_in(find_runs(folders), data)
-    with watching(len(cases.ended), silent=as_json) as told:
-        judged = judge(cases.ended, chosen, context, out, told=told)
+    with watching(len(cases.ended), silent=as_json) as listener:
+        judged = judge(cases.ended, chosen, context, out, told=listener)
     print_judged(judged, cases, str(out), as_json=as_json)
     raise typer.Exit(1 if judged.left else 0)
 
 
-# Measuring certigraph's own machinery.
+# Benchmarks of certigraph's own speed.
 
 
 def bench_command(
-    supersteps: Annotated[int, typer.Option(min=50, help="Supersteps of each loop.")] = 1_000,
-    episodes: Annotated[int, typer.Option(min=0, help="Episodes of an evaluation, one and 16 at once; 0: none.")] = 100,
-    big: Annotated[bool, typer.Option(help="Also a store of 300 cities and 3.8 million flights.")] = False,
+    supersteps: Annotated[int, typer.Option(min=50, help="Number of supersteps of each loop.")] = 1_000,
+    episodes: Annotated[
+        int, typer.Option(min=0, help="Number of episodes of an evaluation, run one and 16 at a time; 0: none.")
+    ] = 100,
+    big: Annotated[bool, typer.Option(help="Also measure a store of 300 cities and 3.8 million flights.")] = False,
     retrieval: Annotated[
         int, typer.Option(min=0, metavar="N", help="Instead, search N generated abstracts: 84000, 5200000.")
     ] = 0,
@@ -422,15 +455,15 @@ def bench_command(
         int, typer.Option(min=0, metavar="N", help="Instead, rate the trajectories of N tasks: 200.")
     ] = 0,
     ray: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Instead, N episodes by one and by two Ray workers: 64.")
+        int, typer.Option(min=0, metavar="N", help="Instead, run N episodes on one and on two Ray workers: 64.")
     ] = 0,
     soak: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Instead, N episodes of mixed graphs, 200 at once: 10000.")
+        int, typer.Option(min=0, metavar="N", help="Instead, run N episodes of mixed graphs, 200 at a time: 10000.")
     ] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for the figures of a soak.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the figures of a soak test.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure certigraph's own machinery beside a bare LangGraph loop and a plain Python loop."""
+    """Measure the overhead of certigraph compared with a bare LangGraph loop and a plain Python loop."""
     if not (rewards or soak):
         equipped("these measurements", "numpy", *TABLES)
     if retrieval:
@@ -454,13 +487,13 @@ def bench_command(
 def _retrieval(abstracts: int, as_json: bool) -> None:
     from certigraph.evaluation.bench_retrieval import bench_retrieval, print_retrieval
 
-    said = (lambda line: None) if as_json else typer.echo
-    print_retrieval(bench_retrieval(abstracts, big=abstracts >= 500_000, said=said), as_json=as_json)
+    print_line = (lambda line: None) if as_json else typer.echo
+    print_retrieval(bench_retrieval(abstracts, big=abstracts >= 500_000, said=print_line), as_json=as_json)
 
 
 def _soak(episodes: int, out: Path | None, as_json: bool) -> None:
     from certigraph.evaluation.soak import AT_ONCE, DELAY, Plan, print_soak, soak
 
     folder = out or Path(f"soak-{datetime.datetime.now():%Y%m%d-%H%M%S}")
-    said = (lambda line: None) if as_json else typer.echo
-    print_soak(soak(Plan(episodes, AT_ONCE, DELAY), folder, said=said), as_json=as_json)
+    print_line = (lambda line: None) if as_json else typer.echo
+    print_soak(soak(Plan(episodes, AT_ONCE, DELAY), folder, said=print_line), as_json=as_json)

@@ -1,12 +1,12 @@
-"""Options that several commands share."""
+"""Arguments and options that several commands share."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-GraphName = Annotated[str, typer.Argument(metavar="GRAPH", help="`certigraph list` names them.")]
-BenchmarkName = Annotated[str, typer.Argument(metavar="BENCHMARK", help="Or BENCHMARK:CONFIGURATION.")]
+GraphName = Annotated[str, typer.Argument(metavar="GRAPH", help="Name of a graph; `certigraph list` shows all.")]
+BenchmarkName = Annotated[str, typer.Argument(metavar="BENCHMARK", help="BENCHMARK or BENCHMARK:CONFIGURATION.")]
 Model = Annotated[
     str,
     typer.Option(
@@ -17,15 +17,17 @@ Roles = Annotated[
     list[str] | None,
     typer.Option("--role", help="ROLE=MODEL: planner, executor, validator, extractor, memory or judge."),
 ]
-Data = Annotated[str | None, typer.Option(help="Data folder; else CERTIGRAPH_DATA, else a generated world.")]
-Out = Annotated[Path, typer.Option(help="Folder in which each run gets a folder.")]
+Data = Annotated[
+    str | None, typer.Option(help="Data folder; by default CERTIGRAPH_DATA, or a generated world without that.")
+]
+Out = Annotated[Path, typer.Option(help="Folder in which each run gets a subfolder.")]
 Swaps = Annotated[list[str] | None, typer.Option("--swap", help="SLOT=OPERATOR: validate=always_pass.")]
 Budgets = Annotated[
     list[str] | None,
     typer.Option("--budget", help="KEY=N: calls, tokens, usd, seconds, steps, attempts, replans, trials, ..."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Cache = Annotated[str | None, typer.Option(help="Folder that keeps the replies of models: a question is paid once.")]
-Split = Annotated[str, typer.Option(help="Split of the tasks; the benchmark's default otherwise.")]
-Tasks = Annotated[list[str] | None, typer.Option("--task", help="Task id, in place of a split; again for more.")]
+Cache = Annotated[str | None, typer.Option(help="Folder that stores replies of models, so that none is paid twice.")]
+Split = Annotated[str, typer.Option(help="Split of the tasks; by default the benchmark's.")]
+Tasks = Annotated[list[str] | None, typer.Option("--task", help="Task id, instead of a split; repeat for more.")]
 Faults = Annotated[str, typer.Option(metavar="RATES", help="Faults to inject: timeout=0.1,crash=0.01,seed=3.")]

@@ -1,4 +1,4 @@
-"""Output of commands: progress, outcomes and figures."""
+"""Output of commands: the inventory, progress of a run, its result, and tables of figures."""
 
 import inspect
 import json
@@ -30,21 +30,26 @@ from certigraph.state.run import Known
 from certigraph.state.search import BY_GATE, BY_METHOD, BY_ROUNDS, BY_STEPS
 from certigraph.state.trajectory import Line, read_trajectory
 
-# What a recorded run is gone on with.
+# The budget of a run that is resumed.
 
 
 def enlarged(folder: Path, budget: Sequence[str] | None) -> Allowance:
-    """Budget and limits of a recorded run with the given changes."""
+    """Return budget and limits of a recorded run, with the changes of `--budget`.
+
+    Args:
+        folder: folder of the run.
+        budget: changes, each KEY=N.
+    """
     read_trajectory(folder / "trajectory.jsonl")
     context = load_local(folder)
     return allowance(budget or [], context.limits or Limits(), context.budget)
 
 
-# Everything that a command line may name.
+# The inventory: all names that the command line accepts.
 
 
 def inventory() -> dict[str, Any]:
-    """Everything that a command line may name."""
+    """Return all names that the command line accepts, by kind."""
     return {
         "graphs": {name: list(graph_module(name).Operators.__annotations__) for name in GRAPHS},
         "benchmarks": {name: list(load_benchmark(name).configurations) for name in BENCHMARKS if name != ASK},
@@ -55,40 +60,45 @@ def inventory() -> dict[str, Any]:
     }
 
 
-def print_inventory(found: Mapping[str, Any], *, as_json: bool) -> None:
-    """The inventory as one object or as lines."""
+def print_inventory(names_by_kind: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print the inventory as one JSON object or as lines."""
     if as_json:
-        typer.echo(json.dumps(found))
+        typer.echo(json.dumps(names_by_kind))
         return
-    for title, names in found.items():
+    for title, names in names_by_kind.items():
         typer.echo(f"{title}:")
         for name in names:
-            told = names[name] if isinstance(names, dict) else ""
-            more = told if isinstance(told, str) else ", ".join(told)
-            typer.echo(f"  {name}{': ' + more if more else ''}")
+            details = names[name] if isinstance(names, dict) else ""
+            description = details if isinstance(details, str) else ", ".join(details)
+            typer.echo(f"  {name}{': ' + description if description else ''}")
 
 
 _AMOUNTS = {**Budget.model_fields, **Limits.model_fields}
 
 
 def _described(operator: Callable[..., Any]) -> str:
-    """What an operator does, in the first line of its docstring; the arguments of one that is made with some."""
-    does = (inspect.getdoc(operator) or "").partition("\n")[0]
+    """Describe an operator by the first line of its docstring and, if it is a factory, by its arguments."""
+    summary = (inspect.getdoc(operator) or "").partition("\n")[0]
     if not getattr(operator, "makes_operator", False):
-        return does
+        return summary
     arguments = ", ".join(inspect.signature(operator).parameters)
-    return f"{does} Arguments: {arguments}."
+    return f"{summary} Arguments: {arguments}."
 
 
-# What is shown while a run goes on, and what is said before it.
+# Output before and during a run.
 
 
 @contextmanager
 def watching(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[Listener]:
-    """A listener that shows the run, unless nothing but JSON may be printed.
+    """Provide a listener that shows the progress of a run, unless it is silent.
+
+    Args:
+        out: folder of runs, for the command that resumes this one.
+        limits: limits of the run.
+        silent: show nothing, because only JSON may be printed.
 
     Raises:
-        Interrupted: by Ctrl-C; the message is the command that goes on with it.
+        Interrupted: the run was interrupted by Ctrl-C; the message has the command that resumes it.
     """
     from certigraph.runtime.live import LiveView
 
@@ -105,26 +115,26 @@ def watching(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[List
         with nullcontext() if silent else view:
             yield listener
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; go on with: certigraph resume {out / ''.join(runs)}") from None
+        raise Interrupted(f"interrupted; resume with: certigraph resume {out / ''.join(runs)}") from None
 
 
 def said_source(benchmark: str, data: str | None) -> None:
-    """Say in one line where a benchmark's data comes from, or that it is generated."""
+    """Print a line if a benchmark has no data, so that a generated world is used."""
     name = benchmark.partition(":")[0]
     if data_folder(name, data) is None and not getattr(load_benchmark(benchmark, data), "simulated", False):
-        told = f"{name}: generated world (no --data, and no {name}/ under CERTIGRAPH_DATA)"
-        Console(stderr=True, highlight=False, soft_wrap=True).print(told, style="dim", markup=False)
+        notice = f"{name}: generated world (no --data, and no {name}/ under CERTIGRAPH_DATA)"
+        Console(stderr=True, highlight=False, soft_wrap=True).print(notice, style="dim", markup=False)
 
 
 def announce_models(model: str, roles: Sequence[str] | None) -> None:
-    """Print in one line which models answer where a script is among them, before a long command begins."""
-    named = {role: name for role, _, name in (text.partition("=") for text in roles or ())}
-    if any(map(is_scripted, (model, *named.values()))):
+    """Print a line that names the models of a command, if one of them is a scripted model."""
+    models_by_role = {role: name for role, _, name in (text.partition("=") for text in roles or ())}
+    if any(map(is_scripted, (model, *models_by_role.values()))):
         console = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
-        console.print(describe_models(model, named), style="dim", markup=False)
+        console.print(describe_models(model, models_by_role), style="dim", markup=False)
 
 
-# What a question of one's own came to, as lines or as the fields of a JSON object.
+# The result of a user's question, as lines or as the fields of a JSON object.
 
 FORCED = {
     BY_STEPS: "the steps were used up",
@@ -132,27 +142,27 @@ FORCED = {
     BY_GATE: "the gate ended the search",
     BY_ROUNDS: "the rounds were used up",
 }
-"""What forced an answer, where it was no policy of that name."""
+"""Descriptions of what forced an answer. Names that are missing here are policies, which are shown as they are."""
 
 LONGEST = 4_000
-"""Characters of one line: what a page or a model wrote has no end of its own."""
+"""Maximum number of characters of a line, because text of pages and models may have any length."""
 
 
 def print_closing(closing: Closing) -> None:
-    """The answer, each finding with its sources, what nobody certified, the cost, and how to go on."""
+    """Print the answer, the findings with their sources, open steps, the cost, and the command that resumes the run."""
     console = Console(highlight=False, soft_wrap=True, emoji=False)
     for line in closing_lines(closing):
         console.print(line, markup=False)
 
 
 def closing_fields(closing: Closing) -> dict[str, Any]:
-    """The same as JSON values."""
+    """Return the result of a question as the fields of a JSON object."""
     findings = [{**k.finding.model_dump(), "certified": not k.forced, "forced": k.forced} for k in closing.findings]
     return {**closing.model_dump(mode="json"), "findings": findings}
 
 
 def closing_lines(closing: Closing) -> Iterator[str]:
-    """The summary, line by line."""
+    """Generate the lines of the result of a question."""
     yield from _answer(closing)
     for known in closing.findings:
         yield from _finding(known)
@@ -160,16 +170,16 @@ def closing_lines(closing: Closing) -> Iterator[str]:
     yield f"cost: {_spent(closing.cost)}"
     yield f"run: {closing.run}"
     if closing.resume:
-        yield f"go on with: {closing.resume}"
+        yield f"resume with: {closing.resume}"
 
 
 def delivered_lines(answer: JsonValue) -> Iterator[str]:
-    """What a run handed in, a part a line; nothing where it handed in nothing."""
+    """Format the delivered answer of a run, one line for each part; no lines if there is none."""
     if isinstance(answer, list) and all(isinstance(part, dict) for part in answer):
         for part in answer:
-            told = "; ".join(f"{name}: {value}" for name, value in part.items())  # type: ignore[union-attr]
-            yield clean(f"answer: {told}", LONGEST)
-    elif not isinstance(answer, dict):  # an object is the world's own record, as of rewards, and nobody's answer
+            fields = "; ".join(f"{name}: {value}" for name, value in part.items())  # type: ignore[union-attr]
+            yield clean(f"answer: {fields}", LONGEST)
+    elif not isinstance(answer, dict):  # an object is a record of the world, such as rewards, and not an answer
         yield from (f"answer: {clean(text, LONGEST)}" for text in answer_texts(answer) if text)
 
 
@@ -186,12 +196,12 @@ def _answer(closing: Closing) -> Iterator[str]:
 
 
 def _finding(known: Known) -> Iterator[str]:
-    found = known.finding
+    finding = known.finding
     mark = f"uncertified ({known.forced})" if known.forced else "certified"
-    yield clean(f"{mark}: {found.about} → {found.text}", LONGEST)
-    yield from (f"  {clean(url, LONGEST)}" for url in found.sources)
-    if told := contradiction(found):
-        yield f"  {clean(told, LONGEST)}"
+    yield clean(f"{mark}: {finding.about} → {finding.text}", LONGEST)
+    yield from (f"  {clean(url, LONGEST)}" for url in finding.sources)
+    if dispute := contradiction(finding):
+        yield f"  {clean(dispute, LONGEST)}"
 
 
 def _spent(cost: Cost) -> str:
@@ -209,11 +219,15 @@ def _spent(cost: Cost) -> str:
     )
 
 
-# What a command prints at its end: an outcome or figures, as text or as one JSON object.
+# Output at the end of a command: a result or figures, as text or as one JSON object.
 
 
 def finish(result: Result, *, as_json: bool) -> None:
-    """Write the report, print the outcome, and leave with the status that says it."""
+    """Write the report, print the result, and exit.
+
+    Raises:
+        typer.Exit: always; the status is 0 if the run reached its goal or gave an answer, else 1.
+    """
     report = write_report(result.trajectory, result.folder / REPORT)
     if as_json:
         typer.echo(json.dumps(_summary(result), ensure_ascii=False))
@@ -229,7 +243,7 @@ def finish(result: Result, *, as_json: bool) -> None:
 def _print_answer(result: Result, console: Console) -> None:
     header = result.trajectory.header
     if is_own(header) or result.findings:
-        if console.is_terminal:  # the picture of a run cuts long questions; its plain lines begin with the whole one
+        if console.is_terminal:  # the live view cuts long questions; plain output starts with the complete question
             console.print(harmless(f"question: {header.task.goal}"), markup=False)
         print_closing(closing_of(result))
     elif result.scores:
@@ -238,31 +252,31 @@ def _print_answer(result: Result, console: Console) -> None:
 
 
 def _handed_in(result: Result) -> bool:
-    """Whether an answer, or rewards, were handed in by the method itself: all that one without a goal can do."""
+    """Whether the method gave an answer or rewards, which counts as success for methods without a goal."""
     answered = bool(result.scores and result.scores.parts.get("answered"))
     return result.ending == WORLD_ENDED and (answered or bool(result.state.get("rewards")))
 
 
 def _progress(result: Result) -> dict[str, Any]:
-    """World steps; of a task graph those of all its sub-tasks, in copies of the world too, and how these stand."""
+    """Return the number of world steps; for a task graph those of all sub-tasks, and the sub-tasks by status."""
     tasks = read_task_graph(result.trajectory)
     if not tasks.drawn:
         return {"steps": len(result.state.get("history", []))}
-    stand = ("completed", "failed", "working", "pending", "removed")
-    return {"steps": tasks.steps, "subtasks": {status: tasks.count(status) for status in stand}}
+    statuses = ("completed", "failed", "working", "pending", "removed")
+    return {"steps": tasks.steps, "subtasks": {status: tasks.count(status) for status in statuses}}
 
 
 def print_figures(
     title: str, figures: Mapping[str, float], intervals: Mapping[str, tuple[float, float]], *, as_json: bool
 ) -> None:
-    """One object of figures with their 95 % intervals, or a table of them."""
+    """Print figures with their 95 % intervals, as one JSON object or as a table."""
     if as_json:
         typer.echo(json.dumps({**figures, "intervals": intervals, "statistics": SCORES}))
         return
     table = Table("figure", title, "95 % interval", box=None)
     for name, value in figures.items():
-        between = " to ".join(f"{bound:.1%}" for bound in intervals.get(name, ()))
-        table.add_row(name, f"{value:g}" if name == "n" else f"{value:.1%}", between)
+        interval = " to ".join(f"{bound:.1%}" for bound in intervals.get(name, ()))
+        table.add_row(name, f"{value:g}" if name == "n" else f"{value:.1%}", interval)
     Console().print(table)
     typer.echo(f"intervals: {SCORES['intervals']}")
 

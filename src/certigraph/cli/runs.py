@@ -1,4 +1,4 @@
-"""Commands of single runs: run, resume, ask, delete."""
+"""Commands for single runs: run, resume, report, ask and delete."""
 
 import sys
 from pathlib import Path
@@ -22,13 +22,13 @@ from certigraph.cli.options import (
 from certigraph.state.records import Fault, UnknownName
 from certigraph.state.search import GENERATED, MODEL, asked
 
-# One run: start it, go on with it, report it.
+# One run: start it, resume it, write its report.
 
 
 def run_command(
     graph: GraphName,
     benchmark: BenchmarkName,
-    task: Annotated[str | None, typer.Option(help="Task id; the first task otherwise.")] = None,
+    task: Annotated[str | None, typer.Option(help="Task id; by default the first task.")] = None,
     model: Model = "scripted:expert",
     role: Roles = None,
     data: Data = None,
@@ -39,7 +39,7 @@ def run_command(
     faults: Faults = "",
     as_json: AsJson = False,
 ) -> None:
-    """Run a graph on one task and watch predicates turn certified."""
+    """Run a graph on one task, and show which predicates are certified."""
     from certigraph.adapters.benchmarks import load_benchmark
     from certigraph.cli.output import finish, said_source, watching
     from certigraph.graphs.assembly import operators_of
@@ -65,22 +65,22 @@ def run_command(
 
 
 def resume_command(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
     budget: Budgets = None,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a run that was killed, interrupted or stopped by its budget."""
+    """Resume a run that was killed, interrupted or stopped by its budget."""
     from certigraph.cli.output import enlarged, finish, watching
     from certigraph.runtime.run import resume
 
-    budget_now, limits = enlarged(folder, budget)
+    new_budget, limits = enlarged(folder, budget)
     with watching(folder.parent, limits, silent=as_json) as listener:
-        result = resume(folder, budget=budget_now, limits=limits, listener=listener, on_error="ignore")
+        result = resume(folder, budget=new_budget, limits=limits, listener=listener, on_error="ignore")
     finish(result, as_json=as_json)
 
 
-def report_command(folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]) -> None:
-    """Write the HTML report of a run anew."""
+def report_command(folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]) -> None:
+    """Write the HTML report of a run again."""
     from certigraph.runtime.files import REPORT
     from certigraph.runtime.report import write_report
     from certigraph.state.trajectory import read_trajectory
@@ -88,23 +88,25 @@ def report_command(folder: Annotated[Path, typer.Argument(metavar="RUN", help="T
     typer.echo(write_report(read_trajectory(folder / "trajectory.jsonl"), folder / REPORT))
 
 
-# A question of one's own, researched on the web.
+# A user's question, researched on the web.
 
 
 def ask_command(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="In quotes; at most 2,000 characters.")],
     model: Annotated[
-        str, typer.Option(help="openai:NAME, local:qwen-0.5b, ...; `certigraph list` has all forms.")
+        str, typer.Option(help="openai:NAME, local:qwen-0.5b, ...; `certigraph list` shows all forms.")
     ] = MODEL,
     search: Annotated[
         str,
         typer.Option(
-            help="serper, brave, searxng, openai:MODEL, local:FOLDER, several with commas between them: the first is "
-            "searched, the second is another source of evidence. Else CERTIGRAPH_SEARCH, else those whose key is set. "
-            "generated: the invented web of the benchmark `web`, to try things out."
+            help="serper, brave, searxng, openai:MODEL or local:FOLDER; several separated by commas: the first is "
+            "searched, the second is another source of evidence. By default CERTIGRAPH_SEARCH, else those whose key is "
+            "set. generated: the generated web of the benchmark `web`, to try the command."
         ),
     ] = "",
-    pages: Annotated[str | None, typer.Option(metavar="DIR", help="A folder of pages to search.")] = None,
+    pages: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Folder of pages to search, instead of --search.")
+    ] = None,
     out: Out = Path("runs"),
     role: Roles = None,
     swap: Swaps = None,
@@ -112,7 +114,7 @@ def ask_command(
     cache: Cache = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer a question from the web: each finding with its sources, what stayed uncertified, and the cost."""
+    """Answer a question from the web, with the sources of each finding, what is not certified, and the cost."""
     from certigraph.adapters.benchmarks import load_benchmark
     from certigraph.cli.output import finish, watching
     from certigraph.runtime.questions import ask, check_script
@@ -120,7 +122,7 @@ def ask_command(
     from certigraph.runtime.result import ASK
 
     if pages and search:
-        raise UnknownName(f"--pages {pages} is searched alone: leave out --search {search}")
+        raise UnknownName(f"--pages {pages} cannot be combined with --search: leave out --search {search}")
     task = asked(question, search)
     compiled = build_graph("sdp", dict(map(parse_swap, swap or [])))
     if pages and not Path(pages).is_dir():
@@ -131,7 +133,7 @@ def ask_command(
         raise _with_another(fault) from None
     live = load_benchmark(ASK, pages)
     check_script(live, task, context)
-    live.open(task).close()  # a key that is missing is told before a run begins
+    live.open(task).close()  # raises an error for a missing key before the run starts
     with watching(out, context.limits, silent=as_json) as listener:
         result = ask(
             question, search=search, graph=compiled, context=context, out=out, listener=listener, on_error="ignore"
@@ -140,21 +142,21 @@ def ask_command(
 
 
 def _with_another(fault: Fault) -> Fault:
-    """The fault; where an endpoint's model has no key, with a model that needs none."""
+    """Add models that need no key to the error of an OpenAI-compatible model without one."""
     if not str(fault).startswith("openai:"):
         return fault
-    local = "or ask a model on this machine: --model local:qwen-0.5b"
-    return Fault(fault.boundary, f"{fault}; {local}; to look at it first: --model scripted:expert --search {GENERATED}")
+    local = "or use a model on this machine: --model local:qwen-0.5b"
+    return Fault(fault.boundary, f"{fault}; {local}; to try the command: --model scripted:expert --search {GENERATED}")
 
 
-# Runs that are to be gone.
+# Deletion of runs.
 
 
 def delete_command(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete runs with everything of their own: files, checkpoints on a server, lines in journals."""
+    """Delete runs completely: their files, checkpoints on a server, and lines in journals."""
     from certigraph.runtime.run import delete, must_be_run
     from certigraph.runtime.terminal import clean
 
@@ -162,11 +164,11 @@ def delete_command(
         must_be_run(folder)
     if not yes:
         _agreed(folders)
-    left = dict.fromkeys(told for folder in folders for told in delete(folder))
-    typer.echo("\n".join(["deleted: " + ", ".join(clean(str(folder)) for folder in folders), *map(clean, left)]))
+    remaining = dict.fromkeys(left for folder in folders for left in delete(folder))
+    typer.echo("\n".join(["deleted: " + ", ".join(clean(str(folder)) for folder in folders), *map(clean, remaining)]))
 
 
 def _agreed(folders: list[Path]) -> None:
     if not sys.stdin.isatty():
-        raise UnknownName(f"nobody can be asked here whether to delete {len(folders)} runs: add --yes")
-    typer.confirm(f"Delete {', '.join(map(str, folders))} for good?", abort=True)
+        raise UnknownName(f"no user can confirm here that {len(folders)} runs are deleted: add --yes")
+    typer.confirm(f"Delete {', '.join(map(str, folders))} permanently?", abort=True)
