@@ -25,7 +25,7 @@ from certigraph.runtime.files import lacks_space, sound
 from certigraph.state.records import Fault
 from certigraph.state.serialization import serializer
 
-AWAY = "the checkpoint server is away"
+AWAY = "the checkpoint server cannot be reached"
 """Beginning of the message of a run that ended because its checkpoints could no longer be saved."""
 
 LATEST = "SELECT checkpoint_ns, max(checkpoint_id) FROM checkpoints WHERE thread_id = ? GROUP BY checkpoint_ns"
