@@ -252,7 +252,7 @@ def test_who_lost_the_connection_writes_nothing_once_another_worker_had_the_run(
             used.sql("SELECT pg_terminate_backend(%s)", await mine.use(backend))
             async with Lease.taken("t"):
                 pass  # somebody else went on with it, and is through with it already
-            with pytest.raises(Fault, match="run t was gone on with by another worker"):
+            with pytest.raises(Fault, match="run t was resumed by another worker"):
                 await mine.use(alive)
             with pytest.raises(Fault, match="another worker"):
                 await mine.use(alive)
@@ -284,7 +284,7 @@ def test_a_lease_is_one_workers(used: Server, monkeypatch: pytest.MonkeyPatch):
 
     async def both() -> None:
         async with Lease.taken("l"), Lease.taken("l2"):
-            with pytest.raises(Fault, match="run l is being run by another worker"):
+            with pytest.raises(Fault, match="run l is running in another worker"):
                 async with Lease.taken("l"):
                     pass
 
