@@ -127,12 +127,7 @@ def _rows(recorded: Recorded) -> Rows:
     progress = _progress(folds, predicates) if predicated else {}
     run = {**key, **_run(recorded.trajectory, progress.get("planned"))}
     return Rows(
-        run={
-            **key,
-            **_run(recorded.trajectory, progress.get("planned")),
-            "steps": sum(f.steps for f in folds),
-            **progress,
-        },
+        run={**run, "steps": sum(f.steps for f in folds), **progress},
         attempts=[{**key, **row} for folded in folds for row in _attempts(folded)],
         predicates=[{**key, **row} for row in predicates],
         nodes=[{**key, **row} for row in _nodes(recorded.trajectory)],

@@ -396,7 +396,7 @@ def test_everything_is_written_whole(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_bad_folders_say_what_to_do(tmp_path):
-    with pytest.raises(Fault, match="make some with `certigraph run`"):
+    with pytest.raises(Fault, match="create some with `certigraph run`"):
         find_runs([tmp_path])
     with pytest.raises(Fault, match="no such folder"):
         find_runs([tmp_path / "none"])
@@ -406,7 +406,7 @@ def test_bad_folders_say_what_to_do(tmp_path):
     with pytest.raises(Fault, match=r"trajectory.jsonl:2: not a trajectory line"):
         list(recorded_runs(find_runs([tmp_path])))
     path.write_text("\n".join([lines[1], *lines]))
-    with pytest.raises(Fault, match=r"trajectory.jsonl:1: no header"):
+    with pytest.raises(Fault, match=r"trajectory.jsonl:1: not a header"):
         find_runs([tmp_path])
 
 

@@ -92,7 +92,7 @@ def test_no_interval_leaves_the_scale():
 
 
 def test_each_score_needs_its_cluster():
-    with pytest.raises(ValueError, match="2 scores, but 1 clusters"):
+    with pytest.raises(ValueError, match="2 scores but 1 clusters"):
         mean_of([1, 2], ["a"])
 
 
@@ -212,7 +212,7 @@ def test_pass_k_by_hand():
 
 
 def test_too_few_trials():
-    with pytest.raises(Fault, match=r"2 of 3 tasks have fewer than 4 trials \(b has 2\).*--trials 4, or ask for k=2"):
+    with pytest.raises(Fault, match=r"2 of 3 tasks have fewer than 4 trials \(b has 2\).*--trials 4, or use k=2"):
         pass_hat_k({"a": [True] * 4, "b": [True] * 2, "c": [False] * 3}, 4)
     with pytest.raises(Fault, match="b has 0"):
         pass_hat_k({"a": [True], "b": []}, 1)
