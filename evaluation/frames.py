@@ -165,7 +165,7 @@ def _progress(folds: Sequence[Fold], predicates: list[Row]) -> Row:
         "forced": statuses["forced"],
         "planned": statuses["certified"] + statuses["forced"] + statuses["open"],
         "replans": sum(folded.replans for folded in folds),
-        "attempts": sum(len(folded.tries) for folded in folds),
+        "attempts": sum(len(folded.attempts) for folded in folds),
         "certificates": len(certificates),
         "cascades": sum(len(certificate.targets) > 1 for certificate in moves),
         "returns": len(certificates) - len(moves),
@@ -175,13 +175,13 @@ def _progress(folds: Sequence[Fold], predicates: list[Row]) -> Row:
 
 
 def _attempts(folded: Fold) -> Iterator[Row]:
-    for index, attempt in enumerate(folded.tries):
+    for index, attempt in enumerate(folded.attempts):
         yield {
             "position": attempt.position,
             "kind": kind_of(attempt.target),
             "number": attempt.number,
             "depth": attempt.depth,
-            "certified": index in folded.decided,
+            "certified": index in folded.certified,
             "step": attempt.step,
         }
 
@@ -194,7 +194,7 @@ def _all_predicates(folds: Sequence[Fold], ending: str) -> Iterator[Row]:
 
 
 def _predicates(folded: Fold, ending: str) -> Iterator[Row]:
-    valid = folded.standing()
+    valid = folded.valid_indices()
     for index, certificate in enumerate(folded.certificates):
         depth, position = len(certificate.targets), certificate.record["position"]
         status = certificate.status(stands=index in valid)
@@ -207,7 +207,7 @@ def _predicates(folded: Fold, ending: str) -> Iterator[Row]:
             yield {**_predicate(target, position + nth, len(folded.plan)), **more}
     for position, target in enumerate(folded.plan[folded.head :], folded.head):
         stopped = position == folded.head and ending != GOAL
-        rejected = sum(t.target == target for t in folded.open_tries()) if position == folded.head else 0
+        rejected = sum(t.target == target for t in folded.open_attempts()) if position == folded.head else 0
         status = "return" if is_return(target) else "open"
         more = {"status": status, "leads": False, "rejected": rejected, "stopped": stopped}
         yield {**_predicate(target, position, len(folded.plan)), **more}

@@ -113,7 +113,7 @@ class Saver(SqliteSaver):
     readable: the run is then resumed from an earlier checkpoint, and later trajectory lines are superseded.
     """
 
-    _together = False
+    _deferred = False
     """Whether the current write is committed together with the next checkpoint."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -140,7 +140,7 @@ class Saver(SqliteSaver):
     @contextmanager
     def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
         """Open a cursor as `SqliteSaver` does, but leave writes of nodes uncommitted until the next checkpoint."""
-        with super().cursor(transaction and not self._together) as cursor:
+        with super().cursor(transaction and not self._deferred) as cursor:
             yield cursor
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -183,13 +183,13 @@ class Saver(SqliteSaver):
         failures = kinds_of_errors(writes)
         # An interrupted run closes the file while LangGraph still hands in writes; the resumed run repeats them.
         try:
-            self._together = not failures
+            self._deferred = not failures
             self.put_writes(config, failures or writes, task_id, task_path)
         except sqlite3.ProgrammingError as error:
             if "closed" not in str(error):
                 raise
         finally:
-            self._together = False
+            self._deferred = False
 
     async def prepare_resume(self, thread: str) -> None:
         """Make new checkpoints follow the stored ones, and delete what nodes wrote after the latest one.

@@ -210,7 +210,7 @@ async def _stream(graph: AnyGraph, given: Any, config: Any, context: Context, re
             await rebuild((await graph.aget_state(config)).values, context)
         # On a server the next step starts once the last one is saved; a file is written at once.
         durability: Literal["sync", "async"] = "sync" if context.checkpoints else "async"
-        with billed_to(recorder.bill), logged_by(partial(recorder.begin_call, most=context.budget.calls)):
+        with billed_to(recorder.record_usage), logged_by(partial(recorder.begin_call, max_calls=context.budget.calls)):
             states: Any = graph.astream(given, config, context=context, stream_mode="values", durability=durability)
             async for state in states:
                 waits = waits or INTERRUPT in state

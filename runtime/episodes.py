@@ -27,7 +27,7 @@ class Gathering:
         self.gates: dict[int, Stagnation] = {}
         self.branches: list[Branch] = []
 
-    def take(self, step: int, update: Mapping[str, Any]) -> None:
+    def fold(self, step: int, update: Mapping[str, Any]) -> None:
         """Fold the update of one event; `step` is the number of world steps before it."""
         if "belief" in update:
             self.beliefs[step] = Belief.model_validate(update["belief"])
@@ -127,7 +127,7 @@ class Prospects:
         self._tree: list[Any] = []
         self._simulations: list[Any] = []
 
-    def take(self, step: int, event: Event) -> None:
+    def fold(self, step: int, event: Event) -> None:
         """Fold one event; `step` is the number of world steps before it."""
         update: dict[str, Any] = {**(event.update or {})}
         if "tree" in event.replaced:
@@ -179,7 +179,7 @@ class Supervision:
         self.plans: dict[int, tuple[str, ...]] = {}
         self.words: dict[int, Progress] = {}
 
-    def take(self, step: int, update: Mapping[str, Any]) -> None:
+    def fold(self, step: int, update: Mapping[str, Any]) -> None:
         """Fold the update of one event; `step` is the number of world steps before it."""
         if update.get("outline"):
             self.plans[step] = tuple(update["outline"])
@@ -346,7 +346,7 @@ class Episodes:
         """Count the subtasks of all episodes that have a status."""
         return sum(episode.count(status) for episode in self.all)
 
-    def take(self, event: Event) -> None:
+    def fold(self, event: Event) -> None:
         """Fold one event; events of graphs inside a node are ignored, since they belong to other tasks."""
         if event.scope:
             return
@@ -362,9 +362,9 @@ class Episodes:
             self._act(update)
         self._learn(update)
         if self.all:
-            self.now.gathering.take(len(self.now.scores), update)
-            self.now.prospects.take(len(self.now.scores), event)
-            self.now.supervision.take(len(self.now.scores), update)
+            self.now.gathering.fold(len(self.now.scores), update)
+            self.now.prospects.fold(len(self.now.scores), event)
+            self.now.supervision.fold(len(self.now.scores), update)
 
     def _assign(self, update: Mapping[str, Any]) -> None:
         if "subtask" not in update:
@@ -404,7 +404,7 @@ def read_episodes(trajectory: Trajectory) -> Episodes:
     """Fold the episodes of a trajectory."""
     episodes = Episodes(trajectory.header.graph)
     for event in trajectory.events:
-        episodes.take(event)
+        episodes.fold(event)
     return episodes
 
 
@@ -433,7 +433,7 @@ class Rating:
         self.rated: list[Rated] = []
         self._state = self._goal = FactoredState()
 
-    def take(self, event: Event) -> None:
+    def fold(self, event: Event) -> None:
         """Fold one event; events of graphs that predict no rewards have no effect."""
         update: dict[str, Any] = {**(event.update or {})}
         if "rewards" not in update:
@@ -460,5 +460,5 @@ def read_rating(events: Iterable[Event]) -> Rating:
     """Fold the rating from events; it has no steps if no recording was rated."""
     rating = Rating()
     for event in events:
-        rating.take(event)
+        rating.fold(event)
     return rating

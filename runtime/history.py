@@ -290,13 +290,13 @@ class Fold:
     steps: int = 0
     replans: int = 0
     exhaustion: Exhaustion | None = None
-    tries: list[Tried] = field(default_factory=list)
+    attempts: list[Tried] = field(default_factory=list)
     certificates: list[Certified] = field(default_factory=list)
-    since: Cost = field(default_factory=Cost)
-    fresh: int = 0
-    """Index in `tries` of the first attempt after the last certificate."""
-    decided: set[int] = field(default_factory=set)
-    """Indices in `tries` of the attempts that were certified."""
+    cost_since: Cost = field(default_factory=Cost)
+    first_open: int = 0
+    """Index in `attempts` of the first attempt after the last certificate."""
+    certified: set[int] = field(default_factory=set)
+    """Indices in `attempts` of the attempts that were certified."""
     invalidated: set[tuple[int, int]] = field(default_factory=set)
     """Invalidated predicates that no return restored: index of the certificate, index of its target."""
     invalidated_at: list[frozenset[tuple[int, int]]] = field(default_factory=lambda: [frozenset()])
@@ -304,7 +304,7 @@ class Fold:
     before: str = ""
     """The node of the latest event that did not fail."""
 
-    def take(self, event: Event) -> None:
+    def fold(self, event: Event) -> None:
         """Fold one event. An event without an update failed and adds only its usage."""
         update: dict[str, Any] = event.update or {}
         if event.node == "replan":
@@ -317,19 +317,19 @@ class Fold:
             self.invalidated.add((lost["certificate"], lost["target"]))
         steps = steps_of(event)
         self.steps += steps
-        self.since = self.since if event.node in PLANNING else self.since.plus(event.usage, steps)
+        self.cost_since = self.cost_since if event.node in PLANNING else self.cost_since.plus(event.usage, steps)
         self.plan = update.get("plan", self.plan)
         for attempt in update.get("attempts", ()):
-            self.tries.append(self._tried(attempt))
+            self.attempts.append(self._count_attempt(attempt))
         for certificate in update.get("certificates", ()):
             self._certify(certificate)
         self.head = update.get("head", self.head)
 
-    def open_tries(self) -> Sequence[Tried]:
+    def open_attempts(self) -> Sequence[Tried]:
         """Return the attempts since the last certificate."""
-        return self.tries[self.fresh :]
+        return self.attempts[self.first_open :]
 
-    def standing(self) -> frozenset[int]:
+    def valid_indices(self) -> frozenset[int]:
         """Return the indices of certificates and passes that are valid at the end."""
         states: list[tuple[int, ...]] = [()]
         for index, certificate in enumerate(self.certificates):
@@ -337,9 +337,9 @@ class Fold:
             states.append((*states[-1], index) if restored is None else states[restored])
         return frozenset(states[-1])
 
-    def _tried(self, attempt: Plain) -> Tried:
+    def _count_attempt(self, attempt: Plain) -> Tried:
         position, target = attempt["position"], attempt["target"]
-        before = sum(t.position == position and t.target == target for t in self.open_tries())
+        before = sum(t.position == position and t.target == target for t in self.open_attempts())
         return Tried(position, target, before + 1, attempt["verdict"]["depth"], self.steps)
 
     def _certify(self, record: Plain) -> None:
@@ -348,18 +348,18 @@ class Fold:
             self.invalidated = {*self.invalidated_at[restored]}
         self.invalidated_at.append(frozenset(self.invalidated))
         first = record["targets"][0]
-        rejected = sum(t.target == first for t in self.open_tries()[:-1])
-        self.certificates.append(Certified(record, rejected, self.since))
-        self.since, self.fresh = Cost(), len(self.tries)
+        rejected = sum(t.target == first for t in self.open_attempts()[:-1])
+        self.certificates.append(Certified(record, rejected, self.cost_since))
+        self.cost_since, self.first_open = Cost(), len(self.attempts)
         if not self.certificates[-1].forced:
-            self.decided.add(self.fresh - 1)
+            self.certified.add(self.first_open - 1)
 
 
 def folded_graphs(events: Iterable[Event]) -> Sequence[Fold]:
     """Fold the events of a run by graph: the outermost graph first, then the graphs inside nodes."""
     folds = {"": Fold()}
     for event in events:
-        folds.setdefault(event.scope, Fold()).take(event)
+        folds.setdefault(event.scope, Fold()).fold(event)
     return tuple(folds.values())
 
 

@@ -47,7 +47,7 @@ def _inner(worked: Worked, event: Event, update: dict[str, Any]) -> Iterator[str
         yield f"{worked.name}: step {worked.steps}: replanned: {in_line(tuple(update['outline']))}"
     if update.get("certificates"):
         last = worked.certificates[-1]
-        progress = passed_by(last.forced) if last.forced else f"certified {worked.certified}/{worked.whole}"
+        progress = passed_by(last.forced) if last.forced else f"certified {worked.certified}/{worked.total}"
         yield f"{worked.name}: step {worked.steps}: {progress}: {last.targets[-1].text}"
 
 
@@ -101,7 +101,7 @@ def _certified(run: Watched, certificate: Certificate) -> Iterator[str]:
         return
     cascade = f" (cascade {certificate.depth})" if certificate.depth > 1 else ""
     score = f", score {run.episodes.now.reported:.3g}" if run.episodes.graded else ""
-    progress = passed_by(certificate.forced) if certificate.forced else f"certified {run.standing}/{run.whole}"
+    progress = passed_by(certificate.forced) if certificate.forced else f"certified {run.standing}/{run.total}"
     yield f"{at}: {progress}{cascade}{score}: {text}"
     if certificate.finding:
         yield f"{at}: found: {_brief(certificate.finding)}"
@@ -164,7 +164,7 @@ def _reached(run: Watched) -> str:
     if tasks.drawn:
         return f"{tasks.count('completed')}/{tasks.live} sub-tasks completed, {tasks.count('failed')} failed"
     if not episodes.acting:
-        return with_passed(f"{run.standing}/{run.whole} certified", run.passed)
+        return with_passed(f"{run.standing}/{run.total} certified", run.passed)
     completed, failed = episodes.count("completed"), episodes.count("failed")
     subtasks = f", {counted(completed, 'subtask')} completed, {failed} failed" if completed or failed else ""
     return counted(len(episodes.all), "episode") + subtasks
@@ -209,7 +209,7 @@ class LiveView:
     def __call__(self, line: Line) -> None:
         """Fold one trajectory line; the frame on a terminal is redrawn at its own rate."""
         with self._lock:
-            self.run.take(line)
+            self.run.fold(line)
             self._ended = time.monotonic() if isinstance(line, Footer) else None
         if self._live is None:
             longest = LONGEST_TASK if isinstance(line, Header) else LONGEST_LINE

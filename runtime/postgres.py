@@ -260,11 +260,11 @@ class Lease:
     def __init__(self, thread: str, *, new: bool) -> None:
         self.thread, self.owner, self._new = thread, uuid.uuid4().hex, new
         self._connection: Connection | None = None
-        self._turn, self._held, self._over = asyncio.Lock(), False, ""
+        self._statement_lock, self._claimed, self._closed_reason = asyncio.Lock(), False, ""
 
     @classmethod
     @asynccontextmanager
-    async def taken(cls, thread: str, *, new: bool = False) -> AsyncIterator[Self]:
+    async def acquire(cls, thread: str, *, new: bool = False) -> AsyncIterator[Self]:
         """Hold the lease of a thread until the block ends.
 
         Raises:
@@ -277,8 +277,8 @@ class Lease:
             await lease.use(lambda _: asyncio.sleep(0))
             yield lease
         finally:
-            lease._over = lease._over or f"run {thread} is closed"
-            await lease._drop()
+            lease._closed_reason = lease._closed_reason or f"run {thread} is closed"
+            await lease._close_connection()
 
     async def use(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Run idempotent work on the connection; repeat it on a new connection if one was lost, for PATIENCE seconds.
@@ -287,55 +287,55 @@ class Lease:
             Fault: the server could not be reached or refused, or another worker took over the run. The lease is closed
                 then.
         """
-        async with self._turn:
-            if self._over:
-                raise Fault("data", self._over)
+        async with self._statement_lock:
+            if self._closed_reason:
+                raise Fault("data", self._closed_reason)
             try:
-                return await self._insist(work)
+                return await self._retry(work)
             except Fault as fault:
-                self._over = str(fault)
+                self._closed_reason = str(fault)
                 raise
             except BaseException:
-                await self._drop()  # after a cancelled statement the state of the connection is unknown
+                await self._close_connection()  # after a cancelled statement the state of the connection is unknown
                 raise
 
-    async def _insist(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _retry(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         deadline, pause = 0.0, 0.1
         while True:
             try:
-                return await work(await self._ready())
+                return await work(await self._ensure_connection())
             except OperationalError as error:
-                await self._drop()
+                await self._close_connection()
                 deadline = deadline or time.monotonic() + PATIENCE
                 if time.monotonic() > deadline or hopeless(error):
-                    raise self._away(error) from None
+                    raise self._unreachable_fault(error) from None
             except Error as error:
                 raise Fault("data", f"Postgres refused {type(error).__name__}: {told(error)}") from None
             await asyncio.sleep(pause)
             pause = min(2 * pause, 2.0)
 
-    async def _ready(self) -> Connection:
+    async def _ensure_connection(self) -> Connection:
         if self._connection is None:
             self._connection = await connected()
             await self._connection.execute(SETTINGS)
             await lay_out(self._connection)
-            await self._take(self._connection)
+            await self._claim(self._connection)
         return self._connection
 
-    async def _take(self, connection: Connection) -> None:
-        taken = await self._locked(connection)
-        if self._held and await last_owner(connection, self.thread) != self.owner:
-            raise self._elsewhere("was resumed by another worker while this one had lost the server")
-        if not taken and self._held:
+    async def _claim(self, connection: Connection) -> None:
+        taken = await self._acquire_lock(connection)
+        if self._claimed and await last_owner(connection, self.thread) != self.owner:
+            raise self._owner_fault("was resumed by another worker while this one had lost the server")
+        if not taken and self._claimed:
             raise OperationalError("the lost connection has not ended yet")
         if not taken:
-            raise self._elsewhere("is running in another worker")
-        if not self._held:
+            raise self._owner_fault("is running in another worker")
+        if not self._claimed:
             if not await take(connection, self.thread, self.owner, new=self._new):
                 raise Fault("data", f"the server has another run named {self.thread}: use another folder name")
-            self._held = True
+            self._claimed = True
 
-    async def _locked(self, connection: Connection) -> bool:
+    async def _acquire_lock(self, connection: Connection) -> bool:
         deadline = time.monotonic() + GRACE
         while not await locked(connection, key_of(self.thread)):
             if time.monotonic() > deadline:
@@ -343,15 +343,15 @@ class Lease:
             await asyncio.sleep(0.05)
         return True
 
-    async def _drop(self) -> None:
+    async def _close_connection(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
 
-    def _elsewhere(self, reason: str) -> Fault:
+    def _owner_fault(self, reason: str) -> Fault:
         return Fault("data", f"run {self.thread} {reason}: wait for that worker or stop it")
 
-    def _away(self, error: Error) -> Fault:
+    def _unreachable_fault(self, error: Error) -> Fault:
         if hopeless(error):
             return turned_away(error)
         return Fault("data", f"{AWAY} ({told(error)}): start it, then: certigraph resume FOLDER/{self.thread}")
@@ -379,12 +379,12 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         super().__init__(serde=serializer())
         self._lease, self._order = lease, CheckpointOrder()
 
-    async def _asked(self, call: Callable[[AsyncPostgresSaver], Awaitable[T]]) -> T:
+    async def _call_saver(self, call: Callable[[AsyncPostgresSaver], Awaitable[T]]) -> T:
         return await self._lease.use(lambda connection: call(AsyncPostgresSaver(connection, serde=self.serde)))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Load a checkpoint, by default the latest one of the thread."""
-        return await self._asked(lambda saver: saver.aget_tuple(config))
+        return await self._call_saver(lambda saver: saver.aget_tuple(config))
 
     async def alist(
         self,
@@ -399,14 +399,14 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         async def load(saver: AsyncPostgresSaver) -> list[CheckpointTuple]:
             return [each async for each in saver.alist(config, filter=filter, before=before, limit=limit)]
 
-        for checkpoint in await self._asked(load):
+        for checkpoint in await self._call_saver(load):
             yield checkpoint
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """Load what was written to append-only channels up to a checkpoint."""
-        return await self._asked(lambda saver: saver.aget_delta_channel_history(config=config, channels=channels))
+        return await self._call_saver(lambda saver: saver.aget_delta_channel_history(config=config, channels=channels))
 
     async def aput(
         self,
@@ -417,14 +417,14 @@ class PostgresSaver(BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         """Save a checkpoint. Raises Fault if it would not be the latest one of its graph."""
         self._order.check(config, checkpoint)
-        return await self._asked(lambda saver: saver.aput(config, checkpoint, metadata, new_versions))
+        return await self._call_saver(lambda saver: saver.aput(config, checkpoint, metadata, new_versions))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Save the writes of a node; of a node that failed only the type of its error, whose text may hold a key."""
         saved = kinds_of_errors(writes) or writes
-        await self._asked(lambda saver: saver.aput_writes(config, saved, task_id, task_path))
+        await self._call_saver(lambda saver: saver.aput_writes(config, saved, task_id, task_path))
 
     def get_next_version(self, current: str | None, channel: None) -> str:
         """Return the version after `current`: it sorts last, and never equals one that a crashed worker left behind."""
@@ -469,7 +469,7 @@ class PostgresLessons(BaseStore):
     """LangGraph's Postgres store within one namespace, on the connection of a lease: a lost lease cannot write."""
 
     def __init__(self, lease: Lease, place: Namespace) -> None:
-        self._lease, self._place, self._loop = lease, place, asyncio.get_running_loop()
+        self._lease, self._namespace, self._loop = lease, place, asyncio.get_running_loop()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run `abatch` from a worker thread.
@@ -483,30 +483,30 @@ class PostgresLessons(BaseStore):
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations and return their results in order."""
-        inward = [self._inward(op) for op in ops]
+        inward = [self._add_prefix(op) for op in ops]
 
         async def run(connection: Connection) -> list[Result]:
             return await AsyncPostgresStore(connection).abatch(inward)
 
-        return [self._outward(result) for result in await self._lease.use(run)]
+        return [self._strip_prefix(result) for result in await self._lease.use(run)]
 
-    def _inward(self, op: Op) -> Any:
+    def _add_prefix(self, op: Op) -> Any:
         if isinstance(op, ListNamespacesOp):
-            conditions = [_under(self._place, condition) for condition in op.match_conditions or ()]
-            own = MatchCondition("prefix", self._place)
-            depth = op.max_depth and op.max_depth + len(self._place)
+            conditions = [_under(self._namespace, condition) for condition in op.match_conditions or ()]
+            own = MatchCondition("prefix", self._namespace)
+            depth = op.max_depth and op.max_depth + len(self._namespace)
             return op._replace(match_conditions=(own, *conditions), max_depth=depth)
         if isinstance(op, SearchOp):
-            return op._replace(namespace_prefix=(*self._place, *op.namespace_prefix))
-        return op._replace(namespace=(*self._place, *op.namespace))
+            return op._replace(namespace_prefix=(*self._namespace, *op.namespace_prefix))
+        return op._replace(namespace=(*self._namespace, *op.namespace))
 
-    def _outward(self, result: Any) -> Any:
+    def _strip_prefix(self, result: Any) -> Any:
         if isinstance(result, list):
-            return [self._outward(inner) for inner in result]
+            return [self._strip_prefix(inner) for inner in result]
         if isinstance(result, tuple):
-            return result[len(self._place) :]
+            return result[len(self._namespace) :]
         if result is not None:
-            result.namespace = self._outward(result.namespace)
+            result.namespace = self._strip_prefix(result.namespace)
         return result
 
 
@@ -532,7 +532,7 @@ LESSONS = "DELETE FROM store WHERE prefix = %s OR starts_with(prefix, %s)"
 
 
 @asynccontextmanager
-async def kept(
+async def open_thread(
     graph: Any, thread: str, memory: str, *, new: bool
 ) -> AsyncIterator[tuple[PostgresSaver, BaseStore | None]]:
     """Open saver and store of a thread; the store is None for a graph without lessons.
@@ -540,12 +540,12 @@ async def kept(
     Raises:
         Fault: another worker runs the thread, the server cannot be reached, or a `new` thread exists already.
     """
-    async with Lease.taken(thread, new=new) as lease:
+    async with Lease.acquire(thread, new=new) as lease:
         remembers = "lessons" in graph.channels
         yield PostgresSaver(lease), PostgresLessons(lease, place_of(thread, memory)) if remembers else None
 
 
-async def must_answer() -> None:
+async def check_server() -> None:
     """Check once that the server can be reached. Raises Fault if not."""
     try:
         connection = await connected()
@@ -556,7 +556,7 @@ async def must_answer() -> None:
     await connection.close()
 
 
-async def delete(thread: str, *, lessons: bool) -> None:
+async def delete_rows(thread: str, *, lessons: bool) -> None:
     """Delete the checkpoints of a thread and, if `lessons`, its lessons; shared memories are kept.
 
     Raises:
@@ -571,5 +571,5 @@ async def delete(thread: str, *, lessons: bool) -> None:
             if lessons:
                 await connection.execute(LESSONS, (own, f"{own}."))
 
-    async with Lease.taken(thread) as lease:
+    async with Lease.acquire(thread) as lease:
         await lease.use(run)

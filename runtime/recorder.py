@@ -66,33 +66,33 @@ class Recorder:
         """The trajectory in the file, including the lines that it had before."""
         return assembled(self._lines)
 
-    def bill(self, bill: Bill) -> None:
+    def record_usage(self, report: Bill) -> None:
         """Write the line of one execution of a node, which precedes the checkpoint with its result."""
-        update = bill.update
+        update = report.update
         values = {k: v for k, v in (update or {}).items() if k not in BOOKS}
         plain = None if update is None else {k: _plain(v) for k, v in values.items()}
         self.write(
             Event(
                 t=round(time.monotonic() - self._began, 6),
-                superstep=bill.superstep,
-                node=bill.usage.node,
-                usage=bill.usage,
-                calls=[call.as_json() for call in bill.calls],
+                superstep=report.superstep,
+                node=report.usage.node,
+                usage=report.usage,
+                calls=[call.as_json() for call in report.calls],
                 update=plain,
                 replaced=sorted(k for k, v in values.items() if isinstance(v, Overwrite)),
-                **bill.place._asdict(),
+                **report.place._asdict(),
             )
         )
 
-    def begin_call(self, call: CallBegun, most: int) -> int:
+    def begin_call(self, call: CallBegun, max_calls: int) -> int:
         """Write the line of a model call that is about to be sent and return the id of the call; thread-safe.
 
         Raises:
-            LimitReached: the run has started `most` calls, including those of parallel parts and those lost in a crash.
+            LimitReached: the run has started `max_calls` calls, including those lost in a crash.
         """
         with self._writing:
-            if self._calls >= most:
-                raise LimitReached("calls", most, self._calls)
+            if self._calls >= max_calls:
+                raise LimitReached("calls", max_calls, self._calls)
             self._ids += 1
             elapsed = round(time.monotonic() - self._began, 6)
             self.write(call.model_copy(update={"id": self._ids, "t": elapsed}))

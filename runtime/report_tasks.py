@@ -255,7 +255,7 @@ def _took(worked: Worked) -> str:
     stands = [worked.changed] if worked.removed else [*filter(None, [worked.changed]), worked.status]
     if not worked.events:
         return " · ".join(stands)
-    certified = [f"{worked.certified}/{worked.whole} certified"] if worked.whole else []
+    certified = [f"{worked.certified}/{worked.total} certified"] if worked.total else []
     counts = [counted(worked.steps, "step"), counted(worked.calls, "call"), f"{compact(worked.tokens)} tokens"]
     return " · ".join([*stands, *certified, *counts, clock(worked.seconds)])
 
@@ -264,7 +264,7 @@ def _asked(worked: Worked, tasks: TaskGraph) -> list[Markup]:
     # Earlier versions of the node, its revisions, and the results of the nodes that it needs.
     former = [
         _part(f"until revision {number}", f"{node.task} (needs {', '.join(node.needs) or 'nothing'})")
-        for number, node in worked.former
+        for number, node in worked.earlier
     ]
     history = [f"added by revision {worked.added}"] if worked.added else []
     history += [f"removed by revision {worked.removed}"] if worked.removed else []
@@ -322,7 +322,7 @@ def timeline(tasks: TaskGraph) -> Markup:
 
 class _Scale:
     def __init__(self, tasks: TaskGraph, rows: int) -> None:
-        spans = [*tasks.supervised, *(worked.spans[-1] for worked in tasks.nodes.values() if worked.spans)]
+        spans = [*tasks.supervisor_spans, *(worked.spans[-1] for worked in tasks.nodes.values() if worked.spans)]
         self.seconds = max((end for _, end in spans), default=0.0) or 1.0
         self.labelled = rows <= TIMELINE_MOST_ROOMY
         self.step = TIMELINE_ROOMY if self.labelled else min(TALLEST / rows, TIMELINE_ROOMY / 2)
@@ -343,7 +343,7 @@ def _grid(tasks: TaskGraph, scale: _Scale) -> list[Markup]:
         for t, anchor in ends
     ]
     lines = [tag("line", x1=LEFT, x2=TIMELINE_WIDTH - RIGHT, y1=low, y2=low, class_="axis")]
-    for seconds in tasks.resumed:
+    for seconds in tasks.resume_times:
         x = f"{scale.x(seconds):.1f}"
         lines.append(tag("line", tag("title", "resumed"), x1=x, x2=x, y1=0, y2=low, class_="whole"))
     return [*lines, *labels]
@@ -351,7 +351,7 @@ def _grid(tasks: TaskGraph, scale: _Scale) -> list[Markup]:
 
 def _own(tasks: TaskGraph, scale: _Scale) -> list[Markup]:
     label = [_label("task graph", scale.y(0))] if scale.labelled else []
-    return [*label, _bar(tasks.supervised, 0, scale, "restored")] if tasks.supervised else []
+    return [*label, _bar(tasks.supervisor_spans, 0, scale, "restored")] if tasks.supervisor_spans else []
 
 
 def _timeline_row(worked: Worked, row: int, scale: _Scale) -> list[Markup]:

@@ -82,7 +82,7 @@ def usual_checkpoints() -> Literal["", "postgres"]:
 async def checkpoints_ready() -> None:
     """Check that the server for checkpoints, if there is one, can be reached. Raises Fault."""
     if usual_checkpoints():
-        await _threads().must_answer()
+        await _threads().check_server()
 
 
 @asynccontextmanager
@@ -94,7 +94,7 @@ async def opened(graph: AnyGraph, folder: Path, context: Context, *, resuming: b
             name; or another worker is resuming the same run.
     """
     if context.checkpoints:
-        async with _threads().kept(graph, folder.name, context.memory, new=not resuming) as (saver, store):
+        async with _threads().open_thread(graph, folder.name, context.memory, new=not resuming) as (saver, store):
             yield Kept(saver, store)
     else:
         with memory_of(graph, folder, context.memory) as store, Saver.open(folder / CHECKPOINTS) as saver:
@@ -107,7 +107,7 @@ async def drop_checkpoints(folder: Path, ending: str, context: Context) -> None:
         return
     if context.checkpoints:
         with suppress(Fault):  # checkpoints that stay only take disk space
-            await _threads().delete(folder.name, lessons=False)
+            await _threads().delete_rows(folder.name, lessons=False)
     _delete_files(folder)
 
 
@@ -118,7 +118,7 @@ async def delete_thread(folder: Path, context: Context) -> None:
         Fault: they are on a Postgres server that cannot be reached or is not named, or a worker is running the thread.
     """
     if context.checkpoints:
-        await _threads().delete(folder.name, lessons=True)
+        await _threads().delete_rows(folder.name, lessons=True)
     _delete_files(folder)
 
 

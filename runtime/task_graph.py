@@ -30,7 +30,7 @@ class Worked:
     def __init__(self, node: Node, added: int = 0) -> None:
         self.node, self.added = node, added
         self.status: NodeStatus = node.status
-        self.former: list[tuple[int, Node]] = []
+        self.earlier: list[tuple[int, Node]] = []
         """Earlier versions of the node, each with the number of the revision that changed it."""
         self.removed = 0
         self.outcome: Outcome | None = None
@@ -59,7 +59,7 @@ class Worked:
         return tally(self.certificates).passed
 
     @property
-    def whole(self) -> int:
+    def total(self) -> int:
         """Number of predicates: certified, passed and still to come; 0 if its solver has none."""
         return sum(tally(self.certificates)) + max(self._planned - self._head, 0)
 
@@ -68,16 +68,16 @@ class Worked:
         """What revisions did to the node, in one or two words; empty for an unchanged node."""
         if self.removed:
             return f"{self.outcome.status}, removed" if self.outcome else "removed"
-        return "revised" if self.former else "added" if self.added else ""
+        return "revised" if self.earlier else "added" if self.added else ""
 
-    def charge(self, event: Event) -> None:
+    def add_usage(self, event: Event) -> None:
         """Add the usage of an event of the inner graph."""
         usage = event.usage
         self.calls += usage.calls
         self.tokens += usage.input_tokens + usage.output_tokens
         self.seconds += usage.seconds
 
-    def take(self, event: Event, ended: float) -> None:
+    def fold(self, event: Event, ended: float) -> None:
         """Fold an event of the inner graph; `ended` is in seconds since the start of the run."""
         self.events.append(event)
         self.spans.append((max(ended - event.usage.seconds, 0.0), ended))
@@ -142,7 +142,7 @@ class TaskGraph:
         self.drawn = "dag" in state_type(graph).__annotations__
         self._begin()
 
-    def take(self, event: Event) -> None:
+    def fold(self, event: Event) -> None:
         """Fold one event of the outermost graph or of a graph inside a node."""
         ended = self._since_begin(event)
         if event.scope:
@@ -158,12 +158,12 @@ class TaskGraph:
             if worked := self.nodes.get(outcome.node):
                 worked.outcome, worked.status = outcome, outcome.status
         if event.node in ("decompose", "revise"):
-            self.supervised.append((max(ended - event.usage.seconds, 0.0), ended))
+            self.supervisor_spans.append((max(ended - event.usage.seconds, 0.0), ended))
 
-    def charge(self, event: Event) -> None:
+    def add_usage(self, event: Event) -> None:
         """Add the usage of an event that a resume has superseded."""
         if event.scope and (worked := self._node_of(event)):
-            worked.charge(event)
+            worked.add_usage(event)
 
     @property
     def goal(self) -> str:
@@ -203,9 +203,9 @@ class TaskGraph:
     def _begin(self) -> None:
         self.nodes: dict[str, Worked] = {}
         self.revisions: list[Revision] = []
-        self.supervised: list[tuple[float, float]] = []
+        self.supervisor_spans: list[tuple[float, float]] = []
         """Start and end of the nodes that built and revised the graph, in seconds since the start of the run."""
-        self.resumed: list[float] = []
+        self.resume_times: list[float] = []
         self._scopes: dict[str, str] = {}
         self._latest = self._before = 0.0
 
@@ -213,14 +213,14 @@ class TaskGraph:
         # Times of a resumed run count from 0 again; the time between a kill and the resume is left out.
         if event.t < self._latest:
             self._before += self._latest
-            self.resumed.append(self._before)
+            self.resume_times.append(self._before)
         self._latest = event.t
         return self._before + event.t
 
     def _work(self, event: Event, ended: float) -> None:
         if worked := self._node_of(event):
-            worked.charge(event)
-            worked.take(event, ended)
+            worked.add_usage(event)
+            worked.fold(event, ended)
 
     def _node_of(self, event: Event) -> Worked | None:
         # An event of a graph that is nested deeper belongs to the node of this graph around it.
@@ -238,7 +238,7 @@ class TaskGraph:
         for node in nodes:
             worked = self.nodes.setdefault(node.id, Worked(node, change.number))
             if differ(node, worked.node):
-                worked.former.append((change.number, worked.node))
+                worked.earlier.append((change.number, worked.node))
             worked.node, worked.status, worked.removed = node, node.status, 0
             worked.outcome = None if node.status == "pending" else worked.outcome  # a pending node is done again
         for id_ in change.removed:
@@ -249,7 +249,7 @@ def read_task_graph(trajectory: Trajectory) -> TaskGraph:
     """Fold a trajectory into its task graph; superseded events count only in the usage of their nodes."""
     tasks = TaskGraph(trajectory.header.graph)
     for event in trajectory.events:
-        tasks.take(event)
+        tasks.fold(event)
     for event in trajectory.superseded:
-        tasks.charge(event)
+        tasks.add_usage(event)
     return tasks

@@ -35,7 +35,7 @@ class Watched:
         self._lines: list[Line] = []
         self._begin()
 
-    def take(self, line: Line) -> None:
+    def fold(self, line: Line) -> None:
         """Fold one line. A resume takes back what was done after its checkpoint, except the cost."""
         self._lines.append(line)
         if isinstance(line, Header):
@@ -48,7 +48,7 @@ class Watched:
         elif isinstance(line, Resumed):
             self._rewind()
         elif isinstance(line, Event):
-            self._charge(line)
+            self._add_usage(line)
             self._apply(line)
 
     @property
@@ -73,7 +73,7 @@ class Watched:
         return int(self.spent["input_tokens"] + self.spent["output_tokens"])
 
     @property
-    def whole(self) -> int:
+    def total(self) -> int:
         """Number of predicates: certified, passed and still to come."""
         return self.standing + self.passed + max(len(self.plan) - self.head, 0)
 
@@ -97,21 +97,21 @@ class Watched:
         for event in trajectory.events:
             self._apply(event)
         for event in trajectory.superseded:
-            self.tasks.charge(event)
+            self.tasks.add_usage(event)
         # only the assembled trajectory counts calls that a killed process left without an event
         self.spent = {name: max(spent, getattr(trajectory.usage, name)) for name, spent in self.spent.items()}
         self.footer = None
 
-    def _charge(self, event: Event) -> None:
+    def _add_usage(self, event: Event) -> None:
         for name in USAGE:
             self.spent[name] += getattr(event.usage, name)
 
     def _apply(self, event: Event) -> None:
-        self.tasks.take(event)
+        self.tasks.fold(event)
         if event.scope:  # plan and certificates of a graph inside a node are not those of the run
             return
-        self.episodes.take(event)
-        self.rating.take(event)
+        self.episodes.fold(event)
+        self.rating.fold(event)
         update: dict[str, Any] = {**(event.update or {})}
         if "plan" in update:
             self.plan = [predicate["text"] for predicate in update["plan"]]
@@ -433,8 +433,8 @@ def _facts(worked: Worked) -> Iterator[str]:
         yield worked.changed
     if worked.status == "pending" and worked.node.needs:
         yield clean(f"needs {', '.join(worked.node.needs)}", LONGEST_NEEDS)
-    if worked.whole:
-        yield with_passed(f"{worked.certified}/{worked.whole} certified", worked.passed)
+    if worked.total:
+        yield with_passed(f"{worked.certified}/{worked.total} certified", worked.passed)
     if worked.events:
         yield f"{counted(worked.steps, 'step')}, {counted(worked.calls, 'call')}, {compact(worked.tokens)} tokens"
 
@@ -549,7 +549,7 @@ def _of_plan(run: Watched, steps: int | None) -> dict[str, str]:
     graded = {"score": f"{run.episodes.now.reported:g}"} if run.episodes.graded else {}
     passed = {"uncertified": f"{run.passed}"} if run.passed else {}
     return {
-        "certified": f"{run.standing}/{run.whole}",
+        "certified": f"{run.standing}/{run.total}",
         **passed,
         **graded,
         "steps": _of(run.steps, step_limit(run, steps)),

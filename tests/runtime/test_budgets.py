@@ -181,7 +181,7 @@ def test_calls_that_no_event_records_count_and_are_named(tmp_path: Path) -> None
     before = stopped.usage.calls
     with Recorder(path) as recorder:
         for _ in range(2):
-            recorder.begin_call(CallBegun(node="validate", model="m", input_tokens=7), most=9)
+            recorder.begin_call(CallBegun(node="validate", model="m", input_tokens=7), max_calls=9)
     lost = read_trajectory(path)
     assert lost.usage.calls == before + 2
     assert [event.usage.input_tokens for event in lost.superseded] == [7, 7]
@@ -195,7 +195,7 @@ def test_parallel_parts_together_begin_no_more_calls_than_the_run_is_granted(tmp
     stopped = begun(tmp_path, "sdp", calls=2)
     with Recorder(stopped.folder / "trajectory.jsonl") as recorder, pytest.raises(LimitReached, match="4 of 4 calls"):
         for _ in range(9):
-            recorder.begin_call(CallBegun(node="solve"), most=4)
+            recorder.begin_call(CallBegun(node="solve"), max_calls=4)
     assert read_trajectory(stopped.folder).usage.calls == 4
 
 

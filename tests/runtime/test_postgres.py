@@ -133,7 +133,7 @@ def test_what_was_written_after_the_latest_checkpoint_is_forgotten_and_nothing_e
     [(late, all_before)] = used.sql(asked, thread)
 
     async def forget() -> None:
-        async with Lease.taken(thread) as lease:
+        async with Lease.acquire(thread) as lease:
             await PostgresSaver(lease).prepare_resume(thread)
 
     asyncio.run(forget())
@@ -170,7 +170,7 @@ def test_lessons_come_back_as_they_were_given():
     odd = {"text": "NUL \0, half \ud800, \x1b[0m, 'quote\\u0000", "number": 1.0, "huge": 1e300, "none": None}
 
     async def kept() -> list[Any]:
-        async with Lease.taken("store", new=True) as lease:
+        async with Lease.acquire("store", new=True) as lease:
             one, other = (PostgresLessons(lease, place_of(name)) for name in ("one", "one more"))
             await asyncio.to_thread(one.put, ("lessons", "a", "odd % _name"), "k1", odd, False)
             await one.aput(("lessons", "b"), "k2", {"n": 2}, False)
@@ -248,9 +248,9 @@ async def backend(connection: Connection) -> int:
 @pytest.mark.slow
 def test_who_lost_the_connection_writes_nothing_once_another_worker_had_the_run(used: Server):
     async def overtaken() -> None:
-        async with Lease.taken("t", new=True) as mine:
+        async with Lease.acquire("t", new=True) as mine:
             used.sql("SELECT pg_terminate_backend(%s)", await mine.use(backend))
-            async with Lease.taken("t"):
+            async with Lease.acquire("t"):
                 pass  # somebody else went on with it, and is through with it already
             with pytest.raises(Fault, match="run t was resumed by another worker"):
                 await mine.use(alive)
@@ -265,7 +265,7 @@ def test_who_lost_the_connection_waits_for_its_own_ghost_and_goes_on(used: Serve
     monkeypatch.setattr(leases, "GRACE", 0.1)
 
     async def haunted() -> bool:
-        async with Lease.taken("g", new=True) as mine:
+        async with Lease.acquire("g", new=True) as mine:
             pid = await mine.use(backend)
             with psycopg.connect(used.url, autocommit=True) as ghost:
                 used.sql("SELECT pg_terminate_backend(%s)", pid)
@@ -283,9 +283,9 @@ def test_a_lease_is_one_workers(used: Server, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(leases, "GRACE", 0.1)
 
     async def both() -> None:
-        async with Lease.taken("l"), Lease.taken("l2"):
+        async with Lease.acquire("l"), Lease.acquire("l2"):
             with pytest.raises(Fault, match="run l is running in another worker"):
-                async with Lease.taken("l"):
+                async with Lease.acquire("l"):
                     pass
 
     asyncio.run(both())
@@ -297,7 +297,7 @@ def test_workers_that_come_first_lay_the_tables_out_once(server: Server, monkeyp
     monkeypatch.setenv(VARIABLE, server.url.removesuffix("postgres") + "fresh")
 
     async def one(number: int) -> bool:
-        async with Lease.taken(f"t{number}") as lease:
+        async with Lease.acquire(f"t{number}") as lease:
             return await lease.use(alive)
 
     async def all_at_once() -> list[bool]:

@@ -25,7 +25,7 @@ from certigraph.evaluation.evaluation_results import Evaluation
 from certigraph.graphs import sdp
 from certigraph.runtime import postgres as leases
 from certigraph.runtime.checkpoints import AWAY
-from certigraph.runtime.postgres import delete, kept
+from certigraph.runtime.postgres import delete_rows, open_thread
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.records import Fault
@@ -241,7 +241,7 @@ async def driven(thread: str, *, new: bool = True, steps: int = 3) -> dict[str, 
     """The state of a thread that made a run of a script, or the one that is kept."""
     script = Script(plan=steps)
     config: Any = {"configurable": {"thread_id": thread}}
-    async with kept(sdp.graph, thread, "", new=new) as (saver, store):
+    async with open_thread(sdp.graph, thread, "", new=new) as (saver, store):
         graph = sdp.graph.copy({"checkpointer": saver, "store": store})
         if new:
             await graph.ainvoke({"task": script.task("only")}, config, context=Context(benchmark=script))
@@ -258,7 +258,7 @@ def test_the_name_of_a_run_is_never_read_as_anything_else():
             await driven(name, steps=number + 1)
         for number, name in enumerate(NAMES):
             assert len((await driven(name, new=False))["certificates"]) == number + 1
-        await delete(NAMES[1], lessons=True)
+        await delete_rows(NAMES[1], lessons=True)
         assert await driven(NAMES[1], new=False) == {}
         assert len((await driven(NAMES[0], new=False))["certificates"]) == 1
 

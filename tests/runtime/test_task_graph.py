@@ -57,7 +57,7 @@ def test_fold_tells_states_revisions_and_what_each_node_took():
         "g": "pending",
     }
     assert [(r.added, r.changed, r.removed) for r in tasks.revisions] == [(("c",), ("g",), ("b",))]
-    assert tasks.nodes["g"].former == [(1, Node(id="g", task="tell", needs=("a", "b")))]
+    assert tasks.nodes["g"].earlier == [(1, Node(id="g", task="tell", needs=("a", "b")))]
     assert [(w.steps, w.calls, w.tokens) for w in tasks.nodes.values()] == [
         (2, 9, 1080),
         (2, 8, 960),  # not the three that its predecessors did
@@ -81,7 +81,7 @@ def test_what_a_resume_drops_is_paid_by_its_node_and_time_goes_on():
     after = tape.lines[4].model_copy(update={"t": 0.75, "superstep": 3})
     tasks = read_task_graph(assembled([tape.header, *resumed, after]))
     assert (tasks.nodes["a"].calls, tasks.nodes["a"].steps) == (6, 0)
-    assert tasks.resumed == [4.0]
+    assert tasks.resume_times == [4.0]
     assert tasks.nodes["a"].spans[-1] == (4.25, 4.75)
 
 
@@ -140,7 +140,7 @@ def test_inner_plans_and_certificates_are_no_plan_of_the_run():
     assert not any("p holds" in line for line in frame)
     fold = Watched()
     for line in (tape.header, *tape.lines):
-        fold.take(line)
+        fold.fold(line)
     assert (fold.plan, fold.certificates, fold.tasks.nodes["a"].certified) == ([], [], 1)
     assert said(tape.header, *tape.lines)[-1] == "a: step 0: certified 1/2: p holds"
 
@@ -272,7 +272,7 @@ def test_long_texts_leave_room_for_the_rest(tmp_path):
 def test_a_goal_that_scores_nothing_is_not_praised(value, ink):
     fold, scores = Watched(), None if value is None else Scores(value=value)
     for line in (small().header, Footer(ending="goal", usage=Usage(node="all"), scores=scores)):
-        fold.take(line)
+        fold.fold(line)
     assert frame(fold, height=30, steps=None, seconds=0).subtitle.style == f"bold {ink}"
 
 
@@ -286,7 +286,7 @@ def test_runs_that_were_stopped_early_render(tmp_path):
 def test_a_run_begun_again_on_its_thread_has_a_graph_of_its_own():
     tasks = TaskGraph("tdp")
     for line in [*eventful().lines, *small().lines]:
-        tasks.take(line)
+        tasks.fold(line)
     assert [*tasks.nodes] == ["a", "b", "g"]
     assert not tasks.revisions
 
