@@ -263,7 +263,7 @@ def with_faults(difference: Difference, rows: Sequence[Row]) -> Difference:
     return difference.model_copy(update={"faults": len(left_out)})
 
 
-def _summary(method: str, rows: Sequence[Row], begun: Sequence[Row], trials: int) -> Summary:
+def _summary(method: str, rows: Sequence[Row], all_rows: Sequence[Row], trials: int) -> Summary:
     estimate = mean_of([row.score for row in rows], [row.task for row in rows], top=100)
     solved = {task: list(map(bool, trials)) for task, trials in by_task(rows, "solved").items()}
     return Summary(
@@ -275,8 +275,8 @@ def _summary(method: str, rows: Sequence[Row], begun: Sequence[Row], trials: int
         low=estimate.low,
         high=estimate.high,
         successes=sum(row.solved for row in rows),
-        faults=sum(row.fault for row in begun if row.method == method),
-        begun=sum(row.method == method for row in begun),
+        faults=sum(row.fault for row in all_rows if row.method == method),
+        begun=sum(row.method == method for row in all_rows),
         pass_all=100 * pass_hat_k(solved, trials).mean if trials > 1 and rows else None,
         goals=goal_precision(Outcome(row.task, row.ending, row.verdict) for row in rows),
         endings=dict(Counter(row.ending for row in rows)),

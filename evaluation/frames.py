@@ -197,7 +197,7 @@ def _predicates(folded: Fold, ending: str) -> Iterator[Row]:
     valid = folded.valid_indices()
     for index, certificate in enumerate(folded.certificates):
         depth, position = len(certificate.targets), certificate.record["position"]
-        status = certificate.status(stands=index in valid)
+        status = certificate.status(valid=index in valid)
         share = [amount / depth for amount in certificate.cost]
         for nth, target in enumerate(certificate.targets):
             spent = dict(zip(Cost._fields, share, strict=True))

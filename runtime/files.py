@@ -48,9 +48,9 @@ def check_out(out: Path | str) -> None:
 
 
 def slug(text: str, most: int, *, kept: str = "") -> str:
-    """Return a text with a hyphen for every character except letters, digits and `kept`, cut to `most` bytes.
+    """Turn a text into a part of a file name: every character except letters, digits and `kept` becomes a hyphen.
 
-    The limit is in bytes because a file name has at most 255 of them and a path that SQLite opens at most 512.
+    The result has at most `most` bytes, since a file name has at most 255 bytes and a path that SQLite opens 512.
     """
     plain = "".join(c if c.isalnum() or c in kept else "-" for c in text)
     return plain.encode()[:most].decode(errors="ignore")

@@ -103,17 +103,17 @@ class Certified(NamedTuple):
         """Whether a policy let its predicates pass uncertified."""
         return bool(self.record.get("forced"))
 
-    def status(self, *, stands: bool) -> str:
+    def status(self, *, valid: bool) -> str:
         """Return the status of its predicates, as in `frames.Frames`.
 
         Args:
-            stands: whether it is still valid: no return led to a state before it.
+            valid: whether no return led to a state before it.
         """
         if self.returns:
             return "return"
         if self.forced:
-            return "forced" if stands else "dropped"
-        return "certified" if stands else "undone"
+            return "forced" if valid else "dropped"
+        return "certified" if valid else "undone"
 
 
 def _tokens(usage: Usage) -> int:

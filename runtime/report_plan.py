@@ -168,8 +168,8 @@ def _rows(state: Mapping[str, Any], moments: Sequence[Moment], ending: str) -> I
     for position, predicate in sorted(plan.items()):
         index = by_position.get(position)
         certificate = None if index is None else certificates[index]
-        stands = position in in_force or (certificate is not None and bool(certificate.forced) and index in valid)
-        status = _status(certificate, stands, position == head, ending)
+        is_valid = position in in_force or (certificate is not None and bool(certificate.forced) and index in valid)
+        status = _status(certificate, is_valid, position == head, ending)
         yield Row(position, predicate, status, certificate, tuple(moments_at[position]))
 
 
@@ -179,11 +179,11 @@ def _plan(state: Mapping[str, Any]) -> dict[int, Predicate]:
     return {**attempted, **certified, **dict(enumerate(state.get("plan", [])))}
 
 
-def _status(certificate: Certificate | None, stands: bool, at_head: bool, ending: str) -> Status:
+def _status(certificate: Certificate | None, is_valid: bool, at_head: bool, ending: str) -> Status:
     if certificate and certificate.restores is not None:
         return "restored"
     if certificate:
-        return "undone" if not stands else "forced" if certificate.forced else "certified"
+        return "undone" if not is_valid else "forced" if certificate.forced else "certified"
     if not at_head:
         return "waiting"
     return "target" if not ending or ending == GOAL or ending.startswith(("limit:", "error:")) else "failed"

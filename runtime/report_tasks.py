@@ -71,8 +71,8 @@ def lay_out(tasks: TaskGraph) -> Layout:
 
 
 def _row(level: list[Worked], row: int, width: float, shape: Shape) -> dict[str, Box]:
-    whole = len(level) * (width + shape.across) - shape.across
-    left, y = (WIDTH - whole) / 2, 4.0 + row * (shape.height + shape.down)
+    total_width = len(level) * (width + shape.across) - shape.across
+    left, y = (WIDTH - total_width) / 2, 4.0 + row * (shape.height + shape.down)
     places = (left + number * (width + shape.across) for number in range(len(level)))
     return {w.node.id: Box(w, x, y, width, shape.height, row) for w, x in zip(level, places, strict=True)}
 
@@ -252,12 +252,12 @@ def _section(worked: Worked, tasks: TaskGraph, inside: Markup) -> Markup:
 
 
 def _took(worked: Worked) -> str:
-    stands = [worked.changed] if worked.removed else [*filter(None, [worked.changed]), worked.status]
+    states = [worked.changed] if worked.removed else [*filter(None, [worked.changed]), worked.status]
     if not worked.events:
-        return " · ".join(stands)
+        return " · ".join(states)
     certified = [f"{worked.certified}/{worked.total} certified"] if worked.total else []
     counts = [counted(worked.steps, "step"), counted(worked.calls, "call"), f"{compact(worked.tokens)} tokens"]
-    return " · ".join([*stands, *certified, *counts, clock(worked.seconds)])
+    return " · ".join([*states, *certified, *counts, clock(worked.seconds)])
 
 
 def _asked(worked: Worked, tasks: TaskGraph) -> list[Markup]:
@@ -356,12 +356,12 @@ def _own(tasks: TaskGraph, scale: _Scale) -> list[Markup]:
 
 def _timeline_row(worked: Worked, row: int, scale: _Scale) -> list[Markup]:
     look, sign = LOOKS[worked.status]
-    begin, end = worked.spans[0][0], worked.spans[-1][1]
-    span = _bar([(begin, end)], row, scale, f"{look} lasting")
-    bar = _bar(worked.spans, row, scale, look, f"{worked.name}: {clock(begin)} to {clock(end)}")
+    start, end = worked.spans[0][0], worked.spans[-1][1]
+    span = _bar([(start, end)], row, scale, f"{look} lasting")
+    bar = _bar(worked.spans, row, scale, look, f"{worked.name}: {clock(start)} to {clock(end)}")
     if not scale.labelled:
         return [span, bar]
-    took = tag("text", clock(end - begin), x=f"{scale.x(end) + 7:.1f}", y=f"{scale.y(row) + 4:.1f}")
+    took = tag("text", clock(end - start), x=f"{scale.x(end) + 7:.1f}", y=f"{scale.y(row) + 4:.1f}")
     return [_label(f"{sign} {worked.name}", scale.y(row)), span, bar, took]
 
 
@@ -378,8 +378,8 @@ def _bar(spans: Iterable[Span], row: int, scale: _Scale, look: str, title: str =
 def _merged(spans: Iterable[Span], scale: _Scale) -> Sequence[Span]:
     # Spans that are drawn less than a unit apart are merged, so that the page of a long run stays small.
     merged: list[Span] = []
-    for begin, end in sorted(spans):
-        start, stop = scale.x(begin), max(scale.x(end), scale.x(begin) + 1)
+    for span_start, end in sorted(spans):
+        start, stop = scale.x(span_start), max(scale.x(end), scale.x(span_start) + 1)
         if merged and start <= merged[-1][1] + 1:
             merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
         else:

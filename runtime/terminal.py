@@ -182,17 +182,17 @@ BAR = 20
 """Width in cells of the bar for a reward of 1."""
 
 
-def reward_part(run: Watched, room: int) -> Table:
-    """Draw the latest rated steps in exactly `room` rows, so that the frame keeps its height."""
+def reward_part(run: Watched, height: int) -> Table:
+    """Draw the latest rated steps in exactly `height` rows, so that the frame keeps its height."""
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(width=4, justify="right")
     table.add_column(width=BAR, no_wrap=True)
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-    latest = run.rating.rated[-room:]
+    latest = run.rating.rated[-height:]
     for rated in latest:
         bar = Text("━" * round(BAR * rated.reward), style="green")
         table.add_row(Text(f"{rated.reward:.2f}"), bar, Text(clean(rated.step.action) or "(looked)"))
-    for _ in range(room - len(latest)):
+    for _ in range(height - len(latest)):
         table.add_row(Text(), Text(), Text())
     return table
 
@@ -207,14 +207,14 @@ def reward_lines(run: Watched) -> Iterator[str]:
 # The plan: certified predicates, the target, and predicates still to come.
 
 
-def plan_part(run: Watched, room: int) -> Table:
-    """Draw the plan around its head in `room` rows, with the reason why the last attempt was rejected."""
+def plan_part(run: Watched, height: int) -> Table:
+    """Draw the plan around its head in `height` rows, with the reason why the last attempt was rejected."""
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(width=1)
     table.add_column(justify="right", style="dim")
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     table.add_column(justify="right", style="dim", no_wrap=True)
-    first, last = window(len(run.plan), run.head, room)
+    first, last = window(len(run.plan), run.head, height)
     for position in range(first, last):
         table.add_row(*_row(run, position))
         if position == run.head and run.reason:
@@ -227,10 +227,10 @@ def plan_part(run: Watched, room: int) -> Table:
     return table
 
 
-def window(length: int, head: int, room: int) -> tuple[int, int]:
-    """Return first and last index of the `room` rows of a list that are shown, with its head in the upper third."""
-    first = max(0, min(head - room // 3, length - room))
-    return first, min(length, first + room)
+def window(length: int, head: int, height: int) -> tuple[int, int]:
+    """Return first and last index of the `height` rows of a list that are shown, with its head in the upper third."""
+    first = max(0, min(head - height // 3, length - height))
+    return first, min(length, first + height)
 
 
 def hidden(before: int, after: int) -> str:
@@ -285,13 +285,13 @@ TurnRow = tuple[Text, Text, Text]
 EMPTY: TurnRow = (Text(), Text(), Text())
 
 
-def episode_part(run: Watched, room: int) -> Table:
-    """Draw the latest turns in a fixed number of rows, about `room`, so that the frame keeps its height."""
+def episode_part(run: Watched, height: int) -> Table:
+    """Draw the latest turns in a fixed number of rows, about `height`, so that the frame keeps its height."""
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(width=1)
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     table.add_column(justify="right", no_wrap=True)
-    most = max(min(room - HEADINGS, MOST_LINES), 1)
+    most = max(min(height - HEADINGS, MOST_LINES), 1)
     rows = _latest(run, most)
     for row in (_heading(run), _subtask(run), EMPTY, *rows, *[EMPTY] * (most - len(rows) + 1)):
         table.add_row(*row)
@@ -376,8 +376,8 @@ LONGEST_ID, LONGEST_NEEDS = 16, 28
 TaskRow = tuple[Text, Text, Text, Text]
 
 
-def tasks_part(run: Watched, room: int) -> Group:
-    """Draw the nodes, level by level, in at most `room` rows, with the latest revision in the last row.
+def tasks_part(run: Watched, height: int) -> Group:
+    """Draw the nodes, level by level, in at most `height` rows, with the latest revision in the last row.
 
     If there are enough rows, every node has a second row for its action or result. Otherwise only working nodes have
     one, and the list is a window around them.
@@ -388,23 +388,23 @@ def tasks_part(run: Watched, room: int) -> Group:
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     table.add_column(justify="right", style="dim", no_wrap=True)
     nodes = [worked for level in run.tasks.levels() for worked in level]
-    rows, omitted = _rows(nodes, room - 1)
-    height = max(min(2 * len(nodes), room - 1), 1)
+    rows, omitted = _rows(nodes, height - 1)
+    row_count = max(min(2 * len(nodes), height - 1), 1)
     empty = (Text(), Text(), Text("" if nodes else "no task graph yet", style="dim"), Text())
-    for row in (*rows, *[empty] * (height - len(rows))):  # always as many rows, so that the frame keeps its height
+    for row in (*rows, *[empty] * (row_count - len(rows))):  # always as many rows, so that the frame keeps its height
         table.add_row(*row)
     revised = [f"revision {revision.number}: {revision.words}" for revision in run.tasks.revisions[-1:]]
     last = Text(clean("; ".join(filter(None, [omitted, *revised]))), style="cyan", no_wrap=True, overflow="ellipsis")
     return Group(table, last)
 
 
-def _rows(nodes: Sequence[Worked], room: int) -> tuple[list[TaskRow], str]:
+def _rows(nodes: Sequence[Worked], height: int) -> tuple[list[TaskRow], str]:
     """Build the rows, and the text about how many nodes they leave out."""
-    if 2 * len(nodes) <= room:
+    if 2 * len(nodes) <= height:
         return [row for worked in nodes for row in (_node(worked), _now(worked))], ""
     busy = [worked for worked in nodes if worked.status == "working"]
-    detailed = busy[: room // 3]
-    first, last = window(len(nodes), _focus(nodes), room - len(detailed))
+    detailed = busy[: height // 3]
+    first, last = window(len(nodes), _focus(nodes), height - len(detailed))
     rows: list[TaskRow] = []
     for worked in nodes[first:last]:
         rows.append(_node(worked))
