@@ -345,12 +345,12 @@ Carry = Callable[[Cell, Context, Benchmark], Awaitable[Trajectory]]
 class Part(NamedTuple):
     """Options of a comparison that is part of a sweep, or runs on other machines."""
 
-    home: Path | None = None
+    shown_folder: Path | None = None
     """Folder that messages name in the command that continues; by default the folder of the comparison."""
-    told: Told = lambda cell, trajectory: None
-    enough: Callable[[], bool] = lambda: False
+    listener: Told = lambda cell, trajectory: None
+    should_stop: Callable[[], bool] = lambda: False
     """Returns True to start no further run; running ones end."""
-    carry: Carry = carry_out
+    runner: Carry = carry_out
 
 
 WHOLE = Part()
@@ -384,12 +384,12 @@ def compare(
         Fault: the folder holds another plan, another process is using it, or the first runs all failed alike.
         Interrupted: Ctrl-C was pressed; the message has the command that continues.
     """
-    go_on = f"go on with: {command} --out {part.home or folder}"
+    go_on = f"go on with: {command} --out {part.shown_folder or folder}"
     settle(plan, folder, command)
     with alone(folder):
         save_local(folder, context)
         try:
-            part = part._replace(told=_giving_up((told, part.told), go_on))
+            part = part._replace(listener=_giving_up((told, part.listener), go_on))
             blocking(_carry_out(left(cells_of(plan, folder)), context, benchmark, at_once, part))
         except KeyboardInterrupt:
             raise Interrupted(f"interrupted; {go_on}") from None
@@ -411,11 +411,11 @@ def _giving_up(listeners: Sequence[Told], go_on: str) -> Told:
 
 
 async def _carry_out(cells: Sequence[Cell], context: Context, benchmark: Benchmark, at_once: int, part: Part) -> None:
-    waiting = takewhile(lambda _: not part.enough(), cells)
+    waiting = takewhile(lambda _: not part.should_stop(), cells)
 
     async def work() -> None:
         for cell in waiting:
-            part.told(cell, await part.carry(cell, context, benchmark))
+            part.listener(cell, await part.runner(cell, context, benchmark))
 
     await asyncio.gather(*(work() for _ in range(at_once)))
 

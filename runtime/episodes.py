@@ -177,14 +177,14 @@ class Supervision:
 
     def __init__(self) -> None:
         self.plans: dict[int, tuple[str, ...]] = {}
-        self.words: dict[int, Progress] = {}
+        self.judgements: dict[int, Progress] = {}
 
     def fold(self, step: int, update: Mapping[str, Any]) -> None:
         """Fold the update of one event; `step` is the number of world steps before it."""
         if update.get("outline"):
             self.plans[step] = tuple(update["outline"])
         if update.get("progress"):
-            self.words[step] = Progress.model_validate(update["progress"])
+            self.judgements[step] = Progress.model_validate(update["progress"])
 
     @property
     def first(self) -> tuple[str, ...]:
@@ -198,9 +198,9 @@ class Supervision:
 
     def remarks(self, step: int) -> list[Remark]:
         """Build the lines for a step: the judgement, the guidance, and the new plan if there is one."""
-        remarks = [_judged(self.words[step])] if step in self.words else []
-        if step in self.words and self.words[step].guidance:
-            remarks.append(Remark(f"next: {self.words[step].guidance}"))
+        remarks = [_judged(self.judgements[step])] if step in self.judgements else []
+        if step in self.judgements and self.judgements[step].guidance:
+            remarks.append(Remark(f"next: {self.judgements[step].guidance}"))
         if step in self.plans and step != min(self.plans) and self.plans[step] != self._before(step):
             remarks.append(Remark(f"⟲ plan made anew: {in_line(self.plans[step])}"))
         return [remark for remark in remarks if remark.text]

@@ -37,7 +37,7 @@ def task_lines(run: Watched, event: Event) -> Iterator[str]:
         yield f"{worked.name}: {worked.status}, {cost}: {outcome['result']}"
     for revision in run.tasks.revisions[-1:]:
         if event.node == "revise" and revision.number == update.get("revisions"):
-            yield f"revision {revision.number}: {revision.words}"
+            yield f"revision {revision.number}: {revision.line}"
 
 
 def _inner(worked: Worked, event: Event, update: dict[str, Any]) -> Iterator[str]:

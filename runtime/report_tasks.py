@@ -134,7 +134,7 @@ def _legend(tasks: TaskGraph) -> Markup:
 
 
 def _revisions(tasks: TaskGraph) -> list[Markup]:
-    lines = (f"⟲ revision {revision.number}: {revision.words}" for revision in tasks.revisions)
+    lines = (f"⟲ revision {revision.number}: {revision.line}" for revision in tasks.revisions)
     return [tag("p", shortened(text, LONGEST_TITLE), class_="revision") for text in lines]
 
 

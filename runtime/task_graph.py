@@ -108,7 +108,7 @@ class Revision(NamedTuple):
     notes: tuple[str, ...]
 
     @property
-    def words(self) -> str:
+    def line(self) -> str:
         """The revision on one line; empty if it changed nothing."""
         changes = {"added": self.added, "changed": self.changed, "removed": self.removed}
         parts = [f"{change} {', '.join(ids)}" for change, ids in changes.items() if ids]
@@ -233,7 +233,7 @@ class TaskGraph:
         nodes = [Node.model_validate(node) for node in update["dag"].get("nodes", ())]
         before = {id_: worked.node for id_, worked in self.nodes.items() if not worked.removed}
         change = revision(update.get("revisions", 0), before, nodes, update.get("notes", ()))
-        if change.number and change.words:
+        if change.number and change.line:
             self.revisions.append(change)
         for node in nodes:
             worked = self.nodes.setdefault(node.id, Worked(node, change.number))

@@ -393,7 +393,7 @@ def tasks_part(run: Watched, height: int) -> Group:
     empty = (Text(), Text(), Text("" if nodes else "no task graph yet", style="dim"), Text())
     for row in (*rows, *[empty] * (row_count - len(rows))):  # always as many rows, so that the frame keeps its height
         table.add_row(*row)
-    revised = [f"revision {revision.number}: {revision.words}" for revision in run.tasks.revisions[-1:]]
+    revised = [f"revision {revision.number}: {revision.line}" for revision in run.tasks.revisions[-1:]]
     last = Text(clean("; ".join(filter(None, [omitted, *revised]))), style="cyan", no_wrap=True, overflow="ellipsis")
     return Group(table, last)
 
