@@ -88,8 +88,8 @@ def transitions(frames: Frames) -> pd.DataFrame:
 
 def in_order(lines: pd.DataFrame, frames: Frames) -> pd.DataFrame:
     """Sort lines by method, in the order in which the methods were read."""
-    places = {method: place for place, method in enumerate(frames.runs["method"].unique())}
-    order = lines["method"].map(places).sort_values(kind="stable").index
+    indices = {method: index for index, method in enumerate(frames.runs["method"].unique())}
+    order = lines["method"].map(indices).sort_values(kind="stable").index
     return lines.loc[order].reset_index(drop=True)
 
 

@@ -325,16 +325,16 @@ def print_logs(paths: Sequence[Path], *, as_json: bool) -> None:
     show(compare_logs(paths), as_json=as_json)
 
 
-def worked_off(given: Order, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
+def worked_off(job: Order, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
     """Run what is left of a comparison unless `report_only`, print it, and return the exit status."""
     if not report_only:
-        carry_out(given, folder, at_once=at_once, silent=as_json)
-    return print_comparison(given, folder, as_json=as_json)
+        carry_out(job, folder, at_once=at_once, silent=as_json)
+    return print_comparison(job, folder, as_json=as_json)
 
 
-def carry_out(given: Order, folder: Path, *, at_once: int = 1, silent: bool = False, part: Part = WHOLE) -> None:
+def carry_out(job: Order, folder: Path, *, at_once: int = 1, silent: bool = False, part: Part = WHOLE) -> None:
     """Run what is left of a comparison and print its progress. Raises as `compare` does."""
-    plan, context, benchmark, command = given
+    plan, context, benchmark, command = job
     settle(plan, folder, command)
     cells = cells_of(plan, folder)
     waiting = left(cells)
@@ -343,9 +343,9 @@ def carry_out(given: Order, folder: Path, *, at_once: int = 1, silent: bool = Fa
         compare(plan, context, benchmark, folder, told=listener, at_once=at_once, command=command, part=part)
 
 
-def print_comparison(given: Order, folder: Path, *, as_json: bool) -> int:
+def print_comparison(job: Order, folder: Path, *, as_json: bool) -> int:
     """Write the report, print its table and return the exit status, which is 1 while runs are left."""
-    findings = report(given.plan, folder)
+    findings = report(job.plan, folder)
     show(findings.comparison, findings.estimates, as_json=as_json)
     if not as_json:
         Console(highlight=False, soft_wrap=True).print(f"report: {folder / COMPARISON_PAGE}", style="dim", markup=False)

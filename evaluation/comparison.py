@@ -209,16 +209,16 @@ def settle(plan: Plan, folder: Path, command: str = COMMAND) -> None:
         raise Fault("data", f"{folder} holds another comparison ({differing}): {fix}")
 
 
-def apart(there: Plan, here: Plan) -> str:
+def apart(saved: Plan, new: Plan) -> str:
     """Format the first differences between two plans on one line; empty if there are none."""
-    lines = differences(there, here)
+    lines = differences(saved, new)
     more = f"; and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
     return "; ".join(lines[:SHOWN]) + more
 
 
-def differences(there: Plan, here: Plan) -> list[str]:
+def differences(saved: Plan, new: Plan) -> list[str]:
     """List the differences between a saved plan and a new one, without the fields of CIRCUMSTANCES."""
-    one, other = (dict(_flat(plan.model_dump(mode="json", exclude=CIRCUMSTANCES))) for plan in (there, here))
+    one, other = (dict(_flat(plan.model_dump(mode="json", exclude=CIRCUMSTANCES))) for plan in (saved, new))
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
     return [f"{key}: {_told(one.get(key))} there, {_told(other.get(key))} here" for key in keys]
 

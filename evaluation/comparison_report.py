@@ -178,7 +178,7 @@ def tables(comparison: Comparison, estimates: Sequence[Estimate] = ()) -> Iterat
     """Yield the tables for a terminal."""
     yield _table(*method_table(comparison.methods))
     if comparison.differences:
-        yield _table(DIFFERENCES, [difference_cells(found) for found in comparison.differences])
+        yield _table(DIFFERENCES, [difference_cells(difference) for difference in comparison.differences])
         yield _table(*need_table(comparison.needs))
     if estimates:
         yield _table(ESTIMATES, [estimate_cells(estimate) for estimate in estimates])
@@ -377,7 +377,7 @@ def _body(plan: Plan, findings: Findings, drawing: Markup, title: Markup) -> Mar
     comparison, warnings = findings.comparison, [f"Warning: {warning}" for warning in findings.comparison.warnings]
     overline = tag("p", told(comparison), class_="overline")
     methods = html_table(*method_table(comparison.methods), looks="comparison worded")
-    differences = [difference_cells(found) for found in comparison.differences]
+    differences = [difference_cells(difference) for difference in comparison.differences]
     return joined(
         tag("header", overline, tag("h1", title), _facts(plan), *(tag("p", w, class_="notice") for w in warnings)),
         _section("Methods", joined(methods, tag("p", NOTE, class_="key"))),

@@ -72,10 +72,16 @@ def needs_of(rows: Mapping[str, Sequence[Row]]) -> tuple[Need, ...]:
 def _needs(rows: Mapping[str, Sequence[Row]], amount: str) -> Iterator[Need]:
     amounts = {name: by_task(method_rows, amount) for name, method_rows in rows.items()}
     first = next(iter(amounts))
-    for name, mine in amounts.items():
-        alone = name == first or not mine or not amounts[first]
-        need = Need(method=name, against=first, amount=amount, n=len(mine), mean=mean_difference(_means(mine)))
-        yield need if alone else need.model_copy(update=_beside(amounts[first], mine))
+    for name, method_amounts in amounts.items():
+        is_alone = name == first or not method_amounts or not amounts[first]
+        need = Need(
+            method=name,
+            against=first,
+            amount=amount,
+            n=len(method_amounts),
+            mean=mean_difference(_means(method_amounts)),
+        )
+        yield need if is_alone else need.model_copy(update=_beside(amounts[first], method_amounts))
 
 
 def _beside(first: ByTask, other: ByTask) -> dict[str, float | None]:
@@ -196,9 +202,9 @@ class Comparison(Record):
 def comparison_of(outline: Outline, rows: Sequence[Row]) -> Comparison:
     """Compute a comparison from the runs so far, over the tasks that every method has finished."""
     by_method = shared_rows(outline, rows)
-    shared = {row.task for mine in by_method.values() for row in mine}
-    differences = _differences({name: scores_of(mine) for name, mine in by_method.items()})
-    methods = tuple(_summary(name, mine, rows, outline.trials) for name, mine in by_method.items())
+    shared = {row.task for method_rows in by_method.values() for row in method_rows}
+    differences = _differences({name: scores_of(method_rows) for name, method_rows in by_method.items()})
+    methods = tuple(_summary(name, method_rows, rows, outline.trials) for name, method_rows in by_method.items())
     faults = fault_warnings(_endings(outline, rows), "give the same command once more")
     return Comparison(
         benchmark=outline.benchmark,

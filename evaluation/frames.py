@@ -138,14 +138,14 @@ def _run(trajectory: Trajectory, planned: int | None) -> Row:
     header, usage, horizon = trajectory.header, trajectory.usage, horizon_of(trajectory.header.task, planned)
     scores = trajectory.footer.scores if trajectory.footer else None
     value = scores.value if scores else 0.0
-    found = scores.parts.get(EVIDENCE_FOUND) if scores else None
+    evidence_found = scores.parts.get(EVIDENCE_FOUND) if scores else None
     return {
         "graph": header.graph,
         "model": str(header.context.get("model", "")),
         "ending": trajectory.ending,
         "score": value,
         "solved": value >= 1,
-        "evidence_found": nan if found is None else found,
+        "evidence_found": nan if evidence_found is None else evidence_found,
         "horizon": horizon.length,
         "horizon_name": horizon.name,
         "calls": usage.calls,
@@ -500,23 +500,23 @@ def find_runs(folders: Iterable[Path]) -> Found:
     return Found(started, tuple(path for path, header in headers.items() if header is None))
 
 
-def scored(found: Found) -> Found:
+def scored(found_runs: Found) -> Found:
     """Leave out runs of a user's question, which have no score. Raises Fault if no other run is there."""
-    runs = [(path, header) for path, header in found.runs if not is_own(header)]
+    runs = [(path, header) for path, header in found_runs.runs if not is_own(header)]
     if not runs:
         message = "runs of your own questions have no score, so that there is nothing to analyse"
-        raise Fault("data", f"{message}: show one with certigraph report {found.runs[0][0].parent}")
-    return found._replace(runs=runs)
+        raise Fault("data", f"{message}: show one with certigraph report {found_runs.runs[0][0].parent}")
+    return found_runs._replace(runs=runs)
 
 
-def recorded_runs(found: Found) -> Iterator[Recorded]:
+def recorded_runs(found_runs: Found) -> Iterator[Recorded]:
     """Read the runs one at a time; methods are named by graph and swaps, and by model and benchmark if these differ.
 
     Raises:
         Fault: a line other than the last of a trajectory cannot be read.
     """
-    names = _names([header for _, header in found.runs])
-    for path, header in found.runs:
+    names = _names([header for _, header in found_runs.runs])
+    for path, header in found_runs.runs:
         yield Recorded(names[_parts(header)], header.task.id, _trial(header), read_trajectory(path))
 
 

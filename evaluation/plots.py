@@ -157,7 +157,10 @@ def mean_curve(runs: Sequence[Sequence[Point]], axis: str) -> list[Knot]:
 
 def curves_of(runs: Mapping[str, Sequence[Sequence[Point]]]) -> Curves:
     """Compute the curves of every method that has runs, for each axis."""
-    return {axis: {name: mean_curve(mine, axis) for name, mine in runs.items() if mine} for axis in AXES}
+    return {
+        axis: {name: mean_curve(method_runs, axis) for name, method_runs in runs.items() if method_runs}
+        for axis in AXES
+    }
 
 
 def curve_lines(curves: Curves) -> Iterable[dict[str, Any]]:
@@ -333,27 +336,27 @@ def rows(panel: Any, names: Sequence[str], *, coloured: bool = False) -> None:
     panel.spines[["top", "right", "left"]].set_visible(False)
     panel.grid(axis="x", color=GREY, alpha=0.2, linewidth=0.6)
     panel.set_axisbelow(True)
-    for place, label in enumerate(panel.get_yticklabels() if coloured else ()):
-        label.set_color(ink(place))
+    for index, label in enumerate(panel.get_yticklabels() if coloured else ()):
+        label.set_color(ink(index))
 
 
 def line_of(table: pd.DataFrame, method: str, **where: str) -> "pd.Series[Any] | None":
     """Find the line of a method in a table, with these values in the named columns; None if it has no value."""
-    mine = table[table["method"] == method]
+    lines = table[table["method"] == method]
     for column, value in where.items():
-        mine = mine[mine[column] == value]
-    return None if mine.empty or pd.isna(mine.iloc[0]["value"]) else mine.iloc[0]
+        lines = lines[lines[column] == value]
+    return None if lines.empty or pd.isna(lines.iloc[0]["value"]) else lines.iloc[0]
 
 
 def dots(panel: Any, table: pd.DataFrame, names: Sequence[str]) -> None:
     """Draw a dot with its interval in each method's row, and n to the right."""
-    for place, name in enumerate(names):
+    for row, name in enumerate(names):
         line = line_of(table, name)
         if line is None:
-            absent(panel, place)
+            absent(panel, row)
         else:
-            dot(panel, line, place, ink(place), draw_mark(place))
-            count_label(panel, place, line["n"])
+            dot(panel, line, row, ink(row), draw_mark(row))
+            count_label(panel, row, line["n"])
 
 
 def dot(panel: Any, line: "pd.Series[Any]", at: float, colour: str, marker: str = "o") -> None:
@@ -366,28 +369,28 @@ def dot(panel: Any, line: "pd.Series[Any]", at: float, colour: str, marker: str 
 
 def bars(panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, parts: Mapping[Any, str]) -> None:
     """Draw stacked bars, one for each method; `parts` has the values of the column in order, with their colours."""
-    for place, name in enumerate(names):
-        mine = table[table["method"] == name].set_index(column)["value"]
+    for row, name in enumerate(names):
+        shares = table[table["method"] == name].set_index(column)["value"]
         end = 0.0
         for part, colour in parts.items():
-            value = float(mine.get(part, 0.0))
+            value = float(shares.get(part, 0.0))
             if value:
-                panel.barh(place, value, left=end, height=0.55, color=colour, edgecolor=GREY, linewidth=0.3)
+                panel.barh(row, value, left=end, height=0.55, color=colour, edgecolor=GREY, linewidth=0.3)
             end += value
-        if mine.empty:
-            absent(panel, place)
+        if shares.empty:
+            absent(panel, row)
         else:
-            count_label(panel, place, table.loc[table["method"] == name, "n"].max())
+            count_label(panel, row, table.loc[table["method"] == name, "n"].max())
 
 
 def lines(panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, places: Sequence[Any]) -> None:
     """Draw a line for each method over the values of a column, with intervals, shifted so that none hides another."""
     shift = min(DODGE, SPREAD / max(len(names) - 1, 1))
     for number, name in enumerate(names):
-        mine = table[table["method"] == name].set_index(column)
-        values = [place for place in places if place in mine.index]
+        method_lines = table[table["method"] == name].set_index(column)
+        values = [value for value in places if value in method_lines.index]
         positions = [places.index(value) + shift * (number - (len(names) - 1) / 2) for value in values]
-        points = mine.loc[values]
+        points = method_lines.loc[values]
         panel.vlines(positions, points["low"], points["high"], color=ink(number), linewidth=1.2, alpha=0.5)
         panel.plot(
             positions,
@@ -406,7 +409,7 @@ def lines(panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, pl
 def panel_colours(parts: Sequence[Any]) -> dict[Any, str]:
     """Assign a colour to each part of a bar: INKS, grey, then INKS again, paler."""
     inks = (*INKS, GREY, *(f"{colour}80" for colour in INKS))
-    return {part: inks[place % len(inks)] for place, part in enumerate(parts)}
+    return {part: inks[index % len(inks)] for index, part in enumerate(parts)}
 
 
 def key(panel: Any, handles: Sequence[Any], columns: int = 2) -> None:
@@ -429,14 +432,14 @@ def signs(marks: Mapping[str, tuple[str, str]]) -> list[Line2D]:
     ]
 
 
-def count_label(panel: Any, place: float, n: float) -> None:
+def count_label(panel: Any, row: float, n: float) -> None:
     """Write the number of rows of a value to the right of its row."""
-    panel.text(1.02, place, f"{int(n):,}", transform=panel.get_yaxis_transform(), va="center", fontsize=7.5)
+    panel.text(1.02, row, f"{int(n):,}", transform=panel.get_yaxis_transform(), va="center", fontsize=7.5)
 
 
-def absent(panel: Any, place: float) -> None:
+def absent(panel: Any, row: float) -> None:
     """Write "no data" into a row."""
-    panel.text(0.02, place, "no data", transform=panel.get_yaxis_transform(), va="center", fontsize=7.5, style="italic")
+    panel.text(0.02, row, "no data", transform=panel.get_yaxis_transform(), va="center", fontsize=7.5, style="italic")
 
 
 # Figures of several panels.
@@ -485,13 +488,13 @@ def finish(panel: Any, title: str, *, share: bool = True, counted: bool = True) 
 def pairs(panel: Any, table: pd.DataFrame, names: Names, marks: Mapping[str, str]) -> None:
     """Draw two measures for each method, one above the other, with different markers."""
     for shift, (measure, mark) in zip((-0.16, 0.16), marks.items(), strict=True):
-        for place, name in enumerate(names):
+        for row, name in enumerate(names):
             line = line_of(table, name, measure=measure)
             if line is None:
-                absent(panel, place + shift)
+                absent(panel, row + shift)
             else:
-                dot(panel, line, place + shift, ink(place), mark)
-                count_label(panel, place + 1.2 * shift, line["n"])
+                dot(panel, line, row + shift, ink(row), mark)
+                count_label(panel, row + 1.2 * shift, line["n"])
     key(panel, signs({name: (mark, GREY) for name, mark in marks.items()}))
 
 
@@ -508,15 +511,15 @@ def by_kind(panel: Any, table: pd.DataFrame, names: Names, kinds: Sequence[str])
     """Draw a dot for each kind and method, with the methods of a kind next to each other."""
     for number, name in enumerate(names):
         shift = 0.7 * ((number + 0.5) / len(names) - 0.5)
-        for place, kind in enumerate(kinds):
+        for row, kind in enumerate(kinds):
             line = line_of(table, name, kind=kind)
             if line is not None:
-                dot(panel, line, place + shift, ink(number), draw_mark(number))
+                dot(panel, line, row + shift, ink(number), draw_mark(number))
 
 
 def legend(figure: Figure, names: Names) -> None:
     """Draw the legend of a figure with the colours and markers of methods below it."""
-    handles = signs({name: (draw_mark(place), ink(place)) for place, name in enumerate(names)})
+    handles = signs({name: (draw_mark(index), ink(index)) for index, name in enumerate(names)})
     if handles:
         figure.legend(handles=handles, ncols=4, frameon=False, fontsize=8, loc="outside lower left")
 

@@ -144,13 +144,13 @@ class _Outcome(NamedTuple):
 
 
 async def drive(
-    graph: AnyGraph, given: Any, context: Context, folder: Path, recorder: Recorder, *, resuming: bool = False
+    graph: AnyGraph, inputs: Any, context: Context, folder: Path, recorder: Recorder, *, resuming: bool = False
 ) -> None:
     """Run a graph from its input, or from its last checkpoint, to an ending, and write the footer.
 
     Args:
         graph: the compiled graph.
-        given: the input of the graph.
+        inputs: the input of the graph.
         context: model, budget, limits and benchmark.
         folder: the folder of the run; its name is the thread id.
         recorder: the recorder of the trajectory, which has a header already.
@@ -159,7 +159,7 @@ async def drive(
     async with own_worlds():
         async with opened(graph, folder, context, resuming=resuming) as (saver, store):
             ready = graph.copy({"checkpointer": saver, "store": store})
-            outcome = await _outcome(ready, given, context, folder.name, recorder, resuming=resuming)
+            outcome = await _outcome(ready, inputs, context, folder.name, recorder, resuming=resuming)
         if outcome.ending:
             scores = best_of(outcome.state, await live_scores(outcome.state, context))
             usage = recorder.trajectory.usage
@@ -168,7 +168,7 @@ async def drive(
 
 
 async def _outcome(
-    graph: AnyGraph, given: Any, context: Context, thread: str, recorder: Recorder, *, resuming: bool
+    graph: AnyGraph, inputs: Any, context: Context, thread: str, recorder: Recorder, *, resuming: bool
 ) -> _Outcome:
     limits = context.limits or context.benchmark.limits
     config: Any = {
@@ -177,12 +177,12 @@ async def _outcome(
         "recursion_limit": SUPERSTEPS_PER_STEP * (limits.steps + 1) * limits.trials,
     }
     if resuming:
-        given = await _checkpointed(graph, config, given, recorder)
+        inputs = await _checkpointed(graph, config, inputs, recorder)
         before = recorder.trajectory
         # Superseded work is in no checkpoint but was paid for: it counts against the budget of the resumed run.
-        lost = total(e.usage for e in before.superseded).spent()
-        context = begun_again(context, before.resumes).model_copy(update={"lost": lost})
-    state, ending, message = await _stream(graph, given, config, context, recorder)
+        superseded_usage = total(e.usage for e in before.superseded).spent()
+        context = begun_again(context, before.resumes).model_copy(update={"lost": superseded_usage})
+    state, ending, message = await _stream(graph, inputs, config, context, recorder)
     events = recorder.trajectory.events
     superstep = float("inf")
     try:
@@ -202,16 +202,16 @@ async def _outcome(
     return _Outcome(state, module.ending(state), module.message(state) if hasattr(module, "message") else "")
 
 
-async def _stream(graph: AnyGraph, given: Any, config: Any, context: Context, recorder: Recorder) -> _Outcome:
+async def _stream(graph: AnyGraph, inputs: Any, config: Any, context: Context, recorder: Recorder) -> _Outcome:
     """Run the graph and return its final state, or the ending that stopped it; neither while it waits for an answer."""
     state, waits = None, False
     try:
-        if given is None:
+        if inputs is None:
             await rebuild((await graph.aget_state(config)).values, context)
         # On a server the next step starts once the last one is saved; a file is written at once.
         durability: Literal["sync", "async"] = "sync" if context.checkpoints else "async"
         with billed_to(recorder.record_usage), logged_by(partial(recorder.begin_call, max_calls=context.budget.calls)):
-            states: Any = graph.astream(given, config, context=context, stream_mode="values", durability=durability)
+            states: Any = graph.astream(inputs, config, context=context, stream_mode="values", durability=durability)
             async for state in states:
                 waits = waits or INTERRUPT in state
     except Stopped as stopped:
@@ -229,7 +229,7 @@ def _where(error: Exception) -> str:
     return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
 
 
-async def _checkpointed(graph: AnyGraph, config: Any, given: Any, recorder: Recorder) -> Any:
+async def _checkpointed(graph: AnyGraph, config: Any, inputs: Any, recorder: Recorder) -> Any:
     """Return the input that resumes the graph: None if there is a checkpoint, else the original input.
 
     Raises:
@@ -249,7 +249,7 @@ async def _checkpointed(graph: AnyGraph, config: Any, given: Any, recorder: Reco
         message = redact_message(f"{type(error).__name__}: {error}")
         raise Fault("data", f"the checkpoints of run {thread} cannot be read ({message!r:.200}): {ANEW}") from error
     recorder.write(resumed)
-    return None if snapshot.values else given
+    return None if snapshot.values else inputs
 
 
 def _check_snapshot(run: str, snapshot: StateSnapshot, events: Sequence[Event], scope: str = "") -> None:

@@ -313,8 +313,8 @@ class Fold:
             self.replans += bool(update.get("plan")) and self.before != EXTENDED
         if event.update is not None:
             self.before = event.node
-        for lost in update.get("invalidations", ()):
-            self.invalidated.add((lost["certificate"], lost["target"]))
+        for invalidation in update.get("invalidations", ()):
+            self.invalidated.add((invalidation["certificate"], invalidation["target"]))
         steps = steps_of(event)
         self.steps += steps
         self.cost_since = self.cost_since if event.node in PLANNING else self.cost_since.plus(event.usage, steps)

@@ -87,8 +87,8 @@ def _opening(header: Header) -> Iterator[str]:
 
 def _checked(run: Watched, event: Event) -> Iterator[str]:
     update: dict[str, Any] = {**(event.update or {})}
-    for lost in update.get("invalidations", ()):
-        yield f"step {run.steps}: undone: {lost['predicate']['text']}"
+    for invalidation in update.get("invalidations", ()):
+        yield f"step {run.steps}: undone: {invalidation['predicate']['text']}"
     for audit in update.get("audits", ()):
         decision = "confirmed" if audit["confirmed"] else f"denied: {audit.get('reason', '')}"
         yield f"step {run.steps}: audit of the goal: {decision}"

@@ -221,8 +221,8 @@ async def lay_out(connection: Connection) -> None:
 
 async def locked(connection: Connection, key: int) -> bool:
     """Try to take an advisory lock until the connection ends; False if another connection holds it."""
-    taken = await connection.execute("SELECT pg_try_advisory_lock(%s) AS taken", (key,))
-    row = await taken.fetchone()
+    cursor = await connection.execute("SELECT pg_try_advisory_lock(%s) AS taken", (key,))
+    row = await cursor.fetchone()
     return bool(row and row["taken"])
 
 
@@ -323,12 +323,12 @@ class Lease:
         return self._connection
 
     async def _claim(self, connection: Connection) -> None:
-        taken = await self._acquire_lock(connection)
+        has_lock = await self._acquire_lock(connection)
         if self._claimed and await last_owner(connection, self.thread) != self.owner:
             raise self._owner_fault("was resumed by another worker while this one had lost the server")
-        if not taken and self._claimed:
+        if not has_lock and self._claimed:
             raise OperationalError("the lost connection has not ended yet")
-        if not taken:
+        if not has_lock:
             raise self._owner_fault("is running in another worker")
         if not self._claimed:
             if not await take(connection, self.thread, self.owner, new=self._new):
@@ -468,8 +468,8 @@ def place_of(thread: str, shared: str = "") -> Namespace:
 class PostgresLessons(BaseStore):
     """LangGraph's Postgres store within one namespace, on the connection of a lease: a lost lease cannot write."""
 
-    def __init__(self, lease: Lease, place: Namespace) -> None:
-        self._lease, self._namespace, self._loop = lease, place, asyncio.get_running_loop()
+    def __init__(self, lease: Lease, namespace: Namespace) -> None:
+        self._lease, self._namespace, self._loop = lease, namespace, asyncio.get_running_loop()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run `abatch` from a worker thread.
@@ -510,8 +510,8 @@ class PostgresLessons(BaseStore):
         return result
 
 
-def _under(place: Namespace, condition: MatchCondition) -> MatchCondition:
-    path: Any = (*place, *condition.path) if condition.match_type == "prefix" else condition.path
+def _under(namespace: Namespace, condition: MatchCondition) -> MatchCondition:
+    path: Any = (*namespace, *condition.path) if condition.match_type == "prefix" else condition.path
     return MatchCondition(condition.match_type, path)
 
 

@@ -204,8 +204,8 @@ def _turns(group: Group) -> str:
 
 def _told(subtask: Subtask) -> list[Markup]:
     reason = [tag("p", subtask.reason, class_="reason" if subtask.status == "failed" else "how")]
-    given = [_part("insights given", "\n".join(subtask.insights))] if subtask.insights else []
-    return [*(reason if subtask.reason else []), *given]
+    insights = [_part("insights given", "\n".join(subtask.insights))] if subtask.insights else []
+    return [*(reason if subtask.reason else []), *insights]
 
 
 def _refused(entry: Refused) -> Markup:

@@ -162,8 +162,8 @@ def _rows(state: Mapping[str, Any], moments: Sequence[Moment], ending: str) -> I
     certificates, moments_at = state.get("certificates", []), _by_position(moments)
     by_position = {c.position + n: i for i, c in enumerate(certificates) for n in range(c.depth)}
     valid, plan = standing(certificates), _plan(state)
-    places = predicates_in_force(certificates, state.get("invalidations", ()))
-    in_force = {certificates[place.certificate].position + place.target for place in places}
+    predicates = predicates_in_force(certificates, state.get("invalidations", ()))
+    in_force = {certificates[predicate.certificate].position + predicate.target for predicate in predicates}
     head = state.get("head", max(by_position, default=-1) + 1)
     for position, predicate in sorted(plan.items()):
         index = by_position.get(position)
@@ -297,9 +297,9 @@ def _how(row: Row) -> list[Markup]:
         return []
     if certificate.restores is not None:
         return [tag("p", f"returned to certified state {certificate.restores}", class_="how back")]
-    found = [finding_block(certificate.finding)] if certificate.finding else []
+    finding = [finding_block(certificate.finding)] if certificate.finding else []
     passed = [_passed(row, certificate.forced)] if certificate.forced else []
-    return [*passed, tag("p", certificate.action.text, class_="how"), *found]
+    return [*passed, tag("p", certificate.action.text, class_="how"), *finding]
 
 
 def _passed(row: Row, policy: str) -> Markup:
@@ -351,12 +351,12 @@ def _try(moment: Try, row: Row) -> Markup:
     attempt, verdict = moment.attempt, moment.attempt.verdict
     other = [] if attempt.target == row.predicate else [_part("aimed at", attempt.target.text)]
     evidence = [_part("evidence", shortened(verdict.evidence, LONGEST_ANSWER))] if verdict.evidence else []
-    found = [finding_block(verdict.finding)] if verdict.finding else []
+    finding = [finding_block(verdict.finding)] if verdict.finding else []
     answer = [_part("the world answered", shortened(moment.answer, LONGEST_ANSWER))] if moment.answer else []
     reason = tag("span", _reason(moment), class_="reason")
     step = tag("span", f"step {moment.step}", class_="when")
     summary = tag("summary", tag("span", attempt.action.text, class_="action"), step, reason)
-    return tag("details", summary, *other, *found, *evidence, *answer, class_="try")
+    return tag("details", summary, *other, *finding, *evidence, *answer, class_="try")
 
 
 def _reason(moment: Try) -> str:

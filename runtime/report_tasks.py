@@ -73,8 +73,8 @@ def lay_out(tasks: TaskGraph) -> Layout:
 def _row(level: list[Worked], row: int, width: float, shape: Shape) -> dict[str, Box]:
     total_width = len(level) * (width + shape.across) - shape.across
     left, y = (WIDTH - total_width) / 2, 4.0 + row * (shape.height + shape.down)
-    places = (left + number * (width + shape.across) for number in range(len(level)))
-    return {w.node.id: Box(w, x, y, width, shape.height, row) for w, x in zip(level, places, strict=True)}
+    lefts = (left + number * (width + shape.across) for number in range(len(level)))
+    return {w.node.id: Box(w, x, y, width, shape.height, row) for w, x in zip(level, lefts, strict=True)}
 
 
 def _above(worked: Worked, boxes: dict[str, Box]) -> float:
@@ -162,11 +162,11 @@ _DOWN, _LEFT = "m-4 -6l4 6l4 -6", "m6 -4l-6 4l6 4"
 
 def _box(box: Box, layout: Layout, *, last: bool) -> Markup:
     worked, look = box.worked, LOOKS[box.worked.status][0]
-    place = {"x": f"{box.x:.1f}", "y": f"{box.y:.1f}", "width": f"{box.width:.1f}", "height": f"{box.height:.0f}"}
+    position = {"x": f"{box.x:.1f}", "y": f"{box.y:.1f}", "width": f"{box.width:.1f}", "height": f"{box.height:.0f}"}
     kinds = [look, *(["goal"] if last else []), *(["revised"] if worked.changed in ("revised", "added") else [])]
     title = tag("title", f"{worked.name}, {worked.status}: {shortened(worked.node.task, LONGEST_TITLE)}")
-    text = tag("foreignObject", _text(worked, roomy=layout.roomy), **place)
-    return tag("g", title, tag("rect", rx=9, **place), text, class_=f"task {' '.join(kinds)}")
+    text = tag("foreignObject", _text(worked, roomy=layout.roomy), **position)
+    return tag("g", title, tag("rect", rx=9, **position), text, class_=f"task {' '.join(kinds)}")
 
 
 def _text(worked: Worked, *, roomy: bool) -> Markup:

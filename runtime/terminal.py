@@ -122,9 +122,9 @@ class Watched:
             self.reason = attempt["verdict"].get("reason", "") if not attempt["verdict"]["depth"] else ""
         for certificate in update.get("certificates", ()):
             self._certify(Certificate.model_validate(certificate))
-        for lost in update.get("invalidations", ()):
-            self.invalidations.append(Invalidation.model_validate(lost))
-            self.undone.add(self.certificates[lost["certificate"]].position + lost["target"])
+        for invalidation in update.get("invalidations", ()):
+            self.invalidations.append(Invalidation.model_validate(invalidation))
+            self.undone.add(self.certificates[invalidation["certificate"]].position + invalidation["target"])
             self.standing -= 1
         if event.node == "replan":
             self.extended = self.before == EXTENDED
@@ -153,7 +153,9 @@ class Watched:
             if certificate.restores is None and not (certificate.forced and index in valid)
             for position in _positions(certificate)
         }
-        self.undone = removed - {self.certificates[place.certificate].position + place.target for place in in_force}
+        self.undone = removed - {
+            self.certificates[predicate.certificate].position + predicate.target for predicate in in_force
+        }
 
 
 def _positions(certificate: Certificate) -> range:
@@ -480,9 +482,9 @@ def _part(run: Watched) -> Callable[[Watched, int], RenderableType]:
     return episode_part if run.episodes.acting else plan_part
 
 
-def step_limit(run: Watched, given: int | None) -> int | None:
+def step_limit(run: Watched, limit: int | None) -> int | None:
     """Return the limit of world steps: the given one, else the one in the run's header."""
-    return given if given is not None else run.limit("steps")
+    return limit if limit is not None else run.limit("steps")
 
 
 def budget(run: Watched) -> float | None:
