@@ -146,7 +146,7 @@ class Difference(Record):
     faults: int = 0
 
     @property
-    def is_significant(self) -> bool:
+    def significant(self) -> bool:
         """Whether the difference is significant by its interval and its p."""
         bounds = None if self.low is None or self.high is None else (self.low, self.high)
         return told_apart(bounds, self.n, self.p if self.p_adjusted is None else self.p_adjusted)
@@ -169,7 +169,7 @@ class Difference(Record):
             return f"equal on every task at n={self.n}"
         if self.n < LEAST:
             return f"too few tasks to tell: n={self.n}, it takes {LEAST}"
-        if not self.is_significant:
+        if not self.significant:
             return f"cannot be told from noise at n={self.n}"
         return f"{'above' if self.mean > 0 else 'below'} {self.against} at n={self.n}"
 
@@ -434,7 +434,7 @@ class Estimate(Record):
         """The conclusion about the estimate in words."""
         if self.optimism.equal:
             return self.optimism.words
-        if not self.optimism.is_significant:
+        if not self.optimism.significant:
             return f"no difference can be told at n={self.optimism.n}"
         kind = "optimistic" if self.optimism.mean > 0 else "pessimistic"
         return f"replay is {kind} by {abs(self.optimism.mean):.1f} points at n={self.optimism.n}"
