@@ -224,7 +224,7 @@ WIDTH, HEIGHT, ROW = 12, 3.8, 0.2
 """Width of a figure, height of its panels, and height of a row of its legend, in inches."""
 
 DASHES = ("-", "--", ":")
-"""Line styles; the next one is used when all colours are."""
+"""Line styles of series; each is used with every colour before the next one."""
 
 
 def draw_curves(curves: Curves, folder: Path) -> Markup:
@@ -301,7 +301,7 @@ LINE_HEIGHT = 0.36
 """Height of a row of a panel, in inches."""
 
 MARKS = "os^D"
-"""Markers of series; the next one is used when all colours are."""
+"""Markers of series; each is used with every colour before the next one."""
 
 DODGE, SPREAD = 0.06, 0.2
 """Maximum distance between the points of two methods, and between the first and the last, in categories."""
@@ -448,7 +448,7 @@ Names = Sequence[str]
 """Names of the methods, in order."""
 
 INCHES = 12.0
-"""Width of a figure."""
+"""Width of a figure, in inches."""
 
 TICK = 12
 """Number of characters on a line of a tick label."""
