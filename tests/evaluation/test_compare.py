@@ -18,7 +18,7 @@ from certigraph.evaluation.evaluation_results import read_evaluation
 from certigraph.evaluation.sweep import prepared
 from certigraph.state.records import Fault
 
-# Evaluations made one by one and compared by their logs; those that cannot be compared say why.
+# Comparison of separate evaluations by their logs, and messages for those that cannot be compared.
 
 pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 
@@ -119,7 +119,7 @@ def test_another_benchmark_is_refused(full: Path, tmp_path: Path):
         compare_logs([full, Path(found.log)])
 
 
-# A limit of dollars is refused before anything starts where a model's price is unknown, whoever was to ask it.
+# A limit of dollars is refused before anything starts if the price of a model is unknown, for every role.
 
 pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
@@ -162,7 +162,7 @@ def test_dollars_without_a_price_are_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-# A comparison whose runs keep their checkpoints on a server leaves none there.
+# A comparison with checkpoints on a server leaves none there.
 
 pytest.importorskip("psycopg", reason="pip install 'certigraph[postgres]'")
 pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")

@@ -40,13 +40,13 @@ from certigraph.runtime.storage import delete_thread, drop_checkpoints, opened, 
 from certigraph.state.records import Fault
 from certigraph.state.trajectory import read_lines
 
-# Checkpoints on a Postgres server: every graph comes to what it comes to with files, and goes on as it does there.
+# Checkpoints on a Postgres server: every graph has the same results as with files, and resumes in the same way.
 
 pytest.importorskip("psycopg", reason="pip install 'certigraph[postgres]'")
 
 
 VARYING = {"episode": "", "usage": [], "spent": None}
-"""What differs from run to run."""
+"""Fields that differ from run to run."""
 
 SMALL = Limits(steps=6, trials=2, attempts=3, replans=2, passages=2, context=900)
 SOON, LATER = Budget(calls=5), Budget(calls=15)
@@ -76,25 +76,25 @@ def checkpointed(result: Result) -> dict[str, Any]:
 
 
 def told(result: Result) -> tuple[Any, ...]:
-    """All of a run but what differs from run to run."""
+    """A run without fields that differ from run to run."""
     nodes = sorted(e.node for e in result.trajectory.events)
     return result.ending, result.scores, result.usage.calls, nodes, plain(result.state)
 
 
 def resumed(result: Result) -> list[tuple[int, list[int]]]:
-    """From which superstep the run went on, and from which ones the graphs inside its nodes did."""
+    """The supersteps from which the run and the graphs inside its nodes were resumed."""
     lines = read_lines(result.folder / "trajectory.jsonl")
     return [(line.superstep, sorted(line.scopes.values())) for line in lines if line.type == "resumed"]
 
 
 def plain(state: dict[str, Any]) -> Any:
-    """A state without what differs from run to run; of searches that run at once any may end first."""
+    """A state without fields that differ from run to run; parallel searches end in any order."""
     branches = sorted(state.get("branches", ()), key=lambda branch: branch.number)
     return listed({**state, **VARYING, "branches": branches})
 
 
 def listed(value: Any) -> Any:
-    """A checkpoint keeps no tuples."""
+    """Convert tuples to lists, as checkpoints do."""
     if isinstance(value, dict):
         return {key: listed(inner) for key, inner in value.items()}
     return [listed(inner) for inner in value] if isinstance(value, (list, tuple)) else value
@@ -155,7 +155,7 @@ def test_runs_share_a_memory_by_its_name_alone(tmp_path: Path):
 
 
 def recalled(result: Result) -> list[Any]:
-    """What each episode was told of those before."""
+    """The lessons of earlier episodes that each episode was given."""
     return [tuple(e.update["lessons"]) for e in result.trajectory.events if e.node == "recall" and e.update]
 
 
@@ -232,7 +232,7 @@ def test_a_name_that_the_server_has_is_not_begun_again(used: Server, tmp_path: P
     assert rows(used, "same") == before
 
 
-# The lease of a thread: one worker writes at a time, whatever becomes of connections.
+# The lease of a thread: one worker writes at a time, even if connections are lost.
 
 pytest.importorskip("psycopg", reason="pip install 'certigraph[postgres]'")
 
@@ -309,7 +309,7 @@ def test_workers_that_come_first_lay_the_tables_out_once(server: Server, monkeyp
     assert invalid == 0
 
 
-# What jsonb would refuse or change comes back as it was; what it would not stays as it is.
+# Values that jsonb would refuse or change are escaped and restored; all others are unchanged.
 
 TEXTS = st.text(st.characters(codec=None), max_size=8) | st.sampled_from(["\0", "\ud800", "\x1b", "\x1b1", "\\u0000"])
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS
@@ -338,7 +338,7 @@ def test_what_is_no_number_comes_back_as_that():
     assert loaded(dumped(-math.inf)) == -math.inf
 
 
-# When checkpoints go to a server, what is said where that cannot be, and the server that users are given.
+# Selection of a server for checkpoints, messages when it cannot be used, and the server in the documentation.
 
 pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
 

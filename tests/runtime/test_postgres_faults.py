@@ -1,4 +1,4 @@
-"""Tests of `runtime.postgres_faults`."""
+"""Tests of `runtime.postgres` with failing workers and servers, and with manipulated rows."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.records import Fault
 
-# Workers that die, and the server of their checkpoints: runs go on, and nothing certified is lost.
+# Workers that die, and a server of checkpoints that dies: runs are resumed, and no certificate is lost.
 
 pytest.importorskip("psycopg", reason="pip install 'certigraph[postgres]'")
 pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.slow
 
 TESTS = Path(__file__).parent.parent
 VARYING = {"episode": "", "usage": [], "spent": None}
-"""What differs from run to run."""
+"""Fields that differ from run to run."""
 
 TASKS = [f"{blocks}-{seed}" for blocks in (4, 5) for seed in range(6)]
 
@@ -69,7 +69,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 
 def worker(out: Path, events: int) -> subprocess.Popen[str]:
-    """A worker that dies after so many events."""
+    """A worker that dies after a number of events."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent / "src"), str(TESTS / "helpers")])}
     command = [sys.executable, "-c", WORKER, str(out), str(events)]
     return subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
@@ -201,7 +201,7 @@ def measured(out: Path) -> Evaluation:
 
 
 def struck(server: Server, out: Path, over: list[int]) -> None:
-    """Kill the server once a few runs are over and others are at work, and start it again a moment later."""
+    """Kill the server when a few runs have ended and others are running, and start it again a moment later."""
     deadline = time.monotonic() + 60
     while ended(out) < 3 and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -219,7 +219,7 @@ def table(evaluation: Evaluation) -> dict[str, Any]:
     return {row.id: (row.ending, row.footer.scores, row.certified, row.footer.usage.calls) for row in evaluation.rows}
 
 
-# Postgres and what should not be trusted: names of runs, rows that somebody planted, addresses with a password.
+# Untrusted input of Postgres: names of runs, manipulated rows, addresses with a password.
 
 pytest.importorskip("psycopg", reason="pip install 'certigraph[postgres]'")
 
@@ -238,7 +238,7 @@ NAMES = (
 
 
 async def driven(thread: str, *, new: bool = True, steps: int = 3) -> dict[str, Any]:
-    """The state of a thread that made a run of a script, or the one that is kept."""
+    """The state of a thread after a new scripted run, or the saved state."""
     script = Script(plan=steps)
     config: Any = {"configurable": {"thread_id": thread}}
     async with open_thread(sdp.graph, thread, "", new=new) as (saver, store):
@@ -272,11 +272,11 @@ def test_a_name_that_is_no_text_for_postgres_is_refused(name: str):
         asyncio.run(driven(name))
 
 
-# --- planted rows
+# --- manipulated rows
 
 
 def payloads(mark: Path) -> Iterator[tuple[str, bytes]]:
-    """What would make a file, were it taken for more than data."""
+    """An object that would create a file if it were unpickled."""
     command = f"touch {mark}"
     yield "pickle", f"cposix\nsystem\n(S'{command}'\ntR.".encode()
     yield "msgpack", ormsgpack.packb(ormsgpack.Ext(0, ormsgpack.packb(("os", "system", command))))
