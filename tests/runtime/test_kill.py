@@ -179,7 +179,7 @@ def test_interrupted_from_the_keyboard(count: int, whole: dict[str, Result], tmp
 
 
 FULL = Limits(steps=40, passages=2, context=900)
-"""Number of context tokens that MemGPT fills."""
+"""Limits with a context that MemGPT fills."""
 
 SEARCH = """
 from certigraph.adapters.protocols import Context

@@ -276,7 +276,7 @@ def test_a_name_that_is_no_text_for_postgres_is_refused(name: str):
 
 
 def payloads(mark: Path) -> Iterator[tuple[str, bytes]]:
-    """An object that would create a file if it were unpickled."""
+    """Stored values that would create a file if they were executed instead of read."""
     command = f"touch {mark}"
     yield "pickle", f"cposix\nsystem\n(S'{command}'\ntR.".encode()
     yield "msgpack", ormsgpack.packb(ormsgpack.Ext(0, ormsgpack.packb(("os", "system", command))))

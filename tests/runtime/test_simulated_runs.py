@@ -175,7 +175,7 @@ class Buttons:
 
 
 def failed_whole(tried: list[Attempt], budget: int) -> int:
-    """Share of targets whose attempts all failed."""
+    """Number of times that all attempts at a target failed."""
     found = in_vain = 0
     for attempt in tried:
         in_vain = 0 if attempt.verdict.depth else in_vain + 1
