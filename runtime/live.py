@@ -209,7 +209,7 @@ class LiveView:
     def __call__(self, line: Line) -> None:
         """Fold one trajectory line; the frame on a terminal is redrawn at its own rate."""
         with self._lock:
-            self.run.fold(line)
+            self.run.take(line)
             self._ended = time.monotonic() if isinstance(line, Footer) else None
         if self._live is None:
             longest = LONGEST_TASK if isinstance(line, Header) else LONGEST_LINE

@@ -35,7 +35,7 @@ class Watched:
         self._lines: list[Line] = []
         self._begin()
 
-    def fold(self, line: Line) -> None:
+    def take(self, line: Line) -> None:
         """Fold one line. A resume takes back what was done after its checkpoint, except the cost."""
         self._lines.append(line)
         if isinstance(line, Header):

@@ -194,7 +194,7 @@ def test_a_task_of_ones_own_without_a_domain_is_read_by_a_model():
 
 def test_a_watcher_hears_of_each_step_once(watched_reward_views):
     run = Watched()
-    said = [text for line in watched_reward_views[1] for text in (run.fold(line), *plain_lines(run, line))[1:]]
+    said = [text for line in watched_reward_views[1] for text in (run.take(line), *plain_lines(run, line))[1:]]
     assert said[0].startswith("statefactory on rewardprediction mine, model ")
     assert said[2:4] == [
         "recording 1, step 1 of 4: reward 0.00: move 0",

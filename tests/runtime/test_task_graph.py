@@ -140,7 +140,7 @@ def test_inner_plans_and_certificates_are_no_plan_of_the_run():
     assert not any("p holds" in line for line in frame)
     fold = Watched()
     for line in (tape.header, *tape.lines):
-        fold.fold(line)
+        fold.take(line)
     assert (fold.plan, fold.certificates, fold.tasks.nodes["a"].certified) == ([], [], 1)
     assert said(tape.header, *tape.lines)[-1] == "a: step 0: certified 1/2: p holds"
 
@@ -272,7 +272,7 @@ def test_long_texts_leave_room_for_the_rest(tmp_path):
 def test_a_goal_that_scores_nothing_is_not_praised(value, ink):
     fold, scores = Watched(), None if value is None else Scores(value=value)
     for line in (small().header, Footer(ending="goal", usage=Usage(node="all"), scores=scores)):
-        fold.fold(line)
+        fold.take(line)
     assert frame(fold, height=30, steps=None, seconds=0).subtitle.style == f"bold {ink}"
 
 
