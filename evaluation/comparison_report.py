@@ -114,7 +114,11 @@ METHODS = (
     "time",
     "cached by role",
 )
+"""Columns of the table of methods."""
+
 CACHED = ("cached", "cached by role")
+"""Columns that are left out if no model cached anything."""
+
 DIFFERENCES = ("method", "n", "difference", "95 % interval", "p", "p (Holm)", "detectable", "in words")
 ESTIMATES = (
     "variant",

@@ -87,6 +87,7 @@ EVIDENCE_FOUND = "evidence_found"
 """Part of the score of a question: whether the run found the evidence."""
 
 Row = dict[str, Any]
+"""Cells of a row by column."""
 
 
 class Recorded(NamedTuple):

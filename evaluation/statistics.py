@@ -23,6 +23,7 @@ from certigraph.state.records import Fault
 T = TypeVar("T")
 
 Interval = tuple[float, float]
+"""Lower and upper bound."""
 
 DRAWS = 1_000
 """Number of resamples; more change the bounds by less than tables show."""
@@ -61,6 +62,7 @@ def _percentiles(values: Sequence[float]) -> Interval:
 # Means and shares with intervals.
 
 CONFIDENCE = 0.95
+"""Coverage of every interval."""
 
 NO_SPREAD = 1e-9
 """Ratio of standard error to largest score below which the standard error is a rounding error."""

@@ -166,6 +166,7 @@ def _no_address() -> Fault:
 # Ownership of a thread: a row with the worker that claimed it last, and the key of the lock that the worker holds.
 
 Connection = AsyncConnection[DictRow]
+"""Connection whose rows are dicts."""
 
 LAYOUT = "CREATE TABLE IF NOT EXISTS certigraph_owners (thread_id text PRIMARY KEY, owner text NOT NULL)"
 
@@ -175,6 +176,7 @@ INSERT INTO certigraph_owners (thread_id, owner) VALUES (%s, %s)
 ON CONFLICT (thread_id) DO UPDATE SET owner = EXCLUDED.owner
 """
 OWNER = "SELECT owner FROM certigraph_owners WHERE thread_id = %s"
+"""SQL statements: create the table, claim a new thread, take over a thread, and read the owner of a thread."""
 
 
 async def take(connection: Connection, thread: str, owner: str, *, new: bool) -> bool:
@@ -457,6 +459,7 @@ class PostgresSaver(BaseCheckpointSaver[str]):
 # The store of lessons: one table, in which every run or shared memory has a namespace.
 
 Namespace = tuple[str, ...]
+"""Path of a part of the store."""
 
 
 def place_of(thread: str, shared: str = "") -> Namespace:
@@ -529,6 +532,7 @@ CHECKPOINTS = tuple(
     for table in ("checkpoints", "checkpoint_blobs", "checkpoint_writes", "certigraph_owners")
 )
 LESSONS = "DELETE FROM store WHERE prefix = %s OR starts_with(prefix, %s)"
+"""SQL statements that delete the rows and the lessons of a thread."""
 
 
 @asynccontextmanager

@@ -255,6 +255,7 @@ ENDINGS: Endings = {
     GAVE_UP: ("bad", "gave up"),
     EXHAUSTED: ("bad", "exhausted"),
 }
+"""Badges of runs that did not reach the goal."""
 
 FORCED: Endings = {**ENDINGS, GAVE_UP: ("forced", f"goal {PASSED}")}
 

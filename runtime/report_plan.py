@@ -239,6 +239,8 @@ MARKS: dict[Status, str] = {
     "target": "▸",
     "waiting": "",
 }
+"""Mark of each status."""
+
 LEGEND: dict[Status, str] = {
     "certified": "certified",
     "forced": PASSED,

@@ -100,6 +100,7 @@ WORDS: dict[NodeStatus, str] = {
     "pending": "not dispatched",
     "removed": "removed by a revision",
 }
+"""Label of each status in the legend."""
 
 LONGEST_TITLE, LONGEST_TASK = 400, 150
 """Maximum number of characters of a specification in a tooltip, and in a box."""

@@ -57,7 +57,7 @@ def is_denied(ending: str, solved: bool | None) -> bool:
 # The result: SDP's artifact (Table 1), derived from certificates, and how the run ended.
 
 OnError = Literal["warn", "raise", "ignore"]
-"""What `run`, `resume` and `ask` do when a run ends `error:<boundary>`."""
+"""Reaction of `run`, `resume` and `ask` to the ending `error:<boundary>`."""
 
 
 class RunFailed(Exception):
@@ -144,7 +144,7 @@ class Result:
 
     @property
     def ending(self) -> str:
-        """How the run ended; "interrupted" while it has no ending yet and can be resumed."""
+        """Ending of the run; "interrupted" while it has none yet and can be resumed."""
         return self.trajectory.ending
 
     @property
@@ -221,7 +221,7 @@ class Row(Record):
 
     @property
     def ending(self) -> str:
-        """How the run ended."""
+        """Ending of the run."""
         return self.footer.ending
 
     @property

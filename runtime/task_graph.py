@@ -65,7 +65,7 @@ class Worked:
 
     @property
     def changed(self) -> str:
-        """What revisions did to the node, in one or two words; empty for an unchanged node."""
+        """Changes by revisions, in one or two words; empty for an unchanged node."""
         if self.removed:
             return f"{self.outcome.status}, removed" if self.outcome else "removed"
         return "revised" if self.earlier else "added" if self.added else ""

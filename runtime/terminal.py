@@ -284,6 +284,8 @@ TURN_MARKS: dict[Status, tuple[str, str]] = {
 }
 
 TurnRow = tuple[Text, Text, Text]
+"""Mark, text, and text at the right."""
+
 EMPTY: TurnRow = (Text(), Text(), Text())
 
 
@@ -376,6 +378,7 @@ TASK_MARKS: dict[NodeStatus, tuple[str, str]] = {
 LONGEST_ID, LONGEST_NEEDS = 16, 28
 
 TaskRow = tuple[Text, Text, Text, Text]
+"""Sign, id, text, and text at the right."""
 
 
 def tasks_part(run: Watched, height: int) -> Group:
