@@ -1,4 +1,7 @@
-"""The SDP paper's analyses: failures, cascades, calibration and cost."""
+"""Analyses of the SDP paper: cascades, retries and replans, failures, calibration of the validator, and cost.
+
+`analyse` computes all tables from frames, `ANATOMY_FIGURES` draws them, and `anatomy_sections` shows them on a page.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,77 +18,78 @@ from certigraph.evaluation.statistics import COLUMNS, Told, average_of, grouped,
 from certigraph.runtime.html import Markup, counted, html_table, joined, tag
 from certigraph.state.records import FAULTS, GOAL, INTERRUPTED, WORLD_ENDED
 
-# How certified runs move: cascades, retries, replans, compression and credit (SDP, sections 4.1 and 4.2).
+# Progress of certified runs: cascades, retries, replans, compression and credit (SDP, sections 4.1 and 4.2).
 
 MOST_REPLANS = 5
-"""Runs with more replans are told together with these: few have them."""
+"""Number of replans that also stands for runs with more, which are few."""
 
 DISCHARGED = ("certified", "undone")
-"""Status of predicates that were certified, whatever was returned from later."""
+"""Statuses of predicates that were certified, including those undone later."""
 
 CREDIT = ("depth", "steps", "calls", "tokens")
+"""Measures in the table of credit."""
 
 
 def cascade_rate(frames: Frames) -> pd.DataFrame:
-    """Share of certified transitions that discharge more than one predicate; returns to earlier states left out."""
+    """Compute the share of certified transitions with more than one predicate, without returns to earlier states."""
     moves = transitions(frames)
     return grouped(moves, ["method"], lambda rows: share_interval(rows, rows["depth"] > 1))
 
 
 def depths(frames: Frames) -> pd.DataFrame:
-    """Of all certified transitions the share with cascade depth 1, 2, ... (`depth`)."""
+    """Compute the share of certified transitions by cascade `depth`."""
     return shares(transitions(frames), "depth")
 
 
 def retried(frames: Frames) -> pd.DataFrame:
-    """Share of certified transitions whose target was rejected at least once before it was certified."""
+    """Compute the share of certified transitions whose target was rejected at least once before it was certified."""
     moves = transitions(frames)
     return grouped(moves, ["method"], lambda rows: share_interval(rows, rows["rejected"] > 0))
 
 
 def replan_curve(frames: Frames) -> pd.DataFrame:
-    """Share of runs solved among those with 0, 1, ... replans; MOST_REPLANS stands for more."""
+    """Compute the share of solved runs by number of `replans`; MOST_REPLANS includes runs with more."""
     runs = predicated(frames)
     runs = runs.assign(replans=runs["replans"].clip(upper=MOST_REPLANS)).sort_values("replans", kind="stable")
     return in_order(grouped(runs, ["method", "replans"], lambda rows: share_interval(rows, rows["solved"])), frames)
 
 
 def compression(frames: Frames) -> pd.DataFrame:
-    """Predicates certified per world step of solved runs; `predicates` and `steps` are their means a run."""
+    """Compute the certified predicates per world step of solved runs; `predicates` and `steps` are means over runs."""
     runs = predicated(frames)
     runs = runs[runs["solved"]]
-    told = grouped(runs, ["method"], lambda rows: ratio_of(rows, rows["certified"], rows["steps"]))
+    ratios = grouped(runs, ["method"], lambda rows: ratio_of(rows, rows["certified"], rows["steps"]))
     means = runs.groupby("method")[["certified", "steps"]].mean().rename(columns={"certified": "predicates"})
-    return told.merge(means, left_on="method", right_index=True, how="left")
+    return ratios.merge(means, left_on="method", right_index=True, how="left")
 
 
 def credit(frames: Frames) -> pd.DataFrame:
-    """What predicates of each kind were worth and took, as means; `measure` names the figure.
+    """Compute mean depth and cost of certified predicates by kind and `measure`.
 
-    `depth` is k of the transitions that such a predicate led; world `steps`, model `calls` and `tokens` are those since
-    the certificate before, shared out in a cascade, the cost of writing the plan left out.
+    `depth` is the cascade depth of the transitions that such a predicate led. World `steps`, model `calls` and `tokens`
+    are counted from the previous certificate and divided evenly in a cascade, without the cost of writing the plan.
     """
     done = frames.predicates[frames.predicates["status"].isin(DISCHARGED)]
     rows = {measure: done[done["leads"]] if measure == "depth" else done for measure in CREDIT}
-    found = [_means(rows[measure], measure).assign(measure=measure) for measure in CREDIT]
-    return pd.concat(found, ignore_index=True)[["method", "kind", "measure", *COLUMNS]]
+    tables = [_means(rows[measure], measure).assign(measure=measure) for measure in CREDIT]
+    return pd.concat(tables, ignore_index=True)[["method", "kind", "measure", *COLUMNS]]
 
 
 def predicated(frames: Frames) -> pd.DataFrame:
-    """The runs of graphs that commit to predicates."""
+    """Select the runs of graphs that commit to predicates."""
     return frames.runs[frames.runs["planned"].notna()]
 
 
 def transitions(frames: Frames) -> pd.DataFrame:
-    """The predicates that lead a certified transition, one a transition; returns to earlier states left out."""
+    """Select the first predicate of every certified transition, without returns to earlier states."""
     predicates = frames.predicates
     return predicates[predicates["leads"] & predicates["status"].isin(DISCHARGED)]
 
 
 def in_order(lines: pd.DataFrame, frames: Frames) -> pd.DataFrame:
-    """The lines, methods in the order in which they were read."""
-    places = {method: place for place, method in enumerate(frames.runs["method"].unique())}
-    order = lines["method"].map(places).sort_values(kind="stable").index
+    """Sort lines by method, in the order in which the methods were read."""
+    indices = {method: index for index, method in enumerate(frames.runs["method"].unique())}
+    order = lines["method"].map(indices).sort_values(kind="stable").index
     return lines.loc[order].reset_index(drop=True)
 
 
@@ -93,7 +97,7 @@ def _means(rows: pd.DataFrame, measure: str) -> pd.DataFrame:
     return grouped(rows, ["method", "kind"], lambda group: average_of(group, group[measure]))
 
 
-# Validator calibration: what a certified goal says about the official verdict (SDP, section 4.2, figure 3d).
+# Calibration of the validator: certified goals against official verdicts (SDP, section 4.2, figure 3d).
 
 MEANING = {
     "agreement": "certified and solved, or neither",
@@ -102,18 +106,18 @@ MEANING = {
     "false accepts": "certified, not solved, of all runs",
     "false rejects": "solved, not certified, of all runs",
 }
-"""The figures and what they are shares of."""
+"""Definition of each measure of calibration, all of which are shares."""
 
 
 def calibration(frames: Frames) -> pd.DataFrame:
-    """Certified goals against official verdicts, one line a method and `measure` of MEANING.
+    """Compare certified goals with official verdicts, with a line for each method and `measure` of MEANING.
 
-    Over the runs with predicates that came to an ending of their own: faults and interrupted runs asked no validator.
+    Only runs with predicates that reached an ending count, not those that an error ended or that were interrupted.
     """
     runs = predicated(frames)
     ended = runs[~runs["ending"].str.startswith("error:") & (runs["ending"] != INTERRUPTED)]
-    found = [grouped(ended, ["method"], told).assign(measure=measure) for measure, told in FIGURES.items()]
-    return pd.concat(found, ignore_index=True)[["method", "measure", *COLUMNS]]
+    tables = [grouped(ended, ["method"], compute).assign(measure=measure) for measure, compute in FIGURES.items()]
+    return pd.concat(tables, ignore_index=True)[["method", "measure", *COLUMNS]]
 
 
 def _agreement(runs: pd.DataFrame) -> Told:
@@ -121,13 +125,13 @@ def _agreement(runs: pd.DataFrame) -> Told:
 
 
 def _if_certified(runs: pd.DataFrame) -> Told:
-    kept = runs[_certified(runs)]
-    return share_interval(kept, kept["solved"])
+    certified = runs[_certified(runs)]
+    return share_interval(certified, certified["solved"])
 
 
 def _if_not(runs: pd.DataFrame) -> Told:
-    kept = runs[~_certified(runs)]
-    return share_interval(kept, kept["solved"])
+    uncertified = runs[~_certified(runs)]
+    return share_interval(uncertified, uncertified["solved"])
 
 
 def _false_accepts(runs: pd.DataFrame) -> Told:
@@ -145,22 +149,24 @@ def _certified(runs: pd.DataFrame) -> "pd.Series[bool]":
 FIGURES = dict(
     zip(MEANING, (_agreement, _if_certified, _if_not, _false_accepts, _false_rejects), strict=True),
 )
+"""Function that computes each measure of calibration."""
 
 
-# Where failed runs stopped, how far they came, and why (SDP, sections 4.1 and 4.2).
+# Failures: where failed runs stopped, how far they came, and why (SDP, sections 4.1 and 4.2).
 
 QUARTERS = ("first quarter", "second quarter", "third quarter", "last quarter")
 
 CERTIFIED = "goal certified"
-"""Where a failed run stopped that stopped nowhere: its whole plan was certified, its task not solved."""
+"""Label of a failed run without an open target: its complete plan was certified, but its task is not solved."""
 
 NO_PLAN = "no target"
-"""Where a run stopped that ended before it had a target."""
+"""Label of a failed run that ended before it had a target."""
 
 FORCED = "goal forced"
-"""Where a run stopped that stopped nowhere either: a policy let its goal pass, uncertified."""
+"""Label of a failed run whose goal a policy let pass uncertified."""
 
 ELSEWHERE = (CERTIFIED, FORCED, NO_PLAN)
+"""Labels of failed runs that stopped at no target."""
 
 CAUSES = {
     "none": "solved without a fault, and the goal certified where the method certifies",
@@ -174,32 +180,32 @@ CAUSES = {
     "world": "the world ended the episode without the task being solved",
     "planning": "a target stayed unmet until tries and replans were spent, or the agent stopped by itself",
 }
-"""What a run failed by, if it did (the first two did not); of several that fit the first counts."""
+"""Causes of failure and their rules; the first two are no failures. `_cause` decides between causes that fit."""
 
 
 def failure_causes(frames: Frames) -> pd.DataFrame:
-    """Share of all runs by `cause`, in the order of CAUSES."""
+    """Compute the share of all runs by `cause`, in the order of CAUSES."""
     causes = pd.Series([_cause(row) for row in frames.runs.itertuples()], index=frames.runs.index, dtype="object")
     return shares(frames.runs.assign(cause=pd.Categorical(causes, categories=list(CAUSES), ordered=True)), "cause")
 
 
 def faults(frames: Frames) -> pd.DataFrame:
-    """Share of all runs in which the world or its data failed."""
+    """Compute the share of all runs in which the world or its data failed."""
     return grouped(frames.runs, ["method"], lambda rows: share_interval(rows, rows["ending"].isin(FAULTS)))
 
 
 def stopped_kinds(frames: Frames) -> pd.DataFrame:
-    """Of failed runs with predicates the share that stopped at a target of each `kind`."""
+    """Compute the share of failed runs with predicates by `kind` of the target at which they stopped."""
     return shares(_stops(frames), "kind")
 
 
 def stopped_places(frames: Frames) -> pd.DataFrame:
-    """The same by the quarter of the plan in which the target was (`place`)."""
+    """Compute the share of failed runs with predicates by quarter of the plan (`place`) in which they stopped."""
     return shares(_stops(frames), "place")
 
 
 def certified_part(frames: Frames) -> pd.DataFrame:
-    """Mean part of the plan that failed runs had certified; those that certified the goal are told by calibration."""
+    """Compute the mean part of the plan that failed runs had certified, without runs that certified the goal."""
     runs = predicated(frames)
     failed = runs[~runs["solved"] & (runs["ending"] != GOAL) & (runs["planned"] > 0)]
     parts = failed["certified"] / failed["planned"]
@@ -207,12 +213,12 @@ def certified_part(frames: Frames) -> pd.DataFrame:
 
 
 def _stops(frames: Frames) -> pd.DataFrame:
-    """Failed runs with the kind of the target that each stopped at, and the quarter of the plan in which it was."""
+    # Failed runs with the kind of the target at which each stopped, and the quarter of the plan of that target.
     runs = predicated(frames)
     stops = frames.predicates.loc[frames.predicates["stopped"], [*KEY, "kind", "place"]]
     failed = runs[~runs["solved"]].merge(stops, on=list(KEY), how="left")
-    untold = (failed["forced"] > 0).map({True: FORCED, False: NO_PLAN})
-    elsewhere = untold.mask(failed["ending"].eq(GOAL), CERTIFIED)
+    uncertified = (failed["forced"] > 0).map({True: FORCED, False: NO_PLAN})
+    elsewhere = uncertified.mask(failed["ending"].eq(GOAL), CERTIFIED)
     quarters = [QUARTERS[min(int(4 * place), 3)] if place == place else None for place in failed["place"]]  # noqa: PLR0124
     quarter = pd.Series(quarters, index=failed.index, dtype="object").fillna(elsewhere)
     kinds = [kind for kind in frames.predicates["kind"].unique() if kind not in ELSEWHERE]
@@ -223,8 +229,7 @@ def _stops(frames: Frames) -> pd.DataFrame:
 
 
 def _cause(run: Any) -> str:
-    """By the rules of CAUSES; a run has predicates where it has a plan length."""
-    certifies, certified = run.planned is not pd.NA, run.ending == GOAL
+    certifies, certified = run.planned is not pd.NA, run.ending == GOAL  # only runs with predicates have `planned`
     rules = {
         "fault": run.ending in FAULTS,
         "error": run.ending.startswith("error:"),
@@ -239,25 +244,26 @@ def _cause(run: Any) -> str:
     return next((cause for cause, fits in rules.items() if fits), "planning")
 
 
-# What runs score by the length of their task, and what they spend where.
+# Scores by horizon, and costs.
 
 MEASURES = ("tokens", "calls", "seconds")
+"""Measures in the tables of costs."""
 
 
 def solved(frames: Frames) -> pd.DataFrame:
-    """Share of runs that the benchmark calls solved, faults left out."""
+    """Compute the share of runs that solved their task."""
     return grouped(frames.runs, ["method"], lambda rows: share_interval(rows, rows["solved"]))
 
 
 def score_by_horizon(frames: Frames) -> pd.DataFrame:
-    """Mean score (0 to 1) by the length of the task: `horizon` orders, `horizon_name` tells."""
+    """Compute the mean score (0 to 1) by length of the task, with its label `horizon_name`."""
     runs = frames.runs.sort_values("horizon", kind="stable")
     by = ["method", "horizon", "horizon_name"]
     return in_order(grouped(runs, by, lambda rows: average_of(rows, rows["score"], top=1.0)), frames)
 
 
 def node_costs(frames: Frames) -> pd.DataFrame:
-    """Mean `tokens`, `calls` and `seconds` that a `node` spent a run; a run that never came to the node counts as 0."""
+    """Compute the mean `tokens`, `calls` and `seconds` of a `node` per run; a run without the node counts as 0."""
     runs, nodes = frames.runs[list(KEY)], frames.nodes
     nodes = nodes.assign(tokens=nodes["input_tokens"] + nodes["output_tokens"])[[*KEY, "node", *MEASURES]]
     pairs = runs.merge(nodes[["method", "node"]].drop_duplicates(), on="method")
@@ -266,19 +272,20 @@ def node_costs(frames: Frames) -> pd.DataFrame:
 
 
 def certified_costs(frames: Frames) -> pd.DataFrame:
-    """`tokens`, `calls` and `seconds` of whole runs by the predicates that are certified at their end."""
+    """Compute the `tokens`, `calls` and `seconds` of runs per predicate that is certified at their end."""
     runs = predicated(frames)
     return _each(runs, ["method"], lambda measure, rows: ratio_of(rows, rows[measure], rows["certified"]))
 
 
-def _each(rows: pd.DataFrame, by: list[str], told: Callable[[str, pd.DataFrame], Told]) -> pd.DataFrame:
-    found = [grouped(rows, by, partial(told, measure)).assign(measure=measure) for measure in MEASURES]
-    return pd.concat(found, ignore_index=True)[[*by, "measure", *COLUMNS]]
+def _each(rows: pd.DataFrame, by: list[str], compute: Callable[[str, pd.DataFrame], Told]) -> pd.DataFrame:
+    tables = [grouped(rows, by, partial(compute, measure)).assign(measure=measure) for measure in MEASURES]
+    return pd.concat(tables, ignore_index=True)[[*by, "measure", *COLUMNS]]
 
 
-# Every analysis by the name of its table: pure functions of the frames.
+# All analyses.
 
 Analysis = Callable[[Frames], pd.DataFrame]
+"""Pure function that computes a table from frames."""
 
 ANALYSES: dict[str, Analysis] = {
     "faults": faults,
@@ -298,23 +305,26 @@ ANALYSES: dict[str, Analysis] = {
     "node_costs": node_costs,
     "certified_costs": certified_costs,
 }
+"""Every analysis by the name of its table."""
 
 OF_ALL = frozenset({"faults", "failure_causes", "node_costs", "certified_costs"})
-"""The analyses that are over all runs; the others leave out those in which the world or its data failed."""
+"""Analyses over all runs; the others leave out runs in which the world or its data failed."""
 
 Tables = dict[str, pd.DataFrame]
+"""Tables by name of the analysis."""
 
 
 def analyse(frames: Frames) -> Tables:
-    """All analyses. Each line has `method`, `n` rows over so many `tasks`, `value` and its 95 % interval, low to high.
+    """Compute all analyses.
 
-    A method has no line where there is nothing to tell: of graphs without predicates, and of no runs.
+    Each line has `method`, the number `n` of rows, the number of `tasks`, `value` and its 95 % interval, `low` to
+    `high`. A method without data, such as a graph without predicates, has no line.
     """
     counted = without_faults(frames)
     return {name: analysis(frames if name in OF_ALL else counted) for name, analysis in ANALYSES.items()}
 
 
-# The figures of the anatomy: small multiples over the same methods, drawn from the tables of `analyse`.
+# Figures.
 
 RATES = {
     "cascade_rate": "cascades, of\ncertified transitions",
@@ -322,61 +332,71 @@ RATES = {
     "certified_part": "plan certified by\nfailed runs",
     "compression": "predicates per world\naction, solved runs",
 }
+"""Title of the panel of each rate."""
+
 CREDIT_FIGURE = {
     "depth": "k of the transitions they led",
     "steps": "world actions a predicate",
     "tokens": "tokens a predicate",
 }
+"""Title of the panel of each measure of credit."""
+
 MOST_KINDS = 12
-"""Kinds of predicates that are drawn; the tables have all."""
+"""Maximum number of kinds of predicates in a figure."""
 
 PRECISION = {"solved if certified": "o", "solved if not certified": "s"}
+"""Marker of each precision."""
+
 SOLVED_INKS = {"none": f"{GREY}30", "uncertified": f"{INKS[2]}40"}
-"""Light: these runs did not fail."""
+"""Light colours for runs that did not fail."""
+
 CAUSE_INKS = {**SOLVED_INKS, **plots.panel_colours([cause for cause in CAUSES if cause not in SOLVED_INKS])}
+"""Colour of each cause."""
+
 ERRORS = {"false accepts": "o", "false rejects": "s"}
+"""Marker of each kind of wrong verdict."""
 
 
 def rates(tables: Tables, names: plots.Names) -> Figure:
-    """Four rates, a line a method."""
-    figure, drawn = plots.beside(len(RATES), names)
-    for panel, (table, title) in zip(drawn, RATES.items(), strict=True):
+    """Draw four rates for each method."""
+    figure, panels = plots.beside(len(RATES), names)
+    for panel, (table, title) in zip(panels, RATES.items(), strict=True):
         plots.dots(panel, tables[table], names)
         plots.finish(panel, title, share=table != "compression")
     return figure
 
 
 def draw_calibration(tables: Tables, names: plots.Names) -> Figure:
-    """Agreement of certified goals with official verdicts, precision of both kinds of ending, and both errors."""
-    figure, drawn = plots.beside(3, names)
-    found = tables["calibration"]
-    plots.dots(drawn[0], found[found["measure"] == "agreement"], names)
-    for panel, marks in zip(drawn[1:], (PRECISION, ERRORS), strict=True):
-        plots.pairs(panel, found, names, marks)
+    """Draw agreement of certified goals with official verdicts, precision of both kinds of ending, and both errors."""
+    figure, panels = plots.beside(3, names)
+    table = tables["calibration"]
+    plots.dots(panels[0], table[table["measure"] == "agreement"], names)
+    for panel, marks in zip(panels[1:], (PRECISION, ERRORS), strict=True):
+        plots.pairs(panel, table, names, marks)
     for panel, title in zip(
-        drawn, ("agreement", "solved, by kind of ending", "wrong verdicts, of all runs"), strict=True
+        panels, ("agreement", "solved, by kind of ending", "wrong verdicts, of all runs"), strict=True
     ):
         plots.finish(panel, title)
     return figure
 
 
 def stops(tables: Tables, names: plots.Names) -> Figure:
-    """Where failed runs stopped, by kind and quarter of the plan, and what runs failed by."""
-    figure, drawn = plots.beside(3, names, below=1.5, coloured=False)
+    """Draw where failed runs stopped, by kind of target and quarter of the plan, and the causes of failure."""
+    figure, panels = plots.beside(3, names, below=1.5, coloured=False)
     titles = ("failed runs, by the\ntarget they stopped at", "failed runs, by\nwhere in the plan", "all runs, by cause")
     columns = {"stopped_kinds": "kind", "stopped_places": "place", "failure_causes": "cause"}
-    for panel, title, (table, column) in zip(drawn, titles, columns.items(), strict=True):
-        found = tables[table]
-        parts = CAUSE_INKS if column == "cause" else plots.panel_colours(list(found[column].drop_duplicates()))
-        used = {part: colour for part, colour in parts.items() if part in set(found[column])}
-        plots.bars(panel, found, names, column, used)
+    for panel, title, (name, column) in zip(panels, titles, columns.items(), strict=True):
+        table = tables[name]
+        parts = CAUSE_INKS if column == "cause" else plots.panel_colours(list(table[column].drop_duplicates()))
+        used = {part: colour for part, colour in parts.items() if part in set(table[column])}
+        plots.bars(panel, table, names, column, used)
         plots.key(panel, plots.patches(used))
         plots.finish(panel, title)
     return figure
 
 
 def curves(tables: Tables, names: plots.Names) -> Figure:
-    """Success by number of replans, and score by the length of the task."""
+    """Draw success by number of replans, and score by length of the task."""
     figure = Figure(figsize=(plots.INCHES, 3.6 + 0.3 * (-(-len(names) // 4))), layout="constrained")
     left, right = figure.subplots(1, 2)
     replans, horizon = tables["replan_curve"], tables["score_by_horizon"].sort_values("horizon", kind="stable")
@@ -391,27 +411,27 @@ def curves(tables: Tables, names: plots.Names) -> Figure:
 
 
 def draw_credit(tables: Tables, names: plots.Names) -> Figure:
-    """Depth, world actions and tokens of certified predicates, a line for each kind, methods side by side."""
-    found = tables["credit"]
-    kinds = list(found["kind"].unique())[:MOST_KINDS]
-    figure, drawn = plots.beside(len(CREDIT_FIGURE), kinds, below=0.13 * len(kinds) * len(names), coloured=False)
-    for panel, (measure, title) in zip(drawn, CREDIT_FIGURE.items(), strict=True):
-        plots.by_kind(panel, found[found["measure"] == measure], names, kinds)
+    """Draw depth, world actions and tokens of certified predicates, with a row for each kind."""
+    table = tables["credit"]
+    kinds = list(table["kind"].unique())[:MOST_KINDS]
+    figure, panels = plots.beside(len(CREDIT_FIGURE), kinds, below=0.13 * len(kinds) * len(names), coloured=False)
+    for panel, (measure, title) in zip(panels, CREDIT_FIGURE.items(), strict=True):
+        plots.by_kind(panel, table[table["measure"] == measure], names, kinds)
         plots.finish(panel, title, share=False, counted=False)
     plots.legend(figure, names)
     return figure
 
 
 def spending(tables: Tables, names: plots.Names) -> Figure:
-    """Tokens by node a run, and per certified predicate."""
-    figure, drawn = plots.beside(2, names, below=1.2, coloured=False)
+    """Draw tokens per run by node, and tokens per certified predicate."""
+    figure, panels = plots.beside(2, names, below=1.2, coloured=False)
     nodes, certified = tables["node_costs"], tables["certified_costs"]
     tokens = nodes[(nodes["measure"] == "tokens") & (nodes["value"] > 0)]
     parts = plots.panel_colours(list(tokens["node"].unique()))
-    plots.bars(drawn[0], tokens, names, "node", parts)
-    plots.key(drawn[0], plots.patches(parts), columns=4)
-    plots.dots(drawn[1], certified[certified["measure"] == "tokens"], names)
-    for panel, title in zip(drawn, ("tokens a run, by node", "tokens per certified predicate"), strict=True):
+    plots.bars(panels[0], tokens, names, "node", parts)
+    plots.key(panels[0], plots.patches(parts), columns=4)
+    plots.dots(panels[1], certified[certified["measure"] == "tokens"], names)
+    for panel, title in zip(panels, ("tokens a run, by node", "tokens per certified predicate"), strict=True):
         plots.finish(panel, title, share=False)
     return figure
 
@@ -424,19 +444,20 @@ ANATOMY_FIGURES: dict[str, Callable[[Tables, plots.Names], Figure]] = {
     "credit": draw_credit,
     "spending": spending,
 }
+"""Function that draws each figure."""
 
 
-# The anatomy as sections of a page: figures, how to read them, and the tables behind them.
+# Sections of a page: figures, captions and tables.
 
 MOST_NAMED = 5
-"""Runs that are named of those without an ending."""
+"""Maximum number of names of runs without an ending."""
 
 MOST_LINES = 200
-"""Lines of a table on the page; the CSV has all."""
+"""Maximum number of lines of a table on the page; the CSV file has all."""
 
 
 class Part(NamedTuple):
-    """A section: its title, how to read its figure, and the tables behind it."""
+    """Section of the page: title, caption of the figure, and names of the tables."""
 
     title: str
     caption: str
@@ -491,7 +512,7 @@ PARTS = {
 
 
 def anatomy_sections(frames: Frames) -> Markup:
-    """All sections, to put into a page with the styles of `report.page` and `comparing.page`."""
+    """Build all sections for a page that has the styles of reports and comparisons."""
     tables, names = analyse(frames), methods_of(frames)
     with mpl.rc_context(CHART_STYLE):
         drawings = {name: drawn(draw(tables, names)) for name, draw in ANATOMY_FIGURES.items()}
@@ -499,7 +520,7 @@ def anatomy_sections(frames: Frames) -> Markup:
 
 
 def sections_of(frames: Frames, tables: Tables, drawings: Mapping[str, Markup]) -> Markup:
-    """The same from tables and drawings that are made already."""
+    """Build all sections from tables and drawings."""
     if frames.runs.empty:
         return tag("section", tag("h2", "Anatomy"), tag("p", "No run is on record.", class_="quiet"))
     about = tag("section", tag("h2", "Anatomy of the runs"), tag("p", _about(frames), class_="key"))
@@ -507,12 +528,12 @@ def sections_of(frames: Frames, tables: Tables, drawings: Mapping[str, Markup]) 
 
 
 def methods_of(frames: Frames) -> list[str]:
-    """The methods in the order in which they were read."""
+    """Return the methods in the order in which they were read."""
     return list(frames.runs["method"].unique())
 
 
 def figure_text(line: Any, name: str) -> str:
-    """A cell of a table: counts whole, other figures with three digits, `-` where there is none."""
+    """Format a cell of a table: counts as integers, other numbers with three digits, `-` if missing."""
     value = getattr(line, name)
     if not isinstance(value, str) and pd.isna(value):
         return "-"
@@ -523,8 +544,8 @@ def _about(frames: Frames) -> str:
     runs = frames.runs
     stopped = runs.loc[runs["ending"] == INTERRUPTED, "run"].tolist()
     more = f" and {len(stopped) - MOST_NAMED:,} more" if len(stopped) > MOST_NAMED else ""
-    named = f" No ending is on record of {', '.join(stopped[:MOST_NAMED])}{more}: counted as interrupted."
-    return f"{counted(len(runs), 'run')}. {GENERAL}{named if stopped else ''}"
+    sentence = f" No ending is on record of {', '.join(stopped[:MOST_NAMED])}{more}: counted as interrupted."
+    return f"{counted(len(runs), 'run')}. {GENERAL}{sentence if stopped else ''}"
 
 
 def _section(part: Part, drawing: Markup, tables: Tables) -> Markup:

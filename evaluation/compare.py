@@ -1,4 +1,4 @@
-"""The commands compare and ablate."""
+"""Commands `compare` and `ablate`: progress messages, execution and output; `ablate` as a Python function."""
 
 import json
 import time
@@ -43,19 +43,20 @@ from certigraph.runtime.registry import check_encoders, load_local, must_be_pric
 from certigraph.state.records import INTERRUPTED, Fault, Task
 from certigraph.state.trajectory import Trajectory
 
-# How long the rest of a comparison will take, from what its finished runs took.
+# Estimates of the time that is left.
 
 
 def seconds_per_call(rows: Sequence[Row]) -> float | None:
-    """Wall-clock per model call over all runs; None while no call has been made."""
+    """Compute wall-clock seconds per model call over all runs; None without any call."""
     calls = sum(row.calls for row in rows)
     return sum(row.seconds for row in rows) / calls if calls else None
 
 
 def seconds_left(rows: Sequence[Row], waiting: Iterable[str], budget: int, pace: float | None) -> float | None:
-    """Seconds for the runs of the `waiting` methods, at so many seconds a call; None while nothing is measured.
+    """Estimate the seconds for runs of the `waiting` methods at `pace` seconds a call; None if `pace` is None.
 
-    A run takes as many calls as its method's runs made so far, else as other methods' did, else the budget.
+    A run is assumed to make as many calls as the finished runs of its method on average, else as those of all methods,
+    else its budget.
     """
     if pace is None:
         return None
@@ -63,7 +64,7 @@ def seconds_left(rows: Sequence[Row], waiting: Iterable[str], budget: int, pace:
 
 
 def spoken(seconds: float | None) -> str:
-    """Seconds as one says them: "about 1 h 40 min left"."""
+    """Format the time that is left: "about 1 h 40 min left"."""
     if seconds is None:
         return "time left unknown"
     minutes = round(seconds / 60)
@@ -74,28 +75,28 @@ def spoken(seconds: float | None) -> str:
 
 
 def _calls(rows: Sequence[Row], method: str, budget: int) -> float:
-    made = [row.calls for row in rows if row.method == method] or [row.calls for row in rows]
-    return sum(made) / len(made) if made else budget
+    counts = [row.calls for row in rows if row.method == method] or [row.calls for row in rows]
+    return sum(counts) / len(counts) if counts else budget
 
 
-# What a comparison says while it goes on: how much there is to do, each run's outcome, and the time that is left.
+# Progress messages: the amount of work, the outcome of each run, and the time that is left.
 
 MESSAGE = 200
-"""Characters of a failed run's message; its trajectory has the rest."""
+"""Maximum number of characters of a failed run's message."""
 
 
 SOON = 0.5
-"""Seconds; longer runs are all told."""
+"""Seconds from which the outcome of a run is always printed."""
 
 OFTEN = 10.0
-"""Seconds after which some run is told anyway."""
+"""Maximum number of seconds between two printed outcomes."""
 
 
 @contextmanager
 def watching(
     plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], *, at_once: int = 1, silent: bool = False
 ) -> Iterator[Told]:
-    """A listener for the cells that are waiting, given the rows of those that are done."""
+    """Yield a listener that prints the progress of the `waiting` cells; `rows` are those of finished runs."""
     console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=silent)
     console.print(opening(plan, waiting, rows, at_once), markup=False)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
@@ -104,24 +105,24 @@ def watching(
 
 
 def opening(plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], at_once: int = 1) -> str:
-    """Which models answer, and how many runs and calls there are, in one line."""
+    """Format the first line: models, number of runs and calls, and the time that is left."""
     cells = len(plan.methods) * len(plan.tasks) * plan.trials
     size = f"{counted(len(plan.methods), 'method')} x {counted(len(plan.tasks), 'task')}"
     size += f" x {plan.trials} trials" if plan.trials > 1 else ""
-    told = f"{counted(cells, 'run')} ({size}): {cells - len(waiting)} done"
+    line = f"{counted(cells, 'run')} ({size}): {cells - len(waiting)} done"
     if not is_scripted(plan.model):
         most = f"at most {counted(plan.budget.calls, 'call')} each"
-        told = f"{told}, {most}, at most {counted(len(waiting) * plan.budget.calls, 'call')} to go"
-    told = f"{describe_models(plan.model, plan.roles)}; {told}"
+        line = f"{line}, {most}, at most {counted(len(waiting) * plan.budget.calls, 'call')} to go"
+    line = f"{describe_models(plan.model, plan.roles)}; {line}"
     pace = seconds_per_call(rows)
-    return told + (f", {_left(plan, waiting, rows, pace and pace / at_once)}" if rows and waiting else "")
+    return line + (f", {_left(plan, waiting, rows, pace and pace / at_once)}" if rows and waiting else "")
 
 
 class _Watch:
     def __init__(self, plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], progress: Progress) -> None:
         self.plan, self.waiting, self.rows, self.progress = plan, list(waiting), list(rows), progress
         self.bar = progress.add_task(_called(waiting[0]) if waiting else "", total=len(waiting))
-        self.began = self.told = time.monotonic()
+        self.began = self.printed = time.monotonic()
         self.calls = 0
 
     def __call__(self, cell: Cell, trajectory: Trajectory) -> None:
@@ -130,14 +131,14 @@ class _Watch:
         self.calls += row.calls
         if finished(trajectory):
             self.rows.append(row)
-        if self._worth_telling(row, trajectory):
-            self.told = time.monotonic()
+        if self._should_print(row, trajectory):
+            self.printed = time.monotonic()
             self.progress.console.print(f"{outcome(row, trajectory)} · {self._left()}", markup=False)
         self.progress.update(self.bar, advance=1, description=_called(self.waiting[0]) if self.waiting else "")
 
-    def _worth_telling(self, row: Row, trajectory: Trajectory) -> bool:
-        """Long runs, failed ones, the last one; of the others, of which there may be thousands, one now and then."""
-        late = time.monotonic() - self.told > OFTEN
+    def _should_print(self, row: Row, trajectory: Trajectory) -> bool:
+        # Long runs, failed runs and the last one; of short ones, which may be thousands, one every OFTEN seconds.
+        late = time.monotonic() - self.printed > OFTEN
         return row.seconds >= SOON or late or not finished(trajectory) or not self.waiting
 
     def _left(self) -> str:
@@ -146,15 +147,15 @@ class _Watch:
 
 
 def outcome(row: Row, trajectory: Trajectory) -> str:
-    """A run in one line; with its message where it is to be tried again."""
+    """Format a run on one line, with its message if it will be tried again."""
     tokens = f"{row.prompt_tokens:,} + {row.output_tokens:,} tokens"
     figures = f"score {row.score:.4g}, {counted(row.calls, 'call')}, {tokens}, {clock(row.seconds)}"
     number = f" trial {row.trial}" if row.trial else ""
-    told = f"{row.method} {row.task}{number}: {row.ending}, {figures}"
+    line = f"{row.method} {row.task}{number}: {row.ending}, {figures}"
     if finished(trajectory):
-        return told
+        return line
     message = trajectory.footer.message if trajectory.footer else "it waits for an answer"
-    return f"{told}; tried again next time: {shortened(' '.join(message.split()), MESSAGE)}"
+    return f"{line}; tried again next time: {shortened(' '.join(message.split()), MESSAGE)}"
 
 
 def _left(plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], pace: float | None) -> str:
@@ -168,37 +169,37 @@ def _called(cell: Cell) -> str:
     return f"{cell.method.name} {cell.task}" + (f" trial {cell.trial}" if cell.trial else "")
 
 
-# Evaluations that were made one by one, compared afterwards: inspect's logs of `certigraph eval`.
+# Comparison of inspect logs that `certigraph eval` wrote.
 
 SHOWN = 5
-"""Tasks that are named of those that two evaluations do not share."""
+"""Maximum number of tasks in a message about tasks that two evaluations do not share."""
 
 
 def compare_logs(paths: Sequence[Path]) -> Comparison:
-    """The table of several evaluations of one benchmark on the same tasks, the first one the reference.
+    """Compare several evaluations of one benchmark on the same tasks; the first one is the reference.
 
     Raises:
-        Fault: a file is no log or given twice, or the evaluations are of different benchmarks or tasks.
+        Fault: a file is not a log or is given twice, or the evaluations are of different benchmarks or tasks.
     """
     _refuse_twice(paths)
-    found = [read_evaluation(path) for path in paths]
-    names = _names(found)
-    rows = [row for name, one in zip(names, found, strict=True) for row in _rows(name, one)]
-    first = found[0]
-    for path, other in zip(paths[1:], found[1:], strict=True):
+    evaluations = [read_evaluation(path) for path in paths]
+    names = _names(evaluations)
+    rows = [row for name, one in zip(names, evaluations, strict=True) for row in _rows(name, one)]
+    first = evaluations[0]
+    for path, other in zip(paths[1:], evaluations[1:], strict=True):
         _refuse_others(paths[0], first, path, other)
-    models = AND.join(dict.fromkeys(one.model for one in found))
+    models = AND.join(dict.fromkeys(one.model for one in evaluations))
     tasks = tuple(dict.fromkeys(row.id for row in first.rows))
     return comparison_of(Outline(first.benchmark, models, names, tasks, first.trials), rows)
 
 
-def _names(found: Sequence[Evaluation]) -> tuple[str, ...]:
-    """Graphs with their swaps, and with what else differs: model, configuration, budget. Numbered where that fails."""
-    others = [(one.model, one.benchmark, " ".join(one.budget) or "usual budget") for one in found]
-    differ = [len(set(known)) > 1 for known in zip(*others, strict=True)]
-    more = [[part for part, told in zip(parts, differ, strict=True) if told] for parts in others]
-    told = [", ".join([_method(one), *rest]) for one, rest in zip(found, more, strict=True)]
-    return tuple(name if told.count(name) == 1 else f"{name} no. {n}" for n, name in enumerate(told, 1))
+def _names(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
+    # Graphs with their swaps, and model, configuration and budget if these differ; equal names are numbered.
+    others = [(one.model, one.benchmark, " ".join(one.budget) or "usual budget") for one in evaluations]
+    differ = [len(set(values)) > 1 for values in zip(*others, strict=True)]
+    more = [[part for part, shown in zip(parts, differ, strict=True) if shown] for parts in others]
+    names = [", ".join([_method(one), *rest]) for one, rest in zip(evaluations, more, strict=True)]
+    return tuple(name if names.count(name) == 1 else f"{name} no. {n}" for n, name in enumerate(names, 1))
 
 
 def _method(one: Evaluation) -> str:
@@ -206,7 +207,6 @@ def _method(one: Evaluation) -> str:
 
 
 def _rows(name: str, one: Evaluation) -> list[Row]:
-    """The runs that have an ending."""
     return [
         Row(
             method=name,
@@ -230,22 +230,22 @@ def _rows(name: str, one: Evaluation) -> list[Row]:
 
 
 def _refuse_twice(paths: Sequence[Path]) -> None:
-    places = [path.resolve() for path in paths]
-    if twice := [path for path, place in zip(paths, places, strict=True) if places.count(place) > 1]:
-        raise Fault("data", f"{twice[0]} is given twice: every log is compared once, give another one")
+    resolved = [path.resolve() for path in paths]
+    if twice := [path for path, target in zip(paths, resolved, strict=True) if resolved.count(target) > 1]:
+        raise Fault("data", f"{twice[0]} is given twice: give each log once")
 
 
 def _refuse_others(path: Path, first: Evaluation, other_path: Path, other: Evaluation) -> None:
     if first.benchmark.partition(":")[0] != other.benchmark.partition(":")[0]:
-        told = f"{path} is about {first.benchmark}, {other_path} about {other.benchmark}"
-        raise Fault("data", f"{told}: compare evaluations of one benchmark")
+        reason = f"{path} is about {first.benchmark}, {other_path} about {other.benchmark}"
+        raise Fault("data", f"{reason}: compare evaluations of one benchmark")
     one, two = {(r.id, r.trial) for r in first.rows}, {(r.id, r.trial) for r in other.rows}
     if one == two:
         return
     parts = [(path, sorted(one - two)), (other_path, sorted(two - one))]
-    told = "; ".join(f"only in {where}: {_listed(tasks)}" for where, tasks in parts if tasks)
+    differing = "; ".join(f"only in {log}: {_listed(tasks)}" for log, tasks in parts if tasks)
     fix = "evaluate both with the same --split, --limit, --task and --trials"
-    raise Fault("data", f"these were run on different tasks and cannot be compared ({told}): {fix}")
+    raise Fault("data", f"these were run on different tasks and cannot be compared ({differing}): {fix}")
 
 
 def _listed(tasks: Sequence[tuple[str, int]]) -> str:
@@ -253,26 +253,26 @@ def _listed(tasks: Sequence[tuple[str, int]]) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
-# What `certigraph compare` does between its options and its table.
+# Execution of the command.
 
 PIPED = 200
-"""Columns of a table that goes to a file."""
+"""Width of a table that is written to a file or pipe, in columns."""
 
 
 class Order(NamedTuple):
-    """A comparison with what it takes to carry it out."""
+    """A plan with the context and benchmark to run it."""
 
     plan: Plan
     context: Context
     benchmark: Benchmark
     command: str = COMMAND
-    """What goes on with its folder, for messages."""
+    """The command that continues the comparison, for messages."""
 
 
 class Choice(NamedTuple):
-    """Which tasks of a benchmark, how often each: ids, or a split and how many of it (0: all).
+    """Selection of tasks and number of trials: ids, or a split and the maximum number of its tasks (0: all).
 
-    They are the first ones, or spread over difficulty and length where `stratify` says so.
+    A limit takes the first tasks, or with `stratify` tasks spread over difficulty and length.
     """
 
     ids: Sequence[str] = ()
@@ -283,7 +283,7 @@ class Choice(NamedTuple):
 
 
 def order(methods: Sequence[Method], benchmark: str, choice: Choice, context: Context) -> Order:
-    """The comparison that a command line asks for.
+    """Build the comparison that the options of a command line describe.
 
     Raises:
         UnknownName: a benchmark, split or task is unknown.
@@ -309,10 +309,10 @@ def _of_split(live: Benchmark, choice: Choice) -> Sequence[Task]:
 
 
 def order_in(folder: Path) -> Order:
-    """The comparison that a folder was begun with.
+    """Load the comparison of a folder.
 
     Raises:
-        Fault: there is none, or it was begun on another machine.
+        Fault: there is none, or it was started on another machine.
     """
     plan, context = read_plan(folder), load_local(folder)
     for name in {context.model, *context.roles.values()}:
@@ -325,16 +325,16 @@ def print_logs(paths: Sequence[Path], *, as_json: bool) -> None:
     show(compare_logs(paths), as_json=as_json)
 
 
-def worked_off(given: Order, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
-    """Do what is left of a comparison unless only its report is wanted, and print it; the exit status."""
+def worked_off(job: Order, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
+    """Run what is left of a comparison unless `report_only`, print it, and return the exit status."""
     if not report_only:
-        carry_out(given, folder, at_once=at_once, silent=as_json)
-    return print_comparison(given, folder, as_json=as_json)
+        carry_out(job, folder, at_once=at_once, silent=as_json)
+    return print_comparison(job, folder, as_json=as_json)
 
 
-def carry_out(given: Order, folder: Path, *, at_once: int = 1, silent: bool = False, part: Part = WHOLE) -> None:
-    """Do what is left of a comparison, telling how it goes. Raises as `compare` does."""
-    plan, context, benchmark, command = given
+def carry_out(job: Order, folder: Path, *, at_once: int = 1, silent: bool = False, part: Part = WHOLE) -> None:
+    """Run what is left of a comparison and print its progress. Raises as `compare` does."""
+    plan, context, benchmark, command = job
     settle(plan, folder, command)
     cells = cells_of(plan, folder)
     waiting = left(cells)
@@ -343,9 +343,9 @@ def carry_out(given: Order, folder: Path, *, at_once: int = 1, silent: bool = Fa
         compare(plan, context, benchmark, folder, told=listener, at_once=at_once, command=command, part=part)
 
 
-def print_comparison(given: Order, folder: Path, *, as_json: bool) -> int:
-    """Write the report and print its table; the exit status: 1 while runs are left."""
-    findings = report(given.plan, folder)
+def print_comparison(job: Order, folder: Path, *, as_json: bool) -> int:
+    """Write the report, print its table and return the exit status, which is 1 while runs are left."""
+    findings = report(job.plan, folder)
     show(findings.comparison, findings.estimates, as_json=as_json)
     if not as_json:
         Console(highlight=False, soft_wrap=True).print(f"report: {folder / COMPARISON_PAGE}", style="dim", markup=False)
@@ -353,7 +353,7 @@ def print_comparison(given: Order, folder: Path, *, as_json: bool) -> int:
 
 
 def show(comparison: Comparison, estimates: Sequence[Estimate] = (), *, as_json: bool) -> None:
-    """Print the tables, or one JSON object."""
+    """Print the tables of a comparison, or one JSON object."""
     if as_json:
         typer.echo(json.dumps(plain(comparison, estimates), ensure_ascii=False))
         return
@@ -364,10 +364,10 @@ def show(comparison: Comparison, estimates: Sequence[Estimate] = (), *, as_json:
         console.print(f"\nwarning: {warning}", markup=False, soft_wrap=True)
 
 
-# An ablation from Python: `certigraph ablate` without its command line.
+# The Python function for ablations.
 
 ALL = Choice()
-"""Every task of the benchmark's default split, once."""
+"""Every task of the benchmark's default split, one trial each."""
 
 
 def ablate(
@@ -383,20 +383,21 @@ def ablate(
     """Run a graph and one variant for each swap on the same tasks, trials and budget, and write the report.
 
     Args:
-        graph: a graph's name.
-        benchmark: a benchmark's name; a configuration may follow: `travelplanner:paper`.
+        graph: the name of a graph.
+        benchmark: the name of a benchmark, which may have a configuration: `travelplanner:paper`.
         swaps: `SLOT=OPERATOR`, several of one variant joined by `+`; for sdp the paper's three by default.
-        choice: which tasks, and how often each: `Choice(limit=30, trials=5)`.
-        context: model, budget, limits; a simulated agent by default.
-        out: the ablation's folder; one begun there goes on.
-        at_once: runs under way at a time.
+        choice: selection of tasks and number of trials: `Choice(limit=30, trials=5)`.
+        context: model, budget and limits; by default a simulated agent.
+        out: the folder of the ablation; an unfinished one is continued.
+        at_once: maximum number of runs at the same time.
 
     Raises:
         UnknownName: a name is unknown; the message lists the known ones.
         Fault: the folder holds another comparison.
     """
-    given = context or Context(model="simulated")
-    given = given.model_copy(update={"limits": given.limits or load_benchmark(benchmark, given.data).limits})
-    plan, whole, live, _ = order(variants(graph, swaps), benchmark, choice, given)
-    compare(plan, whole, live, Path(out), told=lambda cell, trajectory: None, at_once=at_once)
+    context = context or Context(model="simulated")
+    limits = context.limits or load_benchmark(benchmark, context.data).limits
+    context = context.model_copy(update={"limits": limits})
+    plan, context, live, _ = order(variants(graph, swaps), benchmark, choice, context)
+    compare(plan, context, live, Path(out), told=lambda cell, trajectory: None, at_once=at_once)
     return report(plan, Path(out))

@@ -1,4 +1,7 @@
-"""Comparisons: plan, cells and execution."""
+"""Comparisons: the plan, its cells (one run for each task, trial and method), and their execution.
+
+`compare` runs every cell that has no ending yet, so that a comparison may be interrupted and started again at any time.
+"""
 
 import asyncio
 import datetime
@@ -37,27 +40,27 @@ if TYPE_CHECKING:
     from certigraph.evaluation.workers import Pool
 
 
-# What a comparison is: which methods on which tasks, with what.
+# The plan of a comparison.
 
 
 class Method(Record):
-    """A graph with its operators, under the name it has in tables; the graph's own name unless given another."""
+    """A graph with its operators, under a name for tables, which is the name of the graph by default."""
 
     name: str
     graph: str
     operators: dict[str, JsonValue]
 
     def build(self) -> AnyGraph:
-        """The compiled graph."""
+        """Build the compiled graph."""
         return rebuilt_graph(self.graph, self.operators)
 
 
 AND = " and "
-"""Between the models of a comparison that has several."""
+"""Separator between the names of several models."""
 
 
 class Outline(NamedTuple):
-    """What is compared: methods by name, on which tasks, how often each; `model` names all models, joined by AND."""
+    """Names of the methods, tasks and number of trials; `model` names all models, joined by AND."""
 
     benchmark: str
     model: str
@@ -67,13 +70,13 @@ class Outline(NamedTuple):
 
 
 class Plan(Record):
-    """Everything that decides a comparison's figures, and where and when it was begun."""
+    """Everything that determines the results of a comparison, and when and where it was started."""
 
     benchmark: str
     methods: tuple[Method, ...]
     tasks: tuple[str, ...]
     trials: int = 1
-    """Runs of each method on each task."""
+    """Number of runs of each method on each task."""
     model: str
     roles: dict[str, str]
     data: str
@@ -86,20 +89,20 @@ class Plan(Record):
 
     @property
     def outline(self) -> Outline:
-        """The plan without its circumstances."""
+        """The plan without budget, limits, versions and machine."""
         models = AND.join(dict.fromkeys([self.model, *self.roles.values()]))
         return Outline(self.benchmark, models, tuple(m.name for m in self.methods), self.tasks, self.trials)
 
 
 def methods_from(names: Sequence[str], swaps: Sequence[str] = ()) -> tuple[Method, ...]:
-    """Methods as a command line names them: `GRAPH` or `NAME=GRAPH`, with swaps as `NAME:SLOT=OPERATOR`.
+    """Build methods from a command line: `GRAPH` or `NAME=GRAPH`, with swaps as `NAME:SLOT=OPERATOR`.
 
     Raises:
         UnknownName: a graph, slot or operator is unknown, a name is used twice, or a swap names no method.
     """
     graphs = {name: graph or name for name, _, graph in (text.partition("=") for text in names)}
     if len(graphs) < len(names):
-        raise UnknownName(f"two methods of one name in {' '.join(names)}; write NAME=GRAPH, as in bare=step")
+        raise UnknownName(f"two methods with the same name in {' '.join(names)}; write NAME=GRAPH, as in bare=step")
     chosen: dict[str, list[str]] = {name: [] for name in graphs}
     for text in swaps:
         name, _, swap = text.partition(":")
@@ -110,23 +113,23 @@ def methods_from(names: Sequence[str], swaps: Sequence[str] = ()) -> tuple[Metho
 
 
 def method_of(name: str, graph: str, swaps: Sequence[str], *, import_own: bool = True) -> Method:
-    """A graph with swaps, `SLOT=OPERATOR`, under a name.
+    """Build a method from a graph with swaps, `SLOT=OPERATOR`, under a name.
 
-    Operators named `module:attribute` are imported, which runs the code of their module, unless `import_own` is false:
-    then it is not known whether they exist.
+    Operators named `module:attribute` are imported, which runs the code of their module. If `import_own` is false, they
+    are not imported, and it is not checked that they exist.
 
     Raises:
         UnknownName: as `methods_from` does.
     """
     specs = dict(map(parse_swap, swaps))
-    named = {} if import_own else {slot: spec for slot, spec in specs.items() if ":" in spec.name}
-    built = build_graph(graph, {slot: spec for slot, spec in specs.items() if slot not in named})
-    taken = {slot: spec.model_dump(mode="json") for slot, spec in named.items()}
-    return Method(name=name, graph=graph, operators={**operators_of(built), **taken})
+    external = {} if import_own else {slot: spec for slot, spec in specs.items() if ":" in spec.name}
+    compiled = build_graph(graph, {slot: spec for slot, spec in specs.items() if slot not in external})
+    described = {slot: spec.model_dump(mode="json") for slot, spec in external.items()}
+    return Method(name=name, graph=graph, operators={**operators_of(compiled), **described})
 
 
 def plan_of(benchmark: str, methods: Sequence[Method], tasks: Sequence[str], context: Context, trials: int = 1) -> Plan:
-    """The plan of these methods on these tasks; the context has its limits set."""
+    """Build the plan of methods on tasks; the context must have its limits set."""
     shared = shareable(context)
     return Plan(
         benchmark=benchmark,
@@ -146,7 +149,7 @@ def plan_of(benchmark: str, methods: Sequence[Method], tasks: Sequence[str], con
 
 
 def _named(model: str) -> str:
-    """The model by the file that answers where it is a local one: `local` alone may stand for several."""
+    # A local model is named by its file, since `local` alone may stand for several.
     if model.partition(":")[0] != "local":
         return model
     from certigraph.adapters.models.clients import weights
@@ -154,63 +157,68 @@ def _named(model: str) -> str:
     return f"local:{weights(model).name}"
 
 
-# A comparison's plan on disk: written down before its first run, and held to after.
+# The saved plan: written before the first run, and compared with the plan of every later call.
 
 FILE = "comparison.json"
+"""Name of the file with the plan."""
 
 COMMAND = "certigraph compare"
+"""Default command that messages name."""
 
 SHOWN = 5
-"""Differences between two plans that are named; more say nothing new."""
+"""Maximum number of differences between two plans in a message."""
 
 CIRCUMSTANCES = {"versions", "machine", "created"}
-"""Parts of a plan that may change while it is carried out."""
+"""Fields of a plan that may change between two calls."""
 
 
 def read_plan(folder: Path) -> Plan:
-    """The plan of a folder. Raises Fault where there is none, or one that cannot be read."""
+    """Read the plan of a folder. Raises Fault if there is none, or if it cannot be read."""
     path = folder / FILE
     if not path.is_file():
         raise Fault(
-            "data", f"{folder} holds no comparison: name methods, --on BENCHMARK and --model to begin one there"
+            "data", f"{folder} holds no comparison: give methods, --on BENCHMARK and --model to start one there"
         )
     try:
         return Plan.model_validate_json(file_bytes(path, MOST_SETTINGS))
     except ValidationError as error:
         raise Fault(
-            "data", f"{path} is no plan ({error.errors()[0]['msg']}): restore it or use another --out"
+            "data", f"{path} is not a plan ({error.errors()[0]['msg']}): restore it or use another --out"
         ) from error
 
 
 def settle(plan: Plan, folder: Path, command: str = COMMAND) -> None:
-    """Write the plan into its folder, or make sure that it is the one the folder was begun with.
+    """Save the plan in its folder, or check that the folder holds the same plan.
 
-    `command` is what goes on with such folders, for messages.
+    Args:
+        plan: the plan.
+        folder: the folder of the comparison.
+        command: the command that continues the comparison, for messages.
 
     Raises:
-        Fault: the folder holds another comparison; the message says what differs. Or it is no folder for one.
+        Fault: the folder holds another comparison, and the message names the differences; or `check_out` refuses it.
     """
     check_out(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / FILE).is_file():
-        draft = folder / f"{FILE}.tmp"  # renamed when whole: a killed process leaves no half plan
+        draft = folder / f"{FILE}.tmp"  # renamed when complete, so that a killed process leaves no partial plan
         draft.write_text(plan.model_dump_json(indent=1), encoding="utf-8")
         draft.replace(folder / FILE)
-    elif told := apart(read_plan(folder), plan):
-        fix = f"go on with that one by `{command} --out {folder}`, or begin this one in another --out"
-        raise Fault("data", f"{folder} holds another comparison ({told}): {fix}")
+    elif differing := apart(read_plan(folder), plan):
+        fix = f"continue that one with `{command} --out {folder}`, or start this one in another --out"
+        raise Fault("data", f"{folder} holds another comparison ({differing}): {fix}")
 
 
-def apart(there: Plan, here: Plan) -> str:
-    """What two plans do not have in common in one line, the first of it; nothing where they are one."""
-    found = differences(there, here)
-    more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    return "; ".join(found[:SHOWN]) + more
+def apart(saved: Plan, new: Plan) -> str:
+    """Format the first differences between two plans on one line; empty if there are none."""
+    lines = differences(saved, new)
+    more = f"; and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
+    return "; ".join(lines[:SHOWN]) + more
 
 
-def differences(there: Plan, here: Plan) -> list[str]:
-    """What two plans do not have in common, in words; circumstances aside."""
-    one, other = (dict(_flat(plan.model_dump(mode="json", exclude=CIRCUMSTANCES))) for plan in (there, here))
+def differences(saved: Plan, new: Plan) -> list[str]:
+    """List the differences between a saved plan and a new one, without the fields of CIRCUMSTANCES."""
+    one, other = (dict(_flat(plan.model_dump(mode="json", exclude=CIRCUMSTANCES))) for plan in (saved, new))
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
     return [f"{key}: {_told(one.get(key))} there, {_told(other.get(key))} here" for key in keys]
 
@@ -227,13 +235,14 @@ def _told(value: Any) -> str:
     return "nothing" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-# The cells of a comparison: one run for each task, trial and method, found again on disk and gone on with.
+# Cells.
 
 RUNS = "runs"
+"""Name of the folder with the runs of a comparison."""
 
 
 class Cell(NamedTuple):
-    """One method on one task, for the `trial`-th time from 0; `folder` holds its run's folder."""
+    """One method on one task in one trial, counted from 0; `folder` holds the folder of its run."""
 
     method: Method
     task: str
@@ -242,7 +251,7 @@ class Cell(NamedTuple):
 
 
 def cells_of(plan: Plan, folder: Path) -> list[Cell]:
-    """All cells, task by task, so that whatever is done first is balanced over the methods."""
+    """List all cells, task by task, so that an unfinished comparison is balanced over the methods."""
     return [
         Cell(method, task, trial, folder / RUNS / f"{number:03}-{_slug(task)}" / str(trial) / _folder(plan, method))
         for number, task in enumerate(plan.tasks, 1)
@@ -252,33 +261,33 @@ def cells_of(plan: Plan, folder: Path) -> list[Cell]:
 
 
 def recorded(cell: Cell) -> Trajectory | None:
-    """What is on disk of a cell; None while its run has not begun."""
+    """Read the trajectory of a cell; None if its run was not started."""
     folder = begun(cell)
     return read_trajectory(folder) if folder else None
 
 
 def finished(trajectory: Trajectory | None) -> bool:
-    """Whether a run has its ending. A spent budget is one: calls are what methods are compared at; an error is none."""
+    """Whether a run is finished, as in `ended`."""
     return ended(trajectory.footer if trajectory else None)
 
 
 def ended(footer: Footer | None) -> bool:
-    """Whether a footer has the run's ending."""
+    """Whether a footer has a final ending: a spent budget is final, an error is not."""
     return footer is not None and not footer.ending.startswith("error:")
 
 
 def left(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells that have no ending yet, in order."""
+    """List the cells whose runs are not finished, in order."""
     return [cell for cell in cells if not ended(_last_footer(cell))]
 
 
 def done_cells(plan: Plan, folder: Path) -> Iterator[tuple[Cell, Trajectory]]:
-    """The cells that have their ending, in the order of the plan."""
+    """Yield the finished cells in the order of the plan."""
     return ((cell, trajectory) for cell, trajectory in ended_cells(plan, folder) if finished(trajectory))
 
 
 def ended_cells(plan: Plan, folder: Path) -> Iterator[tuple[Cell, Trajectory]]:
-    """The same with the cells that an error ended, which the next call tries again."""
+    """Yield the finished cells and those that an error ended, which the next call tries again."""
     for cell in cells_of(plan, folder):
         trajectory = recorded(cell)
         if trajectory and trajectory.footer:
@@ -286,14 +295,14 @@ def ended_cells(plan: Plan, folder: Path) -> Iterator[tuple[Cell, Trajectory]]:
 
 
 async def carry_out(cell: Cell, context: Context, benchmark: Benchmark) -> Trajectory:
-    """Run a cell, or go on with its run from the last checkpoint; returns how far it came."""
-    given = context.model_copy(update={"trial": cell.trial})
+    """Run a cell, or resume its run from the last checkpoint, and return the trajectory."""
+    trial_context = context.model_copy(update={"trial": cell.trial})
     folder = cell.folder / run_of(cell, benchmark)
-    return (await completed(folder, cell.method.build(), benchmark, cell.task, given)).trajectory
+    return (await completed(folder, cell.method.build(), benchmark, cell.task, trial_context)).trajectory
 
 
 def run_of(cell: Cell, benchmark: Benchmark) -> str:
-    """The name of the cell's run: of the one that was begun, else of one to begin."""
+    """Return the name of the cell's run, or a new name if it was not started."""
     folder = begun(cell)
     return folder.name if folder else run_name(cell.method.graph, benchmark.task(cell.task))
 
@@ -304,13 +313,13 @@ def _last_footer(cell: Cell) -> Footer | None:
 
 
 def begun(cell: Cell) -> Path | None:
-    """The run's folder. One whose process died before the first line was whole holds nothing to go on with."""
-    begun = (path.parent for path in sorted(cell.folder.glob("*/trajectory.jsonl")) if has_header(path))
-    return next(begun, None)
+    """Find the folder of the cell's run; None if there is none with a complete header."""
+    folders = (path.parent for path in sorted(cell.folder.glob("*/trajectory.jsonl")) if has_header(path))
+    return next(folders, None)
 
 
 def _folder(plan: Plan, method: Method) -> str:
-    """Numbered: names of variants may differ in nothing that a path may hold."""
+    # Numbered, since the slugs of two methods may be equal.
     return f"{plan.methods.index(method) + 1}-{_slug(method.name)}"
 
 
@@ -318,34 +327,34 @@ def _slug(name: str) -> str:
     return slug(name, 60, kept="-_")
 
 
-# Carries a comparison out, cell by cell. It may be interrupted or killed at any moment and started again.
+# Execution.
 
 FIRST = 3
-"""Runs that must not all fail alike."""
+"""Number of first runs that stop the comparison if all fail with the same message."""
 
 OUTSIDE = ("error:data", "error:environment", "error:model")
-"""Endings by a failure that is not the method's."""
+"""Endings by a failure that the method did not cause."""
 
 Told = Callable[[Cell, Trajectory], None]
-"""Called with every cell that was carried out, whatever its ending."""
+"""Listener that is called with every cell that was run, whatever its ending."""
 
 Carry = Callable[[Cell, Context, Benchmark], Awaitable[Trajectory]]
-"""Runs a cell, or goes on with its run, here or elsewhere."""
+"""Function that runs a cell, or resumes its run, in this process or on a worker."""
 
 
 class Part(NamedTuple):
-    """How a comparison is carried out that is part of something larger, or on other machines."""
+    """Options of a comparison that is part of a sweep, or runs on other machines."""
 
-    home: Path | None = None
-    """The folder that the command which goes on is given; the comparison's own unless it is part of another."""
-    told: Told = lambda cell, trajectory: None
-    enough: Callable[[], bool] = lambda: False
-    """No further run is begun once it says so; those under way end."""
-    carry: Carry = carry_out
+    shown_folder: Path | None = None
+    """Folder that messages name in the command that continues; by default the folder of the comparison."""
+    listener: Told = lambda cell, trajectory: None
+    should_stop: Callable[[], bool] = lambda: False
+    """Returns True to start no further run; running ones end."""
+    runner: Carry = carry_out
 
 
 WHOLE = Part()
-"""A comparison of its own, in this process."""
+"""Options of a comparison that runs alone in this process."""
 
 
 def compare(
@@ -359,60 +368,60 @@ def compare(
     command: str = COMMAND,
     part: Part = WHOLE,
 ) -> None:
-    """Carry out every cell that has no ending yet. A run that ends in an error is tried again by the next call.
+    """Run every cell that is not finished. A run that ends in an error is tried again by the next call.
 
     Args:
-        plan: methods and tasks; the same as before where the folder has been begun.
-        context: what every run is given.
-        benchmark: the live benchmark of the tasks.
-        folder: where plan and runs are kept.
+        plan: methods and tasks; for a folder with a plan, the same plan.
+        context: the context of every run.
+        benchmark: the benchmark of the tasks.
+        folder: the folder for plan and runs.
         told: called after each cell.
-        at_once: runs under way at a time; more than one pays where they wait for an endpoint.
-        command: what goes on with this folder, for messages.
-        part: what it is part of.
+        at_once: maximum number of runs at the same time; more than one saves time if they wait for an endpoint.
+        command: the command that continues the comparison, for messages.
+        part: options for a comparison that is part of a sweep, or runs on other machines.
 
     Raises:
-        Fault: the folder holds another plan, another process is at work in it, or the first runs all failed alike.
-        Interrupted: by Ctrl-C; the message has the command that goes on.
+        Fault: the folder holds another plan, another process is using it, or the first runs all failed alike.
+        Interrupted: Ctrl-C was pressed; the message has the command that continues.
     """
-    go_on = f"go on with: {command} --out {part.home or folder}"
+    go_on = f"go on with: {command} --out {part.shown_folder or folder}"
     settle(plan, folder, command)
     with alone(folder):
         save_local(folder, context)
         try:
-            hearing = part._replace(told=_giving_up((told, part.told), go_on))
-            blocking(_carry_out(left(cells_of(plan, folder)), context, benchmark, at_once, hearing))
+            part = part._replace(listener=_giving_up((told, part.listener), go_on))
+            blocking(_carry_out(left(cells_of(plan, folder)), context, benchmark, at_once, part))
         except KeyboardInterrupt:
             raise Interrupted(f"interrupted; {go_on}") from None
 
 
 def _giving_up(listeners: Sequence[Told], go_on: str) -> Told:
-    """Tells the listeners, and stops where the first runs all failed alike outside the method: so would thousands."""
-    said: list[str] = []
+    # If the first runs all fail alike outside the method, thousands of others would fail as well.
+    messages: list[str] = []
 
     def listener(cell: Cell, trajectory: Trajectory) -> None:
-        for told in listeners:
-            told(cell, trajectory)
+        for inner in listeners:
+            inner(cell, trajectory)
         footer = trajectory.footer
-        said.append(footer.message if footer and footer.ending in OUTSIDE else "")
-        if len(said) == FIRST and said[0] and len(set(said)) == 1:
-            raise Fault("data", f"the first {FIRST} runs failed alike ({said[0]}): mend that and {go_on}")
+        messages.append(footer.message if footer and footer.ending in OUTSIDE else "")
+        if len(messages) == FIRST and messages[0] and len(set(messages)) == 1:
+            raise Fault("data", f"the first {FIRST} runs failed alike ({messages[0]}): fix the cause and {go_on}")
 
     return listener
 
 
 async def _carry_out(cells: Sequence[Cell], context: Context, benchmark: Benchmark, at_once: int, part: Part) -> None:
-    waiting = takewhile(lambda _: not part.enough(), cells)
+    waiting = takewhile(lambda _: not part.should_stop(), cells)
 
     async def work() -> None:
         for cell in waiting:
-            part.told(cell, await part.carry(cell, context, benchmark))
+            part.listener(cell, await part.runner(cell, context, benchmark))
 
     await asyncio.gather(*(work() for _ in range(at_once)))
 
 
 def rows_of(plan: Plan, folder: Path) -> list[Row]:
-    """The rows of the runs that have their ending, in the order of the plan."""
+    """Build the rows of the finished runs, in the order of the plan."""
     return [
         row_of(cell.method.name, cell.task, trajectory, cell.trial) for cell, trajectory in done_cells(plan, folder)
     ]
@@ -420,20 +429,20 @@ def rows_of(plan: Plan, folder: Path) -> list[Row]:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """One process at a time; the lock goes with the process, however it ends."""
+    """Lock a folder for this process inside the block; the lock ends with the process, whatever ends that."""
     with (folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Fault("data", f"{folder} is being worked on by another process: wait for it or stop it") from None
+            raise Fault("data", f"another process is using {folder}: wait until it ends, or stop it") from None
         yield
 
 
-# Carries the cells of a comparison out on the workers of a Ray cluster, in place of this process.
+# Execution on the workers of a Ray cluster.
 
 
 class Workers(NamedTuple):
-    """Processes of a Ray cluster: its address, as `pooled` takes it, and how many; one a processor by default."""
+    """Address of a Ray cluster, as `pooled` takes it, and number of processes, by default one for each processor."""
 
     address: str
     processes: int | None = None
@@ -441,9 +450,9 @@ class Workers(NamedTuple):
 
 @contextmanager
 def spread(plan: Plan, workers: Workers | None, at_once: int) -> Iterator[tuple[Carry, int]]:
-    """What carries a cell out inside the block, and how many at once: in this process where there are no workers.
+    """Yield the function that runs a cell, and how many cells run at the same time; without workers, in this process.
 
-    With workers an `at_once` of 1 stands for as many as fit on them. The comparison's folder must be one that they see.
+    With workers, an `at_once` of 1 means as many as fit on them, and they must have access to the comparison's folder.
 
     Raises:
         Fault: Ray is missing, or there is no such cluster.
@@ -453,9 +462,9 @@ def spread(plan: Plan, workers: Workers | None, at_once: int) -> Iterator[tuple[
         return
     from certigraph.evaluation.workers import pooled
 
-    asked = at_once if at_once > 1 else None
-    with pooled(workers.address, plan.model, workers=workers.processes, at_once=asked) as pool:
-        yield partial(_on_workers, pool, plan.benchmark), asked or pool.workers * pool.at_once
+    limit = at_once if at_once > 1 else None
+    with pooled(workers.address, plan.model, workers=workers.processes, at_once=limit) as pool:
+        yield partial(_on_workers, pool, plan.benchmark), limit or pool.workers * pool.at_once
 
 
 async def _on_workers(pool: "Pool", name: str, cell: Cell, context: Context, benchmark: Benchmark) -> Trajectory:

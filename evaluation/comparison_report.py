@@ -1,4 +1,4 @@
-"""Tables, files and pages of a comparison."""
+"""Report of a comparison: tables for the terminal, CSV and JSON files, curves and an HTML page."""
 
 import csv
 import json
@@ -35,14 +35,14 @@ from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.result import is_denied
 from certigraph.state.trajectory import Trajectory
 
-# CSV files whose cells are values: a spreadsheet takes texts that begin like formulas for formulas, and runs them.
+# CSV files: texts that begin like a formula are escaped, since a spreadsheet would run them.
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How a text begins that a spreadsheet runs."""
+"""Beginnings of texts that a spreadsheet runs as formulas."""
 
 
 def inert(value: Any) -> Any:
-    """A value as it goes into a cell: a text that would be a formula has an apostrophe before it; numbers stay."""
+    """Escape a value for a cell: a text that would be a formula gets an apostrophe; numbers are unchanged."""
     if not isinstance(value, str) or not value.lstrip(" ").startswith(FORMULA):
         return value
     try:
@@ -53,23 +53,24 @@ def inert(value: Any) -> Any:
 
 
 def write_rows(path: Path, names: Sequence[str], lines: Iterable[Mapping[str, Any]], *, ends: str = "\r\n") -> None:
-    """A header and a line each, with the cells inert; what a line lacks is left empty."""
+    """Write a CSV file with a header and escaped cells; a cell that a line lacks is empty."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, names, lineterminator=ends)
         writer.writeheader()
         writer.writerows({name: inert(value) for name, value in line.items()} for line in lines)
 
 
-# What methods need a run as text, for the terminal and for a page.
+# The table of needs, for the terminal and the page.
 
 NONE = "-"
+"""Cell without a value."""
 
 
 def need_table(needs: Sequence[Need]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Heads and lines; a difference is the method's amount minus the first method's."""
+    """Return heads and lines; a difference is the method's amount minus that of the first method."""
     first = needs[0].against if needs else "the first"
-    beside = (f"difference from {first}", "95 % interval", f"change from {first}", "95 % interval")
-    return ("a run", "method", "mean", *beside), [_cells(need) for need in needs]
+    heads = (f"difference from {first}", "95 % interval", f"change from {first}", "95 % interval")
+    return ("a run", "method", "mean", *heads), [_cells(need) for need in needs]
 
 
 def _cells(need: Need) -> tuple[str, ...]:
@@ -92,10 +93,10 @@ def _signed(amount: float) -> str:
     return f"{'-' if amount < 0 else '+'}{compact(round(abs(amount), 1))}"
 
 
-# The tables of a comparison as text, for the terminal and for a page.
+# The other tables, for the terminal and the page.
 
 MOST = 100
-"""The greatest difference that there can be."""
+"""The largest possible difference of scores."""
 
 METHODS = (
     "method",
@@ -113,7 +114,11 @@ METHODS = (
     "time",
     "cached by role",
 )
+"""Columns of the table of methods."""
+
 CACHED = ("cached", "cached by role")
+"""Columns that are left out if no model cached anything."""
+
 DIFFERENCES = ("method", "n", "difference", "95 % interval", "p", "p (Holm)", "detectable", "in words")
 ESTIMATES = (
     "variant",
@@ -129,7 +134,7 @@ ESTIMATES = (
 
 
 def method_cells(summary: Summary) -> tuple[str, ...]:
-    """A method's figures as text, in the order of METHODS."""
+    """Return the cells of a method, in the order of METHODS."""
     return (
         summary.method,
         str(summary.n),
@@ -149,53 +154,54 @@ def method_cells(summary: Summary) -> tuple[str, ...]:
 
 
 def method_table(summaries: Sequence[Summary]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Heads and lines; without the columns about the model's cache where it cached nothing."""
+    """Return heads and lines; without the columns about the model's cache if it cached nothing."""
     lines = [method_cells(summary) for summary in summaries]
     used = [n for n, head in enumerate(METHODS) if head not in CACHED or any(line[n] not in "0-" for line in lines)]
     return tuple(METHODS[n] for n in used), [tuple(line[n] for n in used) for line in lines]
 
 
-def difference_cells(found: Difference) -> tuple[str, ...]:
-    """A paired difference as text, in the order of DIFFERENCES."""
-    interval = _between(found.low, found.high, "+.1f")
-    detectable = "-" if found.detectable is None else f"{found.detectable:.1f}" if found.detectable < MOST else "> 100"
-    name, n = f"{found.method} - {found.against}", str(found.n)
-    mean = f"{found.mean:+.1f}" if found.n else "-"
-    return name, n, mean, interval, _p(found.p), _p(found.p_adjusted), detectable, found.words
+def difference_cells(difference: Difference) -> tuple[str, ...]:
+    """Return the cells of a paired difference, in the order of DIFFERENCES."""
+    interval = _between(difference.low, difference.high, "+.1f")
+    least = difference.detectable
+    detectable = "-" if least is None else f"{least:.1f}" if least < MOST else "> 100"
+    name, n = f"{difference.method} - {difference.against}", str(difference.n)
+    mean = f"{difference.mean:+.1f}" if difference.n else "-"
+    return name, n, mean, interval, _p(difference.p), _p(difference.p_adjusted), detectable, difference.words
 
 
 def estimate_cells(estimate: Estimate) -> tuple[str, ...]:
-    """A replayed ablation beside the re-executed one as text, in the order of ESTIMATES."""
-    found = estimate.optimism
+    """Return the cells of a replayed and re-executed ablation, in the order of ESTIMATES."""
+    optimism = estimate.optimism
     scores = (f"{score:.1f}" for score in (estimate.full, estimate.measured, estimate.replayed))
-    interval = _between(found.low, found.high, "+.1f")
-    return estimate.method, estimate.rule, str(found.n), *scores, f"{found.mean:+.1f}", interval, estimate.words
+    interval = _between(optimism.low, optimism.high, "+.1f")
+    return estimate.method, estimate.rule, str(optimism.n), *scores, f"{optimism.mean:+.1f}", interval, estimate.words
 
 
 def tables(comparison: Comparison, estimates: Sequence[Estimate] = ()) -> Iterator[Table]:
-    """The tables for a terminal."""
+    """Yield the tables for a terminal."""
     yield _table(*method_table(comparison.methods))
     if comparison.differences:
-        yield _table(DIFFERENCES, [difference_cells(found) for found in comparison.differences])
+        yield _table(DIFFERENCES, [difference_cells(difference) for difference in comparison.differences])
         yield _table(*need_table(comparison.needs))
     if estimates:
         yield _table(ESTIMATES, [estimate_cells(estimate) for estimate in estimates])
 
 
 def told(comparison: Comparison) -> str:
-    """What the table is over."""
+    """Format the line above the tables: benchmark, models, number of tasks and trials, and what is left out."""
     missing = comparison.planned - comparison.n
     unfinished = missing - comparison.faults
     lacking = f"; {unfinished} of {comparison.planned} tasks are not finished by every method and left out"
     lacking = lacking if unfinished else ""
     lacking += f"; {counted(comparison.faults, 'task')} with a fault left out" if comparison.faults else ""
-    told = f"{lacking}{answering(comparison.model.split(AND))}"
+    notes = f"{lacking}{answering(comparison.model.split(AND))}"
     trials = f" x {comparison.trials} trials" if comparison.trials > 1 else ""
-    return f"{comparison.benchmark}, {comparison.model}, n={comparison.n}{trials}{told}"
+    return f"{comparison.benchmark}, {comparison.model}, n={comparison.n}{trials}{notes}"
 
 
 def answering(models: Sequence[str]) -> str:
-    """What must be known of figures that no language model's answers made; nothing where one made all of them."""
+    """Format a note about models that are not language models; empty if all are."""
     scripted = [model for model in models if is_scripted(model)]
     if not scripted:
         return ""
@@ -230,34 +236,37 @@ def _table(heads: tuple[str, ...], lines: list[tuple[str, ...]]) -> Table:
     return table
 
 
-# What a comparison leaves for other programs: `table.json`, `table.csv`, `needs.csv`, `rows.csv`.
+# Files for other programs: `table.json`, `table.csv`, `needs.csv`, `rows.csv`.
 
 
 def plain(comparison: Comparison, estimates: Sequence[Estimate] = ()) -> dict[str, Any]:
-    """Table, rows and replayed ablations as one JSON object."""
+    """Return statistics, rows and replayed ablations as one JSON object."""
     replayed = [estimate.model_dump(mode="json") for estimate in estimates]
     return {**comparison.model_dump(mode="json"), "replayed": replayed, "statistics": COMPARISON}
 
 
 def write_tables(comparison: Comparison, estimates: Sequence[Estimate], folder: Path) -> None:
-    """`table.json` has everything; as CSV `table` a line a method, `needs` one an amount of each, `rows` one a run."""
-    found = plain(comparison, estimates)
-    (folder / "table.json").write_text(json.dumps(found, indent=1, ensure_ascii=False), encoding="utf-8")
-    apart = {difference["method"]: difference for difference in found["differences"]}
-    methods = [{**line_of(summary), **_beside(apart.get(summary["method"]))} for summary in found["methods"]]
+    """Write `table.json` with everything, and CSV files.
+
+    `table.csv` has a line for each method, `needs.csv` one for each amount of a method, `rows.csv` one for each run.
+    """
+    results = plain(comparison, estimates)
+    (folder / "table.json").write_text(json.dumps(results, indent=1, ensure_ascii=False), encoding="utf-8")
+    differences = {difference["method"]: difference for difference in results["differences"]}
+    methods = [{**line_of(summary), **_beside(differences.get(summary["method"]))} for summary in results["methods"]]
     write_csv(folder / "table.csv", methods)
-    write_csv(folder / "needs.csv", found["needs"])
-    write_csv(folder / "rows.csv", [line_of(row) for row in found["rows"]])
+    write_csv(folder / "needs.csv", results["needs"])
+    write_csv(folder / "rows.csv", [line_of(row) for row in results["rows"]])
 
 
 def write_csv(path: Path, lines: list[dict[str, Any]]) -> None:
-    """Lines of figures under the names that any of them has."""
+    """Write lines as CSV; the columns are the keys of all lines."""
     names = list(dict.fromkeys(name for line in lines for name in line))
     write_rows(path, names, lines)
 
 
 def line_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record as one flat line: cached shares by role, endings by name, figures of runs that ended `goal`."""
+    """Flatten a record into one line: goal precision, share of cached tokens by role, number of runs by ending."""
     flat = {key: value for key, value in record.items() if not isinstance(value, dict)}
     goals = {f"goal_precision_{key}": value for key, value in record.get("goals", {}).items()}
     shares = {f"cached_share_{r}": round(Prompted.model_validate(p).share, 4) for r, p in record["roles"].items()}
@@ -265,15 +274,15 @@ def line_of(record: Mapping[str, Any]) -> dict[str, Any]:
     return {**flat, **goals, **shares, **endings}
 
 
-def _beside(found: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {f"difference_{key}": value for key, value in (found or {}).items() if key not in ("method", "n")}
+def _beside(difference: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {f"difference_{key}": value for key, value in (difference or {}).items() if key not in ("method", "n")}
 
 
-# Everything that a comparison's runs say, gathered in one pass over their trajectories.
+# Results of a comparison, from one pass over its trajectories.
 
 
 class Findings(NamedTuple):
-    """The table, the replayed ablations, the curves, and the frames of all analyses."""
+    """Results of a comparison: statistics, replayed ablations, curves, and the frames for all analyses."""
 
     comparison: Comparison
     estimates: list[Estimate]
@@ -282,7 +291,7 @@ class Findings(NamedTuple):
 
 
 def findings_of(plan: Plan, folder: Path) -> Findings:
-    """What a comparison has come to so far; trajectories are read one at a time."""
+    """Compute the results of a comparison so far; one trajectory is in memory at a time."""
     gathering = _Gathering(plan)
     frames = frames_of(gathering.passing(ended_cells(plan, folder)))
     comparison, shared = comparison_of(plan.outline, gathering.rows), shared_tasks(plan.outline, gathering.rows)
@@ -299,11 +308,10 @@ class _Gathering:
         self.replays: dict[tuple[str, int], Replay] = {}
 
     def of(self, method: str, trials: Sequence[tuple[str, int]]) -> list[list[Point]]:
-        """A method's points; a method whose runs all failed has none."""
+        # A method whose runs all failed has no points.
         return [self.points[method, *trial] for trial in trials if (method, *trial) in self.points]
 
     def passing(self, done: Iterator[tuple[Cell, Trajectory]]) -> Iterator[Recorded]:
-        """Take what is needed of each trajectory and pass it on."""
         for cell, trajectory in done:
             name = cell.method.name
             row = row_of(name, cell.task, trajectory, cell.trial)
@@ -315,7 +323,7 @@ class _Gathering:
             yield Recorded(name, cell.task, cell.trial, trajectory)
 
 
-# A comparison as one self-contained HTML page: tables, curves and a line for every run.
+# The page: self-contained, with tables, curves and a line for every task.
 
 FIGURES = """
 .comparison td, .comparison th { text-align: right; padding: 6px 14px 6px 0; white-space: nowrap; }
@@ -331,8 +339,10 @@ header + section { margin-top: 20px; }
 .notice { border-left: 3px solid var(--warn); padding: 3px 0 3px 14px; margin-top: 14px; color: var(--warn);
   font-size: 14px; }
 """
+"""Style of tables and drawings, in addition to the style of reports."""
+
 MOST_NAMED = 6
-"""Methods that a title names."""
+"""Maximum number of methods in a title."""
 
 NOTE = (
     "Scores are 0 to 100, over runs without a fault of the world or its data. Differences are paired over tasks, "
@@ -352,7 +362,7 @@ REPLAY_NOTE = (
 
 
 def write_page(plan: Plan, findings: Findings, drawing: Markup, path: Path) -> None:
-    """Write the page. Nothing is loaded, no script runs, everything from outside is escaped."""
+    """Write the page. It loads nothing and runs no script, and texts of runs are escaped."""
     title = joined(f"{_compared(plan.methods)} on {plan.benchmark}")
     body = _body(plan, findings, drawing, title)
     path.write_text(Template(PAGE).substitute(title=title, style=STYLE + FIGURES, body=body), encoding="utf-8")
@@ -371,7 +381,7 @@ def _body(plan: Plan, findings: Findings, drawing: Markup, title: Markup) -> Mar
     comparison, warnings = findings.comparison, [f"Warning: {warning}" for warning in findings.comparison.warnings]
     overline = tag("p", told(comparison), class_="overline")
     methods = html_table(*method_table(comparison.methods), looks="comparison worded")
-    differences = [difference_cells(found) for found in comparison.differences]
+    differences = [difference_cells(difference) for difference in comparison.differences]
     return joined(
         tag("header", overline, tag("h1", title), _facts(plan), *(tag("p", w, class_="notice") for w in warnings)),
         _section("Methods", joined(methods, tag("p", NOTE, class_="key"))),
@@ -391,15 +401,15 @@ def _body(plan: Plan, findings: Findings, drawing: Markup, title: Markup) -> Mar
 def _needed(needs: Sequence[Need]) -> list[Markup]:
     if all(need.difference is None for need in needs):
         return []
-    told = html_table(*need_table(needs), looks="comparison")
-    return [_section("Tokens, calls and steps", joined(told, tag("p", NEEDS_NOTE, class_="key")))]
+    table = html_table(*need_table(needs), looks="comparison")
+    return [_section("Tokens, calls and steps", joined(table, tag("p", NEEDS_NOTE, class_="key")))]
 
 
 def _replayed(estimates: Sequence[Estimate]) -> list[Markup]:
     if not estimates:
         return []
-    told = html_table(ESTIMATES, [estimate_cells(estimate) for estimate in estimates], looks="comparison worded")
-    return [_section("Replayed ablations beside re-executed ones", joined(told, tag("p", REPLAY_NOTE, class_="key")))]
+    table = html_table(ESTIMATES, [estimate_cells(estimate) for estimate in estimates], looks="comparison worded")
+    return [_section("Replayed ablations beside re-executed ones", joined(table, tag("p", REPLAY_NOTE, class_="key")))]
 
 
 def _facts(plan: Plan) -> Markup:
@@ -415,7 +425,7 @@ def _facts(plan: Plan) -> Markup:
 
 
 def budget_told(plan: Plan) -> str:
-    """What a run may spend, in words."""
+    """Format the budget of a run."""
     return ", ".join(f"{value:,.12g} {kind}" for kind, value in plan.budget.model_dump(exclude={"priced"}).items())
 
 
@@ -425,7 +435,6 @@ def _swapped(plan: Plan) -> list[str]:
 
 
 def _runs(plan: Plan, rows: Sequence[Row]) -> Markup:
-    """Scores and endings of each task's trials, a column a method."""
     by_cell = {(row.task, row.trial, row.method): row for row in rows}
     names = [method.name for method in plan.methods]
     lines = [
@@ -451,13 +460,14 @@ def _section(title: str, inside: Markup) -> Markup:
     return tag("section", tag("h2", title), inside)
 
 
-# Everything that is written of a comparison, at any time: tables, curves and a page.
+# The complete report.
 
 COMPARISON_PAGE = "comparison.html"
+"""Name of the file with the page."""
 
 
 def report(plan: Plan, folder: Path) -> Findings:
-    """Write the report of a comparison as far as it has come, and return what was found.
+    """Write the report of a comparison, which need not be finished, and return its results.
 
     Writes `table.json`, `table.csv`, `needs.csv`, `rows.csv`, `curves.csv`, `curves.png`, `curves.svg` and
     `comparison.html`.

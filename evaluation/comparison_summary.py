@@ -1,4 +1,8 @@
-"""Figures of a comparison and of ablations."""
+"""Statistics of comparisons and ablations.
+
+`comparison_of` computes scores, paired differences and needs of every method over the tasks that all have finished.
+`estimates_of` sets ablations that were estimated from recorded runs against ablations that were run.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +28,7 @@ from certigraph.runtime.html import counted
 from certigraph.state.records import METHODS_OWN, Record, UnknownName
 from certigraph.state.trajectory import Trajectory
 
-# What methods need a run, and by how much that differs from what the first one needs, paired over tasks.
+# Needs: the amounts that a run takes, and paired differences from the first method.
 
 AMOUNTS = {
     "output_tokens": "output tokens",
@@ -32,19 +36,19 @@ AMOUNTS = {
     "calls": "calls",
     "steps": "world steps",
 }
-"""What is counted of a run: fields of Row, and what tables call them."""
+"""Label of each amount, by field of Row."""
 
 
 ByTask = Mapping[str, Sequence[float]]
-"""Task -> what its trials needed."""
+"""Amounts of the trials, by task."""
 
 
 class Need(Record):
-    """How much of one amount a method needs a run, over n tasks, and how that differs from the first method's.
+    """Mean of one amount that a method needs for a run, over n tasks, and its difference from the first method.
 
-    `difference` is in the amount's unit, trials of a task averaged first; `percent` is the change of the sums, -50
-    where the method needs half. Bounds are of 95 % intervals, both a bootstrap's over tasks. None of them for the
-    first method itself, and where there is nothing to tell them by.
+    `difference` is in the unit of the amount, with the trials of a task averaged first; `percent` is the change of the
+    sums: -50 means half. The bounds are 95 % bootstrap intervals over tasks. All of these are None for the first
+    method, and if there is no shared task.
     """
 
     method: str
@@ -61,43 +65,49 @@ class Need(Record):
 
 
 def needs_of(rows: Mapping[str, Sequence[Row]]) -> tuple[Need, ...]:
-    """Every amount of every method, given the rows by method, the first one the reference; none of no rows."""
+    """Compute every amount of every method from the rows by method; the first method is the reference."""
     return tuple(need for amount in AMOUNTS if any(rows.values()) for need in _needs(rows, amount))
 
 
 def _needs(rows: Mapping[str, Sequence[Row]], amount: str) -> Iterator[Need]:
-    found = {name: by_task(mine, amount) for name, mine in rows.items()}
-    first = next(iter(found))
-    for name, mine in found.items():
-        alone = name == first or not mine or not found[first]
-        need = Need(method=name, against=first, amount=amount, n=len(mine), mean=mean_difference(_means(mine)))
-        yield need if alone else need.model_copy(update=_beside(found[first], mine))
+    amounts = {name: by_task(method_rows, amount) for name, method_rows in rows.items()}
+    first = next(iter(amounts))
+    for name, method_amounts in amounts.items():
+        is_alone = name == first or not method_amounts or not amounts[first]
+        need = Need(
+            method=name,
+            against=first,
+            amount=amount,
+            n=len(method_amounts),
+            mean=mean_difference(_means(method_amounts)),
+        )
+        yield need if is_alone else need.model_copy(update=_beside(amounts[first], method_amounts))
 
 
 def _beside(first: ByTask, other: ByTask) -> dict[str, float | None]:
-    apart = [after - before for before, after in zip(_means(first), _means(other), strict=True)]
-    low, high = interval(apart) or (None, None)
-    found = changed(first, other)
-    bounds = {"percent": found.percent, "percent_low": found.low, "percent_high": found.high}
-    return {"difference": mean_difference(apart), "low": low, "high": high, **bounds}
+    differences = [after - before for before, after in zip(_means(first), _means(other), strict=True)]
+    low, high = interval(differences) or (None, None)
+    change = changed(first, other)
+    bounds = {"percent": change.percent, "percent_low": change.low, "percent_high": change.high}
+    return {"difference": mean_difference(differences), "low": low, "high": high, **bounds}
 
 
-def _means(found: ByTask) -> list[float]:
-    return [mean(found[task]) for task in sorted(found)]
+def _means(amounts: ByTask) -> list[float]:
+    return [mean(amounts[task]) for task in sorted(amounts)]
 
 
-# Rows -> the figures of each method and how its scores and costs differ from the first one's, paired.
+# Scores of each method, and paired differences from the first method.
 
 Scores = Mapping[str, Sequence[float]]
-"""Task -> the scores of its trials, 0 to 100."""
+"""Scores of the trials, 0 to 100, by task."""
 
 
 class Summary(RunCost):
-    """A method over n tasks, `runs` runs: scores 0 to 100; calls, tokens, steps and seconds in all.
+    """Statistics of a method over n tasks and `runs` runs: mean score, 0 to 100, and sums of calls, tokens and steps.
 
-    `low` and `high` bound the 95 % interval of the mean score, trials of one task taken together. `pass_all` is the
-    probability in percent that all trials of a task succeed (pass^k, k the number of trials); None with one trial.
-    `faults` of `begun` runs are in no other figure: the world or its data failed.
+    `low` and `high` bound the 95 % interval of the mean score, clustered by task. `pass_all` is the probability in
+    percent that all trials of a task succeed (pass^k, k the number of trials); None with one trial. `faults` of `begun`
+    runs met a fault of the world or its data, and count in no other statistic.
     """
 
     method: str
@@ -112,16 +122,16 @@ class Summary(RunCost):
     begun: int = 0
     pass_all: float | None = None
     goals: GoalPrecision = GoalPrecision()
-    """How many of the runs that ended `goal` the scorer confirms."""
+    """Share of runs that solved their task among those that ended `goal`."""
     endings: dict[str, int]
 
 
 class Difference(Record):
-    """A method's score minus the first method's on the same n tasks, trials of a task averaged first.
+    """Score of a method minus that of the first method on the same n tasks, with trials of a task averaged first.
 
-    `low` and `high` bound the 95 % interval; `p_adjusted` is Holm's, over all differences of the comparison;
-    `detectable` is the least difference that n tasks of this spread would show in four of five repetitions.
-    `faults` counts the tasks that are left out because a run of either method met a fault.
+    `low` and `high` bound the 95 % interval; `p_adjusted` is adjusted by Holm's rule over all differences of the
+    comparison; `detectable` is the smallest difference that n tasks with this spread would show in four of five
+    repetitions. `faults` counts the tasks that are left out because a run of either method met a fault.
     """
 
     method: str
@@ -136,19 +146,19 @@ class Difference(Record):
     faults: int = 0
 
     @property
-    def told_apart(self) -> bool:
-        """Whether it is more than noise, by its interval and its p."""
-        found = None if self.low is None or self.high is None else (self.low, self.high)
-        return told_apart(found, self.n, self.p if self.p_adjusted is None else self.p_adjusted)
+    def significant(self) -> bool:
+        """Whether the difference is significant by its interval and its p."""
+        bounds = None if self.low is None or self.high is None else (self.low, self.high)
+        return told_apart(bounds, self.n, self.p if self.p_adjusted is None else self.p_adjusted)
 
     @property
     def equal(self) -> bool:
-        """Whether the scores are the same on every task, of two at least."""
+        """Whether the scores are equal on every task, with at least two tasks."""
         return self.low == self.high == self.mean == 0
 
     @property
     def words(self) -> str:
-        """What may be said of it, and how many pairs a fault took."""
+        """The conclusion in words, with the number of pairs that are left out for faults."""
         return self._words + (f"; {counted(self.faults, 'pair')} left out for faults" if self.faults else "")
 
     @property
@@ -159,13 +169,13 @@ class Difference(Record):
             return f"equal on every task at n={self.n}"
         if self.n < LEAST:
             return f"too few tasks to tell: n={self.n}, it takes {LEAST}"
-        if not self.told_apart:
+        if not self.significant:
             return f"cannot be told from noise at n={self.n}"
         return f"{'above' if self.mean > 0 else 'below'} {self.against} at n={self.n}"
 
 
 class Comparison(Record):
-    """The table of a comparison, over the tasks that every method has finished without a fault."""
+    """Statistics of a comparison over the tasks that every method has finished without a fault."""
 
     benchmark: str
     model: str
@@ -176,25 +186,25 @@ class Comparison(Record):
     differences: tuple[Difference, ...]
     needs: tuple[Need, ...] = ()
     rows: tuple[Row, ...]
-    """Every run with an ending, those of tasks that some method has not finished included."""
+    """Every finished run, including those of tasks that some method has not finished."""
     faults: int = 0
-    """Tasks that are left out because a run met a fault of the world or its data."""
+    """Number of tasks that are left out because a run met a fault of the world or its data."""
     warnings: tuple[str, ...] = ()
-    """What must be known of the figures, a sentence each."""
+    """Warnings about the statistics, a sentence each."""
 
     @property
     def left(self) -> int:
-        """Runs that the next call carries out: those without an ending, and those that an error ended."""
+        """Number of runs that the next call starts or resumes: those that are not finished or ended by an error."""
         done = sum(not row.ending.startswith("error:") for row in self.rows)
         return self.planned * self.trials * len(self.methods) - done
 
 
 def comparison_of(outline: Outline, rows: Sequence[Row]) -> Comparison:
-    """The comparison as far as it has come: tasks that a method lacks are left out for all, so n is one number."""
+    """Compute a comparison from the runs so far, over the tasks that every method has finished."""
     by_method = shared_rows(outline, rows)
-    shared = {row.task for mine in by_method.values() for row in mine}
-    differences = _differences({name: scores_of(mine) for name, mine in by_method.items()})
-    methods = tuple(_summary(name, mine, rows, outline.trials) for name, mine in by_method.items())
+    shared = {row.task for method_rows in by_method.values() for row in method_rows}
+    differences = _differences({name: scores_of(method_rows) for name, method_rows in by_method.items()})
+    methods = tuple(_summary(name, method_rows, rows, outline.trials) for name, method_rows in by_method.items())
     faults = fault_warnings(_endings(outline, rows), "give the same command once more")
     return Comparison(
         benchmark=outline.benchmark,
@@ -212,7 +222,7 @@ def comparison_of(outline: Outline, rows: Sequence[Row]) -> Comparison:
 
 
 def limit_warnings(summaries: Sequence[Summary]) -> Iterator[str]:
-    """A line for each limit of a method's own that ended runs of it: such runs say little about the method."""
+    """Yield a warning for each limit of the method that ended runs: such runs say little about the method."""
     options = {**dict(zip(METHODS_OWN, METHODS_OWN, strict=True)), "subtasks": "subtasks=N or failures"}
     for summary in summaries:
         for kind, option in options.items():
@@ -222,31 +232,30 @@ def limit_warnings(summaries: Sequence[Summary]) -> Iterator[str]:
 
 
 def shared_rows(outline: Outline, rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Each method's runs of the tasks that `shared_tasks` names, faults left out."""
+    """Select the runs of the tasks in `shared_tasks`, by method, without faults."""
     shared = set(shared_tasks(outline, rows))
     counted = [row for row in rows if row.task in shared and not row.fault]
     return {method: [row for row in counted if row.method == method] for method in outline.methods}
 
 
 def shared_tasks(outline: Outline, rows: Sequence[Row]) -> list[str]:
-    """The tasks of which every method has finished every trial without a fault, in order.
+    """List the tasks of which every method has finished every trial without a fault, in order.
 
-    Methods without any such run are left out.
+    Methods without any run that counts are ignored.
     """
-    counted = [row for row in rows if not row.fault]
-    done, begun = Counter(row.task for row in counted), {row.method for row in counted}
-    return [task for task in outline.tasks if done[task] == len(begun) * outline.trials > 0]
+    valid = [row for row in rows if not row.fault]
+    done, started = Counter(row.task for row in valid), {row.method for row in valid}
+    return [task for task in outline.tasks if done[task] == len(started) * outline.trials > 0]
 
 
 def scores_of(rows: Sequence[Row]) -> Scores:
-    """The scores of each task's trials."""
+    """Group scores by task."""
     return by_task(rows, "score")
 
 
 def difference_of(method: str, against: str, other: Scores, first: Scores) -> Difference:
-    """How far one lies above another, over the tasks of both."""
-    found = paired(first, other)
-    return Difference(method=method, against=against, **found._asdict())
+    """Compute the paired difference between two methods over the tasks of both."""
+    return Difference(method=method, against=against, **paired(first, other)._asdict())
 
 
 def _endings(outline: Outline, rows: Sequence[Row]) -> dict[str, list[str]]:
@@ -254,26 +263,26 @@ def _endings(outline: Outline, rows: Sequence[Row]) -> dict[str, list[str]]:
 
 
 def with_faults(difference: Difference, rows: Sequence[Row]) -> Difference:
-    """The same with the number of tasks that are left out because a run of either method met a fault."""
+    """Set the number of tasks that are left out because a run of either method met a fault."""
     pair = (difference.method, difference.against)
     left_out = {row.task for row in rows if row.fault and row.method in pair}
     return difference.model_copy(update={"faults": len(left_out)})
 
 
-def _summary(method: str, rows: Sequence[Row], begun: Sequence[Row], trials: int) -> Summary:
-    told = mean_of([row.score for row in rows], [row.task for row in rows], top=100)
+def _summary(method: str, rows: Sequence[Row], all_rows: Sequence[Row], trials: int) -> Summary:
+    estimate = mean_of([row.score for row in rows], [row.task for row in rows], top=100)
     solved = {task: list(map(bool, trials)) for task, trials in by_task(rows, "solved").items()}
     return Summary(
         method=method,
         n=len(solved),
         runs=len(rows),
-        score=told.mean,
-        stderr=told.stderr,
-        low=told.low,
-        high=told.high,
+        score=estimate.mean,
+        stderr=estimate.stderr,
+        low=estimate.low,
+        high=estimate.high,
         successes=sum(row.solved for row in rows),
-        faults=sum(row.fault for row in begun if row.method == method),
-        begun=sum(row.method == method for row in begun),
+        faults=sum(row.fault for row in all_rows if row.method == method),
+        begun=sum(row.method == method for row in all_rows),
         pass_all=100 * pass_hat_k(solved, trials).mean if trials > 1 and rows else None,
         goals=goal_precision(Outcome(row.task, row.ending, row.verdict) for row in rows),
         endings=dict(Counter(row.ending for row in rows)),
@@ -283,89 +292,90 @@ def _summary(method: str, rows: Sequence[Row], begun: Sequence[Row], trials: int
 
 def _differences(scores: Mapping[str, Scores]) -> tuple[Difference, ...]:
     first, *others = scores
-    found = [difference_of(name, first, scores[name], scores[first]) for name in others]
-    adjusted = holm([difference.p for difference in found])
-    return tuple(d.model_copy(update={"p_adjusted": p}) for d, p in zip(found, adjusted, strict=True))
+    differences = [difference_of(name, first, scores[name], scores[first]) for name in others]
+    adjusted = holm([difference.p for difference in differences])
+    return tuple(d.model_copy(update={"p_adjusted": p}) for d, p in zip(differences, adjusted, strict=True))
 
 
-# The methods of an ablation: the graph as it is, and one variant for each swap.
+# Methods of an ablation.
 
 USUAL = {"sdp": ("validate=always_pass", "replan=give_up", "validate=capped:depth=1")}
-"""What is ablated where no swap is given: SDP's three mechanisms (SDP paper, section 4.3)."""
+"""Default swaps by graph: SDP's three mechanisms (SDP paper, section 4.3)."""
 
 
 def variants(graph: str, swaps: Sequence[str]) -> tuple[Method, ...]:
-    """The graph first, then a variant named after each swap; several swaps of one variant are joined by `+`.
+    """Build the methods of an ablation: the graph, then a variant named after each swap.
+
+    Several swaps of one variant are joined by `+`.
 
     Raises:
-        UnknownName: the graph, a slot or an operator is unknown, a swap is given twice, or there is none to make.
+        UnknownName: the graph, a slot or an operator is unknown, a swap is given twice, or there is no swap.
     """
     full = methods_from([graph])
     swaps = swaps or USUAL.get(graph, ())
     if not swaps:
-        raise UnknownName(f"nothing to ablate in {graph}: say what to exchange, --swap SLOT=OPERATOR")
+        raise UnknownName(f"nothing to ablate in {graph}: give an operator to exchange, --swap SLOT=OPERATOR")
     if twice := sorted({swap for swap in swaps if swaps.count(swap) > 1}):
-        raise UnknownName(f"--swap {twice[0]} is given twice; every variant needs a swap of its own")
+        raise UnknownName(f"--swap {twice[0]} is given twice; give each swap once")
     return (*full, *(method_of(swap, graph, swap.split("+")) for swap in swaps))
 
 
 def exchanged(first: Method, variant: Method) -> dict[str, Spec]:
-    """The operators, by slot, in which a variant differs from the first method; nothing of another graph's."""
+    """Return the operators, by slot, in which a variant differs from the first method; none for another graph."""
     if first.graph != variant.graph:
         return {}
-    usual = first.operators
-    return {slot: Spec.model_validate(spec) for slot, spec in variant.operators.items() if spec != usual.get(slot)}
+    reference = first.operators
+    return {slot: Spec.model_validate(spec) for slot, spec in variant.operators.items() if spec != reference.get(slot)}
 
 
-# Ablations estimated from recorded trajectories, without running anything (SDP paper, appendix C).
-#
-# Each rule turns the score of a recorded run into what it might have been without one mechanism. The estimate takes
-# for granted that the rest of the run would have gone as it did; `report` sets it beside runs that were made anew.
+# Ablations estimated from recorded trajectories without running anything (SDP paper, appendix C). Each rule scales the
+# score of a recorded run to estimate the score without one mechanism. It assumes that the rest of the run would have
+# gone the same way; `report` compares it with runs of the variant.
 
 
 class Replay(NamedTuple):
-    """What a recorded run of SDP says about its mechanisms. Cursors and lengths count predicates."""
+    """Measures of a recorded run of SDP for the rules of appendix C; positions and lengths count predicates."""
 
     first_tries: int
-    """Certified steps whose target was met at the first attempt; a replanned target is a new one."""
+    """Number of certified steps whose target was certified at the first attempt; a replanned target is a new one."""
     certified_steps: int
     exhausted_at: int | None
-    """The cursor when all attempts at a target were used up for the first time; None where that never happened."""
+    """The position when all attempts at a target were used up for the first time; None if this never happened."""
     planned_then: int
-    """The plan's length at that moment."""
+    """The length of the plan at that time."""
     steps: int
     depths: tuple[int, ...]
     """Cascade depth of each certified step."""
 
     @property
     def action_fidelity(self) -> float:
-        """Steps certified at their first attempt by certified steps; 1 where nothing was certified."""
+        """Share of certified steps that were certified at the first attempt; 1 if nothing was certified."""
         return self.first_tries / self.certified_steps if self.certified_steps else 1.0
 
     @property
     def certified_prefix(self) -> float:
-        """The cursor at the first exhaustion by the plan's length; 1 without exhaustion."""
+        """Position at the first exhaustion divided by the length of the plan; 1 without exhaustion."""
         return 1.0 if self.exhausted_at is None else self.exhausted_at / max(self.planned_then, 1)
 
     def capped_share(self, depth: int, most_steps: int) -> float:
-        """The share of the run that fits into the step cap when no action may certify more than `depth` predicates."""
+        """Return the share of the run that fits into `most_steps` if an action certifies at most `depth` predicates."""
         steps = self.steps + sum(-(-k // depth) - 1 for k in self.depths)
         return min(1.0, most_steps / steps) if steps else 1.0
 
 
 Factor = Callable[[Replay, int], float]
-"""A recorded run and its step cap -> the factor of its score."""
+"""Function of a recorded run and its limit of steps that returns the factor for the score."""
 
 
 class Rule(NamedTuple):
-    """A rule of appendix C."""
+    """A rule of the SDP paper's appendix C."""
 
     name: str
     factor: Factor
 
 
 def rule_for(swaps: Mapping[str, Spec]) -> Rule | None:
-    """The rule that estimates a variant with these swaps; None where appendix C has none."""
+    """Return the rule that estimates a variant with these swaps; None if appendix C has none."""
     if len(swaps) != 1:
         return None
     ((slot, spec),) = swaps.items()
@@ -380,36 +390,36 @@ def rule_for(swaps: Mapping[str, Spec]) -> Rule | None:
 
 
 def replay_of(trajectory: Trajectory) -> Replay:
-    """Read a run of SDP off its events."""
+    """Fold the events of a run of SDP into a replay."""
     plan = head = tried = first_tries = steps = 0
     exhausted, depths, before = None, list[int](), ""
     for event in trajectory.events:
         update: Mapping[str, Any] = event.update or {}
-        # an audit, a revalidation or the end of a plan that was cut comes before any try
+        # a replan after an audit, a revalidation or a plan that was cut is no exhaustion
         if event.node == "replan" and exhausted is None and before not in CHECKS | {EXTENDED} and tried:
             exhausted = (head, plan)
         before = before if event.update is None else event.node
-        # what a policy let pass was certified at no attempt
+        # forced passes were not certified by any attempt
         for certificate in (c for c in update.get("certificates", []) if not c.get("forced")):
             depths.append(len(certificate["targets"]))
             first_tries += tried == 1
         plan = len(update["plan"]) if "plan" in update else plan
         head, tried = update.get("head", head), update.get("tried", tried)
         steps += len(update.get("history", []))
-    at, length = exhausted or (None, 0)
-    return Replay(first_tries, len(depths), at, length, steps, tuple(depths))
+    exhausted_at, length = exhausted or (None, 0)
+    return Replay(first_tries, len(depths), exhausted_at, length, steps, tuple(depths))
 
 
-# Replayed ablations beside re-executed ones: by how much the estimate is off.
+# Replayed ablations compared with re-executed ones.
 
 Replays = Mapping[tuple[str, int], Replay]
-"""What the first method's runs say, by task and trial."""
+"""Replays of the first method's runs, by task and trial."""
 
 
 class Estimate(Record):
-    """A variant's score twice, 0 to 100: estimated by replaying the first method's runs, and measured by running it.
+    """Score of a variant, 0 to 100, estimated by replaying the first method's runs and measured by running the variant.
 
-    `optimism` is estimate minus measurement, paired over tasks; above 0 the replay promises too much.
+    `optimism` is estimate minus measurement, paired over tasks; above 0 the replay overestimates.
     """
 
     method: str
@@ -421,27 +431,29 @@ class Estimate(Record):
 
     @property
     def words(self) -> str:
-        """What may be said of the estimate."""
+        """The conclusion about the estimate in words."""
         if self.optimism.equal:
             return self.optimism.words
-        if not self.optimism.told_apart:
+        if not self.optimism.significant:
             return f"no difference can be told at n={self.optimism.n}"
         kind = "optimistic" if self.optimism.mean > 0 else "pessimistic"
         return f"replay is {kind} by {abs(self.optimism.mean):.1f} points at n={self.optimism.n}"
 
 
 def estimates_of(plan: Plan, rows: Sequence[Row], replays: Replays) -> list[Estimate]:
-    """An estimate for every variant of the first method that appendix C has a rule for; none for other methods."""
+    """Estimate every variant of the first method that appendix C has a rule for."""
     first, *others = plan.methods
     by_method = shared_rows(plan.outline, rows)
-    mine = by_method[first.name]
-    if not mine or not replays:
+    first_rows = by_method[first.name]
+    if not first_rows or not replays:
         return []
     measured = {method.name: scores_of(by_method[method.name]) for method in others}
     rules = [(method.name, rule_for(exchanged(first, method))) for method in others if measured[method.name]]
-    found = [_estimate(name, rule, mine, measured[name], replays, plan.limits.steps) for name, rule in rules if rule]
-    adjusted = holm([estimate.optimism.p for estimate in found])
-    return [_adjusted(estimate, p) for estimate, p in zip(found, adjusted, strict=True)]
+    estimates = [
+        _estimate(name, rule, first_rows, measured[name], replays, plan.limits.steps) for name, rule in rules if rule
+    ]
+    adjusted = holm([estimate.optimism.p for estimate in estimates])
+    return [_adjusted(estimate, p) for estimate, p in zip(estimates, adjusted, strict=True)]
 
 
 def _adjusted(estimate: Estimate, p: float | None) -> Estimate:

@@ -1,4 +1,8 @@
-"""Trajectories as pandas frames and score curves."""
+"""Trajectories as pandas frames and score curves.
+
+`find_runs`, `recorded_runs` and `frames_of` lead from folders to the four frames that every analysis is computed from.
+`read_traces` reads episodes as score curves.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,14 +32,14 @@ from certigraph.state.trajectory import (
     total,
 )
 
-# How long a task is, known before any run: what scores are set against (SDP, section 4.1).
+# Horizon of a task, which is known before any run (SDP, section 4.1).
 
 GROUPS = {"short": 1.0, "medium": 2.0, "long": 3.0}
-"""SwiftSage's groups of ScienceWorld's tasks, by the mean length of their gold paths."""
+"""Horizon of SwiftSage's groups of ScienceWorld tasks, which are by mean length of the gold paths."""
 
 
 class Horizon(NamedTuple):
-    """A length to order tasks by, and what to call it."""
+    """Length of a task, by which tasks are ordered, and its label."""
 
     length: float
     name: str
@@ -45,13 +49,13 @@ UNKNOWN = Horizon(nan, "unknown")
 
 
 def horizon_of(task: Task, planned: int | None) -> Horizon:
-    """The length of a task by its constants; else the number of predicates planned, where there is a plan."""
+    """Compute the horizon of a task from its constants, else from the number of planned predicates."""
     measure = MEASURES.get(task.benchmark.partition(":")[0], _unknown)
     try:
-        found = measure(task)
-    except (KeyError, TypeError, ValueError):  # constants of a user's own making
-        found = UNKNOWN
-    return Horizon(planned, f"{planned} planned") if found is UNKNOWN and planned else found
+        horizon = measure(task)
+    except (KeyError, TypeError, ValueError):  # tasks of a user may lack the constants
+        horizon = UNKNOWN
+    return Horizon(planned, f"{planned} planned") if horizon is UNKNOWN and planned else horizon
 
 
 def _days(task: Task) -> Horizon:
@@ -77,16 +81,17 @@ def _unknown(task: Task) -> Horizon:
 MEASURES: dict[str, Callable[[Task], Horizon]] = {"travelplanner": _days, "blocksworld": _blocks, "scienceworld": _gold}
 
 
-# A recorded run as rows: one of the run, and one of each attempt, predicate and node.
+# Rows of one run: one for the run, and one for each attempt, predicate and node.
 
 EVIDENCE_FOUND = "evidence_found"
-"""The part of a question's score that says whether the evidence was found at all."""
+"""Part of the score of a question: whether the run found the evidence."""
 
 Row = dict[str, Any]
+"""Cells of a row by column."""
 
 
 class Recorded(NamedTuple):
-    """A run on record: which method it is of, which task it was on, and which repetition of it, counted from 0."""
+    """A recorded run with its method, its task, and the number of the trial from 0."""
 
     method: str
     task: str
@@ -95,7 +100,7 @@ class Recorded(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The rows that one run adds to each of the frames, by column."""
+    """Rows that one run adds to each frame, by column."""
 
     run: Row
     attempts: list[Row]
@@ -104,7 +109,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(recorded: Recorded) -> Rows:
-    """Everything that one run adds to the frames. Raises Fault where its trajectory is of no such run."""
+    """Build the rows of one run. Raises Fault if the trajectory has contents that no run of its graph writes."""
     with legible(recorded.trajectory.header.run_id):
         return _rows(recorded)
 
@@ -120,9 +125,10 @@ def _rows(recorded: Recorded) -> Rows:
         "run": header.run_id,
     }
     predicates = list(_all_predicates(folds, recorded.trajectory.ending)) if predicated else []
-    own = _progress(folds, predicates) if predicated else {}
+    progress = _progress(folds, predicates) if predicated else {}
+    run = {**key, **_run(recorded.trajectory, progress.get("planned"))}
     return Rows(
-        run={**key, **_run(recorded.trajectory, own.get("planned")), "steps": sum(f.steps for f in folds), **own},
+        run={**run, "steps": sum(f.steps for f in folds), **progress},
         attempts=[{**key, **row} for folded in folds for row in _attempts(folded)],
         predicates=[{**key, **row} for row in predicates],
         nodes=[{**key, **row} for row in _nodes(recorded.trajectory)],
@@ -133,14 +139,14 @@ def _run(trajectory: Trajectory, planned: int | None) -> Row:
     header, usage, horizon = trajectory.header, trajectory.usage, horizon_of(trajectory.header.task, planned)
     scores = trajectory.footer.scores if trajectory.footer else None
     value = scores.value if scores else 0.0
-    found = scores.parts.get(EVIDENCE_FOUND) if scores else None
+    evidence_found = scores.parts.get(EVIDENCE_FOUND) if scores else None
     return {
         "graph": header.graph,
         "model": str(header.context.get("model", "")),
         "ending": trajectory.ending,
         "score": value,
         "solved": value >= 1,
-        "evidence_found": nan if found is None else found,
+        "evidence_found": nan if evidence_found is None else evidence_found,
         "horizon": horizon.length,
         "horizon_name": horizon.name,
         "calls": usage.calls,
@@ -150,17 +156,17 @@ def _run(trajectory: Trajectory, planned: int | None) -> Row:
 
 
 def _progress(folds: Sequence[Fold], predicates: list[Row]) -> Row:
-    """What a run with predicates has besides."""
-    states = Counter(row["status"] for row in predicates)
+    # Columns that only runs with predicates have.
+    statuses = Counter(row["status"] for row in predicates)
     certificates = [certificate for folded in folds for certificate in folded.certificates if not certificate.forced]
     moves = [certificate for certificate in certificates if not certificate.returns]
     exhaustion = next((folded.exhaustion for folded in folds if folded.exhaustion), None)
     return {
-        "certified": states["certified"],
-        "forced": states["forced"],
-        "planned": states["certified"] + states["forced"] + states["open"],
+        "certified": statuses["certified"],
+        "forced": statuses["forced"],
+        "planned": statuses["certified"] + statuses["forced"] + statuses["open"],
         "replans": sum(folded.replans for folded in folds),
-        "attempts": sum(len(folded.tries) for folded in folds),
+        "attempts": sum(len(folded.attempts) for folded in folds),
         "certificates": len(certificates),
         "cascades": sum(len(certificate.targets) > 1 for certificate in moves),
         "returns": len(certificates) - len(moves),
@@ -170,42 +176,42 @@ def _progress(folds: Sequence[Fold], predicates: list[Row]) -> Row:
 
 
 def _attempts(folded: Fold) -> Iterator[Row]:
-    for place, attempt in enumerate(folded.tries):
+    for index, attempt in enumerate(folded.attempts):
         yield {
             "position": attempt.position,
             "kind": kind_of(attempt.target),
             "number": attempt.number,
             "depth": attempt.depth,
-            "certified": place in folded.decided,
+            "certified": index in folded.certified,
             "step": attempt.step,
         }
 
 
 def _all_predicates(folds: Sequence[Fold], ending: str) -> Iterator[Row]:
-    """Those of every sub-task; a run stops at one target, the open one of the sub-task that was begun last."""
+    # A run stops at one target: the open one of the sub-task that was started last.
     last = next((folded for folded in reversed(folds) if folded.head < len(folded.plan)), None)
     for folded in folds:
         yield from _predicates(folded, ending if folded is last else GOAL)
 
 
 def _predicates(folded: Fold, ending: str) -> Iterator[Row]:
-    standing = folded.standing()
-    for place, certificate in enumerate(folded.certificates):
+    valid = folded.valid_indices()
+    for index, certificate in enumerate(folded.certificates):
         depth, position = len(certificate.targets), certificate.record["position"]
-        status = certificate.status(stands=place in standing)
+        status = certificate.status(valid=index in valid)
         share = [amount / depth for amount in certificate.cost]
         for nth, target in enumerate(certificate.targets):
             spent = dict(zip(Cost._fields, share, strict=True))
             rejected = certificate.rejected if nth == 0 else 0
-            state = "undone" if (place, nth) in folded.invalidated else status
-            known = {"status": state, "leads": nth == 0, "depth": depth, "rejected": rejected, **spent}
-            yield {**_predicate(target, position + nth, len(folded.plan)), **known}
+            state = "undone" if (index, nth) in folded.invalidated else status
+            more = {"status": state, "leads": nth == 0, "depth": depth, "rejected": rejected, **spent}
+            yield {**_predicate(target, position + nth, len(folded.plan)), **more}
     for position, target in enumerate(folded.plan[folded.head :], folded.head):
         stopped = position == folded.head and ending != GOAL
-        rejected = sum(t.target == target for t in folded.open_tries()) if position == folded.head else 0
+        rejected = sum(t.target == target for t in folded.open_attempts()) if position == folded.head else 0
         status = "return" if is_return(target) else "open"
-        known = {"status": status, "leads": False, "rejected": rejected, "stopped": stopped}
-        yield {**_predicate(target, position, len(folded.plan)), **known}
+        more = {"status": status, "leads": False, "rejected": rejected, "stopped": stopped}
+        yield {**_predicate(target, position, len(folded.plan)), **more}
 
 
 def _predicate(target: Plain, position: int, length: int) -> Row:
@@ -214,21 +220,22 @@ def _predicate(target: Plain, position: int, length: int) -> Row:
 
 
 def _nodes(trajectory: Trajectory) -> Iterator[Row]:
-    """What each node spent, superseded work included: it was paid."""
+    # Superseded work is included, since it was paid for.
     events = [*trajectory.events, *trajectory.superseded]
     for node in dict.fromkeys(event.node for event in events):
         usages = [event.usage for event in events if event.node == node]
         yield {**total(usages, node).model_dump(), "executions": len(usages)}
 
 
-# Recorded runs as pandas frames: what every analysis of this folder is computed from.
+# Frames.
 
 __all__ = ["Frames", "Recorded", "frames_of"]
 
 Columns = Mapping[str, str]
+"""Type of each column, by name."""
 
 KEY: Columns = {"method": "str", "benchmark": "str", "task": "str", "trial": "Int64", "run": "str"}
-"""Which run a row belongs to. Intervals cluster by `benchmark` and `task`: runs of one task are not independent."""
+"""Columns for the run of a row. Intervals cluster by `benchmark` and `task`: runs of a task are not independent."""
 
 RUNS: Columns = {
     **KEY,
@@ -272,23 +279,24 @@ NODES: Columns = {
 class Frames(NamedTuple):
     """Four frames; each begins with the columns of KEY.
 
-    Of graphs without predicates `attempts` and `predicates` have no rows, and `runs` has nothing under their columns.
+    For graphs without predicates, `attempts` and `predicates` have no rows, and their columns in `runs` are missing
+    values.
 
-    runs: `score` from 0 to 1, `solved` at 1; `ending` is `interrupted` where none is on record. `certified` predicates
-        hold at the end, `forced` ones a policy let pass uncertified, `planned` are both and the ones left open (returns
-        to earlier states, and what they undid, are neither). `certificates` are transitions, `cascades` those with more
-        than one predicate, `returns` those that restored a state. `first_exhaustion` is the cursor when all tries at a
-        target were used up for the first time, `planned_then` the plan's length at that moment. `steps` are the
-        world's, `seconds` wall-clock inside nodes, `tokens` those of prompts and answers. `horizon` is the task's
-        length, called `horizon_name`.
-    attempts: `number` counts the tries at one target from 1, `depth` is the verdict's, `step` the world step.
-    predicates: `status` is `certified`, `undone` (certified, then returned from), `forced` (let pass by a policy),
-        `dropped` (let pass, then returned from), `return` (to an earlier state) or `open`; `place` the position as a
-        part of the plan, 0 to 1. Of certified ones `depth` is that of the whole transition, `leads` marks its first
-        predicate, `rejected` counts the tries at it that failed, and `steps`, `calls` and `tokens` were spent since the
-        certificate or pass before, shared out evenly in a cascade.
-        `stopped` marks the target that the run had when it ended without its goal.
-    nodes: what each node of a run spent, superseded work included; `executions` counts how often it ran.
+    runs: `score` is 0 to 1, `solved` means 1; `ending` is `interrupted` for a run without a footer. `certified`
+        predicates hold at the end, `forced` ones passed uncertified by a policy, `planned` counts both and the open
+        ones (without returns to earlier states and what they undid). `certificates` counts transitions, `cascades`
+        those with more than one predicate, `returns` those that restored a state. `first_exhaustion` is the position in
+        the plan when all attempts at a target were used up for the first time, `planned_then` the length of the plan
+        then. `steps` are world steps, `seconds` wall-clock inside nodes, `tokens` input and output tokens. `horizon` is
+        the length of the task, `horizon_name` its label.
+    attempts: `number` counts the attempts at one target from 1, `depth` is from the verdict, `step` is the world step.
+    predicates: `status` is `certified`, `undone` (certified, then invalidated or taken back by a return), `forced`
+        (passed by a policy), `dropped` (passed, then taken back by a return), `return` (to an earlier state) or `open`;
+        `place` is the position relative to the length of the plan, 0 to 1. For certified predicates `depth` is that of
+        the transition, `leads` marks its first predicate, `rejected` counts the failed attempts at it, and `steps`,
+        `calls` and `tokens` were spent since the previous certificate or pass, divided evenly in a cascade.
+        `stopped` marks the target of a run that ended without its goal.
+    nodes: usage of each node of a run, superseded work included; `executions` counts how often it ran.
     """
 
     runs: pd.DataFrame
@@ -298,13 +306,13 @@ class Frames(NamedTuple):
 
 
 def without_faults(frames: Frames) -> Frames:
-    """The rows of the runs in which neither the world nor its data failed: what rates are over."""
+    """Select the rows of runs without a fault of the world or its data; rates are computed over these."""
     faulty = set(frames.runs.loc[frames.runs["ending"].isin(FAULTS), "run"])
     return Frames(*(frame[~frame["run"].isin(faulty)] for frame in frames)) if faulty else frames
 
 
 def frames_of(recorded: Iterable[Recorded]) -> Frames:
-    """Read runs into frames, one at a time: no trajectory is held longer than it takes to read it."""
+    """Build frames from runs, one at a time, so that one trajectory is in memory at a time."""
     runs: list[Row] = []
     attempts: list[Row] = []
     predicates: list[Row] = []
@@ -318,7 +326,7 @@ def frames_of(recorded: Iterable[Recorded]) -> Frames:
 
 
 def _frame(rows: list[Row], columns: Columns) -> pd.DataFrame:
-    """Typed columns in a fixed order, also where no row fills them."""
+    # All columns in a fixed order, also without any row.
     series: dict[str, Any] = {name: pd.Series([row.get(name) for row in rows], dtype="object") for name in columns}
     blank = {name: False for name, kind in columns.items() if kind == "bool"}
     return (
@@ -326,29 +334,30 @@ def _frame(rows: list[Row], columns: Columns) -> pd.DataFrame:
     )
 
 
-# Episodes as score curves, read from the trajectories of finished runs.
+# Episodes as score curves.
 
 FULL = 100.0
 """The score of a solved task."""
 
 
 class Method(Record):
-    """What is compared: a graph, the operators swapped into it, and the model behind it."""
+    """A method: a graph, the operators swapped into it, and its model."""
 
     graph: str
     swaps: tuple[str, ...] = ()
     model: str = ""
 
     def __str__(self) -> str:
-        """As the command line would say it: `step planner=none`."""
+        """Format as on the command line: `step planner=none`."""
         return " ".join([self.graph, *self.swaps])
 
 
 class Trace(Record):
-    """One episode. `scores[i]` is the score so far, 0 to 100, after `actions[i]`: the last positive one that was seen.
+    """Scores of one episode: `scores[i]` is the latest positive score, 0 to 100, after `actions[i]`.
 
-    So a fatal -100 keeps what came before it (STEP, section 4.1). `episode` counts from 1 within its run, `last` marks
-    the run's last one. `task` leaves out ScienceWorld's split and variation, whose variations are samples of a task.
+    A fatal -100 therefore keeps the score before it (STEP, section 4.1). `episode` counts from 1 within a run, `last`
+    marks the last one of the run. `task` is without ScienceWorld's split and variation: variations are samples of a
+    task.
     """
 
     run: str
@@ -361,12 +370,12 @@ class Trace(Record):
     scores: tuple[float, ...]
 
     def at(self, step: int) -> float:
-        """The score after that many actions, kept once the episode is over."""
+        """Return the score after `step` actions; after the end of the episode, the final score."""
         return self.scores[min(step, len(self.scores)) - 1] if step and self.scores else 0.0
 
     @property
     def final(self) -> float:
-        """The score of the episode."""
+        """The final score of the episode."""
         return self.at(len(self.scores))
 
     @property
@@ -376,7 +385,7 @@ class Trace(Record):
 
 
 def read_traces(folders: Iterable[Path]) -> tuple[list[Trace], list[Path]]:
-    """The episodes of all finished runs below the folders, and the runs left out: unfinished, or ended by an error.
+    """Read the episodes of all finished runs below folders; also return the runs left out: unfinished or failed.
 
     Raises:
         Fault: a folder is missing, or no run below them is finished.
@@ -384,7 +393,7 @@ def read_traces(folders: Iterable[Path]) -> tuple[list[Trace], list[Path]]:
     traces: list[Trace] = []
     left_out: list[Path] = []
     folders = list(folders)
-    for path in dict.fromkeys(found for folder in folders for found in trajectory_files(folder)):
+    for path in dict.fromkeys(path for folder in folders for path in trajectory_files(folder)):
         trajectory = read_trajectory(path)
         if trajectory.footer is None or trajectory.footer.ending.startswith("error:"):
             left_out.append(path.parent)
@@ -397,7 +406,7 @@ def read_traces(folders: Iterable[Path]) -> tuple[list[Trace], list[Path]]:
 
 
 def traces_of(trajectory: Trajectory) -> list[Trace]:
-    """The episodes of one run; those in which nothing was done are none. Raises Fault as `method_of` does."""
+    """Read the episodes of one run, without those that have no action. Raises Fault as `method_of` does."""
     with legible(trajectory.header.run_id):
         return _traces(trajectory)
 
@@ -421,19 +430,19 @@ def _traces(trajectory: Trajectory) -> list[Trace]:
 
 
 def method_of(header: Header) -> Method:
-    """The method of a run: what its graph's operators differ in from the usual ones is swapped.
+    """Return the method of a run; its swaps are the operators that differ from the defaults of the graph.
 
     Raises:
-        Fault: ("data") the header names what is no operator.
+        Fault: ("data") an operator in the header is malformed.
     """
-    usual = operators_of(graph_module(header.graph).graph) if header.graph in GRAPHS else {}
+    defaults = operators_of(graph_module(header.graph).graph) if header.graph in GRAPHS else {}
     with legible(header.run_id):
-        swapped = {s: Spec.model_validate(spec) for s, spec in header.operators.items() if spec != usual.get(s)}
+        swapped = {s: Spec.model_validate(spec) for s, spec in header.operators.items() if spec != defaults.get(s)}
     return Method(graph=header.graph, swaps=tuple(f"{s}={spec}" for s, spec in swapped.items()), model=_model(header))
 
 
 def _episodes(events: Iterable[Event]) -> Iterator[list[dict[str, Any]]]:
-    """The updates of `act`, episode by episode: a log begun anew begins one, a sub-task's is none."""
+    # The updates of `act` by episode. A replaced log starts an episode, except in a graph inside a node.
     steps: list[dict[str, Any]] = []
     for event in events:
         if "history" in event.replaced and not event.scope:
@@ -445,13 +454,13 @@ def _episodes(events: Iterable[Event]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _so_far(observations: Iterable[dict[str, Any]]) -> Iterator[float]:
-    """The world's own score where it tells one, else its rewards, in percent, added up."""
-    kept = earned = 0.0
+    # The score that the world reports, else the sum of its rewards in percent.
+    latest = earned = 0.0
     for observation in observations:
         earned = min(FULL, earned + FULL * observation.get("reward", 0.0))
         score = float(observation.get("data", {}).get("score", earned))
-        kept = score if score > 0 else kept
-        yield kept
+        latest = score if score > 0 else latest
+        yield latest
 
 
 def _task(task: Task) -> str:
@@ -465,18 +474,18 @@ def _model(header: Header) -> str:
     return " ".join([str(header.context.get("model", "")), *(f"{role}={name}" for role, name in roles.items())])
 
 
-# Runs found below folders, one after the other, under names that tell their methods apart.
+# Search for runs below folders.
 
 
 class Found(NamedTuple):
-    """Trajectory files with their headers, and those whose run stopped before its header was written."""
+    """Trajectory files with their headers, and those (`unbegun`) whose run stopped before its header was written."""
 
     runs: Sequence[tuple[Path, Header]]
     unbegun: tuple[Path, ...]
 
 
 def find_runs(folders: Iterable[Path]) -> Found:
-    """The runs below folders, at any depth; only their first lines are read.
+    """Find the runs below folders, at any depth; only their first lines are read.
 
     Raises:
         Fault: a folder is missing, no run is below them, or a run is of another schema.
@@ -484,31 +493,31 @@ def find_runs(folders: Iterable[Path]) -> Found:
     folders = list(folders)
     paths = list(dict.fromkeys(path for folder in folders for path in trajectory_files(folder)))
     headers = {path: _header(path) for path in paths}
-    begun = [(path, header) for path, header in headers.items() if header]
-    if not begun:
-        named = " ".join(map(str, folders))
-        fix = "make some with `certigraph run` or `certigraph compare`, and give the folder that they wrote"
-        raise Fault("data", f"no run below {named}: {fix}")
-    return Found(begun, tuple(path for path, header in headers.items() if header is None))
+    started = [(path, header) for path, header in headers.items() if header]
+    if not started:
+        names = " ".join(map(str, folders))
+        fix = "create some with `certigraph run` or `certigraph compare`, and give the folder that they wrote"
+        raise Fault("data", f"no run below {names}: {fix}")
+    return Found(started, tuple(path for path, header in headers.items() if header is None))
 
 
-def scored(found: Found) -> Found:
-    """Without questions of one's own, which nobody scores. Raises Fault where nothing else is there."""
-    runs = [(path, header) for path, header in found.runs if not is_own(header)]
+def scored(found_runs: Found) -> Found:
+    """Leave out runs of a user's question, which have no score. Raises Fault if no other run is there."""
+    runs = [(path, header) for path, header in found_runs.runs if not is_own(header)]
     if not runs:
-        message = "nobody scores questions of your own, so that there is nothing to analyse"
-        raise Fault("data", f"{message}: look at one by certigraph report {found.runs[0][0].parent}")
-    return found._replace(runs=runs)
+        message = "runs of your own questions have no score, so that there is nothing to analyse"
+        raise Fault("data", f"{message}: show one with certigraph report {found_runs.runs[0][0].parent}")
+    return found_runs._replace(runs=runs)
 
 
-def recorded_runs(found: Found) -> Iterator[Recorded]:
-    """The runs one at a time. A method is its graph with what is swapped, and what else differs: model, benchmark.
+def recorded_runs(found_runs: Found) -> Iterator[Recorded]:
+    """Read the runs one at a time; methods are named by graph and swaps, and by model and benchmark if these differ.
 
     Raises:
         Fault: a line other than the last of a trajectory cannot be read.
     """
-    names = _names([header for _, header in found.runs])
-    for path, header in found.runs:
+    names = _names([header for _, header in found_runs.runs])
+    for path, header in found_runs.runs:
         yield Recorded(names[_parts(header)], header.task.id, _trial(header), read_trajectory(path))
 
 
@@ -523,7 +532,7 @@ def _header(path: Path) -> Header | None:
     except ValueError:
         line = None
     if not isinstance(line, Header):
-        raise Fault("data", f"{path}:1: no header of a trajectory: {first[:80]!r}; restore the file or leave it out")
+        raise Fault("data", f"{path}:1: not a header of a trajectory: {first[:80]!r}; restore the file or leave it out")
     return line
 
 
@@ -533,10 +542,10 @@ def _parts(header: Header) -> tuple[str, str, str]:
 
 
 def _names(headers: Sequence[Header]) -> dict[tuple[str, str, str], str]:
-    """The method always, model and benchmark where several are there."""
+    # The method always; model and benchmark if there are several.
     known = list(dict.fromkeys(map(_parts, headers)))
-    differ = [place == 0 or len({parts[place] for parts in known}) > 1 for place in range(3)]
-    return {parts: ", ".join(part for part, told in zip(parts, differ, strict=True) if told) for parts in known}
+    shown = [index == 0 or len({parts[index] for parts in known}) > 1 for index in range(3)]
+    return {parts: ", ".join(part for part, use in zip(parts, shown, strict=True) if use) for parts in known}
 
 
 def _trial(header: Header) -> int:

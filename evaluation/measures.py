@@ -1,4 +1,4 @@
-"""Measures of evaluations: goal precision, faults and the names of statistical methods."""
+"""Measures of evaluations: goal precision, warnings about faults, and descriptions of the statistical methods."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from certigraph.runtime.result import is_solved
 from certigraph.state.records import FAULTS, GOAL, Record
 from certigraph.state.trajectory import Footer
 
-# Names of the statistical methods, which JSON output and printed tables carry beside the figures.
+# Descriptions of the statistical methods, which JSON output and printed tables hold next to the numbers.
 
 TASK_BOOTSTRAP = "95 %, percentile bootstrap over tasks, 1,000 resamples"
 PAIRED_BOOTSTRAP = "95 %, BCa bootstrap over tasks of the paired difference, 10,000 resamples"
@@ -18,10 +18,10 @@ HOLM = "the same p after Holm (1979)"
 DETECTABLE = "least mean difference of a two-sided paired t-test, 5 %, power 0.8"
 
 EVALUATION = {"intervals": f"{TASK_BOOTSTRAP}; Wilson for shares of fewer than 6 tasks or without spread"}
-"""Of `eval --json`."""
+"""Statistics in the output of `eval --json`."""
 
 SCORES = {"intervals": TASK_BOOTSTRAP}
-"""Of `score --json`."""
+"""Statistics in the output of `score --json`."""
 
 COMPARISON = {
     "methods.low, methods.high": T_OVER_TASKS,
@@ -31,7 +31,7 @@ COMPARISON = {
     "differences.detectable": DETECTABLE,
     "replayed.optimism": f"interval: {PAIRED_BOOTSTRAP}; p: {PAIRED_T}",
 }
-"""Of `compare --json`, `ablate --json` and `table.json`, by field."""
+"""Statistics in the output of `compare --json` and `ablate --json` and in `table.json`, by field."""
 
 RECALL = {
     "low, high": "95 %, t over questions",
@@ -39,17 +39,17 @@ RECALL = {
     "p": "two-sided paired t-test over questions, not adjusted",
     "p_holm": f"{HOLM}, over all differences of the split",
 }
-"""Of `study retrieval --json`, by field."""
+"""Statistics in the output of `study retrieval --json`, by field."""
 
 
-# Goal precision: the share of runs ending `goal` that the benchmark's scorer confirms.
+# Goal precision: the share of runs with the ending `goal` whose task is solved according to the scorer.
 
 NONE = "-"
-"""Shown where no run ended `goal` with a score."""
+"""Text for a goal precision over no run."""
 
 
 class Outcome(NamedTuple):
-    """How one run of a task ended, and whether its scorer says that the task is solved; None without a score."""
+    """Ending of one run of a task, and whether the task is solved; None without a score."""
 
     task: str
     ending: str
@@ -57,10 +57,10 @@ class Outcome(NamedTuple):
 
 
 class GoalPrecision(Record):
-    """Of `n` runs that ended `goal` and were scored, `confirmed` solved their task.
+    """Share of runs that solved their task (`confirmed`) among the `n` scored runs that ended `goal`.
 
-    `value` and the bounds `low` and `high` of its 95 % interval lie in 0 to 1 (Wilson's interval, runs of one task
-    taken together). They are None where n is 0.
+    `value` and the bounds `low` and `high` of its 95 % interval lie in 0 to 1 (Wilson's interval, with the runs of a
+    task as a cluster). They are None if n is 0.
     """
 
     n: int = 0
@@ -70,7 +70,7 @@ class GoalPrecision(Record):
     high: float | None = None
 
     def __str__(self) -> str:
-        """`42/63, 67 % (54 to 77)`, or `-`."""
+        """Format as `42/63, 67 % (54 to 77)`, or `-`."""
         if self.value is None or self.low is None or self.high is None:
             return NONE
         percent = f"{100 * self.value:.0f} % ({100 * self.low:.0f} to {100 * self.high:.0f})"
@@ -78,39 +78,39 @@ class GoalPrecision(Record):
 
 
 def goal_precision(outcomes: Iterable[Outcome]) -> GoalPrecision:
-    """The goal precision of several runs. Runs without a score are not counted."""
+    """Compute the goal precision of several runs; runs without a score are not counted."""
     goals = [(task, solved) for task, ending, solved in outcomes if ending == GOAL and solved is not None]
     if not goals:
         return GoalPrecision()
-    from certigraph.evaluation.statistics import share_of  # needs the extra `eval`, a run does not
+    from certigraph.evaluation.statistics import share_of  # needs the extra `eval`, which runs do not
 
-    found = share_of([solved for _, solved in goals], [task for task, _ in goals])
+    share = share_of([solved for _, solved in goals], [task for task, _ in goals])
     confirmed = sum(solved for _, solved in goals)
-    return GoalPrecision(n=found.n, confirmed=confirmed, value=found.value, low=found.low, high=found.high)
+    return GoalPrecision(n=share.n, confirmed=confirmed, value=share.value, low=share.low, high=share.high)
 
 
 def outcome_of(task: str, footer: Footer) -> Outcome:
-    """The outcome that a footer records."""
+    """Build the outcome of a run from its footer."""
     return Outcome(task, footer.ending, is_solved(footer.scores))
 
 
-# Runs that an error ended: how many of each method no figure counts, and when that may bias a comparison.
+# Faults: the number of runs that no statistic counts, and when that may bias a comparison.
 
 MOST_SHARE = 0.05
-"""Share of a method's runs that may end in a fault before figures over the others are doubtful."""
+"""Maximum share of a method's runs that may end in a fault without a warning about the statistics over the others."""
 
 
 def share_text(faults: int, runs: int) -> str:
-    """Faults of so many runs as tables show them: `2/10`."""
+    """Format the number of faults for a table: `2/10`."""
     return f"{faults}/{runs}"
 
 
 def fault_warnings(endings: Mapping[str, Sequence[str]], command: str) -> Iterator[str]:
-    """What must be known of figures beside runs that ended in an error; nothing where none did.
+    """Yield warnings about runs that ended in an error.
 
     Args:
-        endings: how every run of each method ended.
-        command: what runs them again.
+        endings: the endings of all runs by method.
+        command: the command that runs them again.
     """
     faults = {method: sum(ending in FAULTS for ending in ended) for method, ended in endings.items()}
     if any(faults.values()):
@@ -119,8 +119,8 @@ def fault_warnings(endings: Mapping[str, Sequence[str]], command: str) -> Iterat
     for method, ended in endings.items():
         errors = Counter(ending for ending in ended if ending.startswith("error:") and ending not in FAULTS)
         for ending, count in errors.items():
-            told = f"{method}: {count} of {len(ended)} runs ended {ending} and count as failures"
-            yield f"{told}; after a passing outage, run them again: {command}"
+            message = f"{method}: {count} of {len(ended)} runs ended {ending} and count as failures"
+            yield f"{message}; after a passing outage, run them again: {command}"
 
 
 def _doubt(faults: Mapping[str, int], endings: Mapping[str, Sequence[str]]) -> str:

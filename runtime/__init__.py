@@ -1,1 +1,1 @@
-"""Driving one run: registry, recording, checkpoints, resumption and what is shown of it."""
+"""Driving one run: registry, recording, checkpoints, resumption, live view and reports."""

@@ -1,4 +1,4 @@
-"""Drawings of graphs."""
+"""Drawings of graphs as PNG files, made by Graphviz."""
 
 import shutil
 import subprocess
@@ -13,29 +13,32 @@ STYLE = (
     'node [shape=box, style="rounded,filled", fillcolor="#eef2ff", fontname=Helvetica]',
     "edge [fontname=Helvetica]",
 )
+"""Default attributes of nodes and edges."""
+
 PROGRAMS = ("dot", "graphviz-pure")
+"""Programs that draw, in order of preference."""
 
 
 def draw_png(drawing: Graph, path: Path) -> Path:
-    """Write the picture of a graph.
+    """Write the drawing of a graph as a PNG file and return its path.
 
     Raises:
-        Fault: no Graphviz program is installed, or it failed.
+        Fault: no Graphviz program is installed, or the program failed.
     """
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:
         raise Fault("data", "a PNG needs Graphviz: pip install 'certigraph[draw]', or install your system's graphviz")
-    drawn = subprocess.run(
+    result = subprocess.run(
         [program, "-Tpng", "-o", str(path)],
         input=dot_source(drawing), text=True, capture_output=True, check=False, env=child_environment(),
     )  # fmt: skip
-    if drawn.returncode:
-        raise Fault("data", f"{program} could not draw {path}: {drawn.stderr[:200]}")
+    if result.returncode:
+        raise Fault("data", f"{program} could not draw {path}: {result.stderr[:200]}")
     return path
 
 
 def dot_source(drawing: Graph) -> str:
-    """The graph in Graphviz's language; conditional edges are dashed and named, graphs inside nodes are boxed."""
+    """Return a graph as DOT source; conditional edges are dashed and labelled, graphs inside nodes are boxed."""
     inner = sorted({name.rpartition(":")[0] for name in drawing.nodes} - {""})
     boxes = [f'subgraph "cluster_{box}" {{ label="{box}"; {_nodes(drawing, box)} }}' for box in inner]
     nodes = [_nodes(drawing, ""), *boxes]
@@ -43,7 +46,7 @@ def dot_source(drawing: Graph) -> str:
 
 
 def _nodes(drawing: Graph, box: str) -> str:
-    """The nodes of the graph in a box, or of those in none."""
+    # An empty `box` selects the nodes of the outermost graph.
     names = [name for name in drawing.nodes if name.rpartition(":")[0] == box]
     return "; ".join(f'"{name}" [label="{name.rpartition(":")[2].strip("_")}"]' for name in names)
 

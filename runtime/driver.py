@@ -1,4 +1,8 @@
-"""The driver: stream a graph, name its ending, score it and close its worlds."""
+"""The driver: stream a graph, name its ending, score it and close its worlds.
+
+`drive` does all of it for one run. `check_consistency` compares the trajectory with the checkpoints, so that a run
+whose files are incomplete is never scored or resumed.
+"""
 
 import traceback
 from collections import Counter
@@ -25,30 +29,30 @@ from certigraph.state.records import Fault, Scores, Stopped, Usage
 from certigraph.state.step import best_of
 from certigraph.state.trajectory import Event, Footer, Resumed, total
 
-# The live worlds of a run: brought to where its log left them, scored, and closed.
+# Worlds of a run: rebuild, score and close them.
 
 
 async def rebuild(state: Any, context: Context) -> None:
-    """The world as the log left it, before a model is asked: one that changed since is found out first."""
+    """Rebuild the world of a state from its log, so that a world that changed is detected before any model call."""
     if "episode" in state:
         await in_world(_live, state["task"], Runtime(context=context), state, context)
 
 
 async def live_scores(state: Any, context: Context) -> Scores | None:
-    """The verdict on the world as the log left it, which is rebuilt where it is no longer live; None without one."""
+    """Score the world of a state, which is rebuilt from its log if it is no longer open; None without a world."""
     if "episode" not in state:
         return None
     try:
         return await in_world(_scored, state["task"], Runtime(context=context), state, context)
-    except Exception:  # noqa: BLE001 - of a log that was planted in a checkpoint anything; the run's ending stands
+    except Exception:  # noqa: BLE001 - a manipulated checkpoint may raise anything; the ending of the run is kept
         return None
 
 
 @asynccontextmanager
 async def own_worlds() -> AsyncIterator[None]:
-    """Leave the worlds open that are opened inside the block, also after their graph ended, and close them at its end.
+    """Keep the worlds that are opened inside the block open until its end, also after their graph has ended.
 
-    The first graph that runs inside is meant: the episodes of graphs in its nodes close with those graphs.
+    This holds for the first graph that runs inside the block. Graphs inside its nodes close their worlds themselves.
     """
     scope = new_scope(shared=True)
     try:
@@ -66,36 +70,35 @@ def _scored(state: Any, context: Context) -> Scores:
     return _live(state, context).score()
 
 
-# Whether the trajectory and the checkpoints of a run hold the same work.
-#
-# Every execution of a node leaves a line in the trajectory, written before the checkpoint that holds what it did, and
-# an entry in the state's `usage`, whose figures tell executions apart.
+# Consistency of trajectory and checkpoints. Every execution of a node leaves a line in the trajectory, written before
+# the checkpoint, and an entry in the state's `usage`, whose numbers distinguish executions.
 
 FIX = "restore trajectory.jsonl and the checkpoints, or delete the run (`certigraph delete`) and start it again"
+"""Advice in the messages about inconsistent files."""
 
 
 def check_consistency(
     run: str, events: Iterable[Event], state: Mapping[str, Any], *, superstep: float = float("inf"), scope: str = ""
 ) -> None:
-    """Make sure that the events of a graph account for its state and, up to a superstep, the state for the events.
+    """Check that the events of a graph contain every execution in its state and, up to a superstep, the reverse.
 
     Args:
-        run: the run's name, for the message.
-        events: those of the run's trajectory that count.
-        state: what a checkpoint holds, or what the graph ended with.
-        superstep: of the checkpoint; events after it need not be in the state.
-        scope: namespace of the graph, empty for the run's own.
+        run: the name of the run, for the message.
+        events: the events of the trajectory that are not superseded.
+        state: the state in a checkpoint, or the final state of the graph.
+        superstep: the superstep of the checkpoint; later events need not be in the state.
+        scope: the namespace of the graph; empty for the outermost graph of the run.
 
     Raises:
         Fault: ("data") lines or checkpoints are missing; the message names their nodes.
     """
-    within = [e for e in events if e.update is not None and _is_within(e.scope, scope)]
-    kept = [e.usage for e in within if e.scope == scope and e.superstep <= superstep]
+    scoped = [e for e in events if e.update is not None and _is_within(e.scope, scope)]
+    recorded = [e.usage for e in scoped if e.scope == scope and e.superstep <= superstep]
     stored: list[Usage] = state.get("usage", [])
-    if lost := _difference(stored, [e.usage for e in within]):
-        raise Fault("data", f"the trajectory of run {run} lacks lines that its state builds on: {lost}; {FIX}")
-    if lost := _difference(kept, stored):
-        raise Fault("data", f"the checkpoints of run {run} lack steps that its trajectory has: {lost}; {FIX}")
+    if missing := _difference(stored, [e.usage for e in scoped]):
+        raise Fault("data", f"the trajectory of run {run} lacks lines that its state builds on: {missing}; {FIX}")
+    if missing := _difference(recorded, stored):
+        raise Fault("data", f"the checkpoints of run {run} lack steps that its trajectory has: {missing}; {FIX}")
 
 
 def _is_within(scope: str, outer: str) -> bool:
@@ -103,7 +106,7 @@ def _is_within(scope: str, outer: str) -> bool:
 
 
 def _difference(usages: Iterable[Usage], others: Iterable[Usage]) -> str:
-    """The nodes whose executions are among the first and not among the others."""
+    """List the nodes whose executions are in `usages` and not in `others`."""
     left = Counter(map(_figures, others))
     missing = Counter[str]()
     for usage in usages:
@@ -116,23 +119,24 @@ def _difference(usages: Iterable[Usage], others: Iterable[Usage]) -> str:
 
 
 def _figures(usage: Usage) -> tuple[float, ...]:
-    """What tells executions apart; the name of a node does not, and may be masked in a trajectory."""
+    # Without the name of the node, which may be masked in a trajectory.
     return usage.calls, usage.input_tokens, usage.output_tokens, usage.usd, usage.seconds
 
 
-# Driving one run: stream the graph, name its ending, have it scored, and close the worlds that it opened.
+# Driving one run.
 
 SUPERSTEPS_PER_STEP = 300
-"""Room for retries, replans and simulations around one world step. Budgets end a run long before it is used up."""
+"""Maximum number of supersteps for each world step: retries, replans, simulations. Budgets end a run long before."""
 
-ANEW = "restore them, or start the run anew with `certigraph run`"
+ANEW = "restore them, or start the run again with `certigraph run`"
+"""Advice in the message about unreadable checkpoints."""
 
 INTERRUPT = "__interrupt__"
-"""LangGraph's mark of a graph that waits for an answer."""
+"""LangGraph's state key of a graph that waits for an answer."""
 
 
 class _Outcome(NamedTuple):
-    """Where a graph came to: its state, its ending and what that said; no ending while it waits for an answer."""
+    """Final state of a graph with its ending and message; the ending is empty while the graph waits for an answer."""
 
     state: Any
     ending: str
@@ -140,22 +144,22 @@ class _Outcome(NamedTuple):
 
 
 async def drive(
-    graph: AnyGraph, given: Any, context: Context, folder: Path, recorder: Recorder, *, resuming: bool = False
+    graph: AnyGraph, inputs: Any, context: Context, folder: Path, recorder: Recorder, *, resuming: bool = False
 ) -> None:
-    """Run a graph from what it is given, or from its last checkpoint, to an ending, and write the footer.
+    """Run a graph from its input, or from its last checkpoint, to an ending, and write the footer.
 
     Args:
         graph: the compiled graph.
-        given: its input.
-        context: model, budget, limits, and the live benchmark.
-        folder: the run's; its name is the thread.
-        recorder: of the trajectory, whose header is written.
-        resuming: whether the thread ran before.
+        inputs: the input of the graph.
+        context: model, budget, limits and benchmark.
+        folder: the folder of the run; its name is the thread id.
+        recorder: the recorder of the trajectory, which has a header already.
+        resuming: whether the thread was started before.
     """
     async with own_worlds():
         async with opened(graph, folder, context, resuming=resuming) as (saver, store):
             ready = graph.copy({"checkpointer": saver, "store": store})
-            outcome = await _outcome(ready, given, context, folder.name, recorder, resuming=resuming)
+            outcome = await _outcome(ready, inputs, context, folder.name, recorder, resuming=resuming)
         if outcome.ending:
             scores = best_of(outcome.state, await live_scores(outcome.state, context))
             usage = recorder.trajectory.usage
@@ -164,7 +168,7 @@ async def drive(
 
 
 async def _outcome(
-    graph: AnyGraph, given: Any, context: Context, thread: str, recorder: Recorder, *, resuming: bool
+    graph: AnyGraph, inputs: Any, context: Context, thread: str, recorder: Recorder, *, resuming: bool
 ) -> _Outcome:
     limits = context.limits or context.benchmark.limits
     config: Any = {
@@ -173,24 +177,24 @@ async def _outcome(
         "recursion_limit": SUPERSTEPS_PER_STEP * (limits.steps + 1) * limits.trials,
     }
     if resuming:
-        given = await _checkpointed(graph, config, given, recorder)
+        inputs = await _checkpointed(graph, config, inputs, recorder)
         before = recorder.trajectory
-        # no checkpoint holds it, and it was paid for: a run that was killed is granted no more than one that was not
-        lost = total(e.usage for e in before.superseded).spent()
-        context = begun_again(context, before.resumes).model_copy(update={"lost": lost})
-    state, ending, message = await _stream(graph, given, config, context, recorder)
+        # Superseded work is in no checkpoint but was paid for: it counts against the budget of the resumed run.
+        superseded_usage = total(e.usage for e in before.superseded).spent()
+        context = begun_again(context, before.resumes).model_copy(update={"lost": superseded_usage})
+    state, ending, message = await _stream(graph, inputs, config, context, recorder)
     events = recorder.trajectory.events
     superstep = float("inf")
     try:
         if state is None:
             snapshot = await graph.aget_state(config)
             if not ending and snapshot.next:
-                return _Outcome(snapshot.values, "", message)  # it waits for an answer
+                return _Outcome(snapshot.values, "", message)  # the graph waits for an answer
             state = snapshot.values
-            # the checkpoint of the superstep that was at work is not there, those before it are
+            # The superstep that was stopped has no checkpoint; all supersteps before it have one.
             superstep = max((event.superstep for event in events if not event.scope), default=0) - 1
         check_consistency(thread, events, state, superstep=superstep)
-    except Fault as fault:  # no score where the server of the checkpoints is away, or something is missing in them
+    except Fault as fault:  # checkpoints that are unreachable or incomplete are not scored
         return _Outcome({}, *((ending, message) if ending.startswith("error:") else (fault.ending, str(fault))))
     if ending:
         return _Outcome(state, ending, message)
@@ -198,21 +202,21 @@ async def _outcome(
     return _Outcome(state, module.ending(state), module.message(state) if hasattr(module, "message") else "")
 
 
-async def _stream(graph: AnyGraph, given: Any, config: Any, context: Context, recorder: Recorder) -> _Outcome:
-    """Run the graph: the state it came to at its end, or what stopped it; neither while it waits for an answer."""
+async def _stream(graph: AnyGraph, inputs: Any, config: Any, context: Context, recorder: Recorder) -> _Outcome:
+    """Run the graph and return its final state, or the ending that stopped it; neither while it waits for an answer."""
     state, waits = None, False
     try:
-        if given is None:
+        if inputs is None:
             await rebuild((await graph.aget_state(config)).values, context)
-        # a step is not begun before a server has the last one; a file has it at once
+        # On a server the next step starts once the last one is saved; a file is written at once.
         durability: Literal["sync", "async"] = "sync" if context.checkpoints else "async"
-        with billed_to(recorder.bill), logged_by(partial(recorder.begin_call, most=context.budget.calls)):
-            states: Any = graph.astream(given, config, context=context, stream_mode="values", durability=durability)
+        with billed_to(recorder.record_usage), logged_by(partial(recorder.begin_call, max_calls=context.budget.calls)):
+            states: Any = graph.astream(inputs, config, context=context, stream_mode="values", durability=durability)
             async for state in states:
                 waits = waits or INTERRUPT in state
     except Stopped as stopped:
         return _Outcome(None, stopped.ending, str(stopped))
-    except Exception as error:  # noqa: BLE001 - an operator is anybody's code: its failure is an ending, not a crash
+    except Exception as error:  # noqa: BLE001 - an operator is user code: its failure is an ending, not a crash
         if lacks_space(error):
             return _Outcome(None, "error:data", str(no_space(recorder.path.parent)))
         return _Outcome(None, "error:operator", f"{type(error).__name__}: {error} ({_where(error)})")
@@ -220,13 +224,13 @@ async def _stream(graph: AnyGraph, given: Any, config: Any, context: Context, re
 
 
 def _where(error: Exception) -> str:
-    """The line of code that raised, by file name: a trajectory holds no paths."""
+    # The name of the file alone: a trajectory holds no paths.
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
 
 
-async def _checkpointed(graph: AnyGraph, config: Any, given: Any, recorder: Recorder) -> Any:
-    """What to hand the graph to go on: nothing when there is a checkpoint, else the task again.
+async def _checkpointed(graph: AnyGraph, config: Any, inputs: Any, recorder: Recorder) -> Any:
+    """Return the input that resumes the graph: None if there is a checkpoint, else the original input.
 
     Raises:
         Fault: ("data") the checkpoints cannot be read.
@@ -237,21 +241,21 @@ async def _checkpointed(graph: AnyGraph, config: Any, given: Any, recorder: Reco
         snapshot = await graph.aget_state(config, subgraphs=True)
         step = (snapshot.metadata or {}).get("step", -1)
         resumed = Resumed(superstep=step, scopes=await saver.inner_steps(thread))
-        kept = [event for event in recorder.trajectory.events if resumed.keeps(event)]
-        _check_snapshot(thread, snapshot, kept)
+        events = [event for event in recorder.trajectory.events if resumed.keeps(event)]
+        _check_snapshot(thread, snapshot, events)
     except Stopped:
         raise
-    except Exception as error:  # whatever LangGraph makes of rows that are spoilt or that somebody planted
-        told = redact_message(f"{type(error).__name__}: {error}")
-        raise Fault("data", f"the checkpoints of run {thread} cannot be read ({told!r:.200}): {ANEW}") from error
+    except Exception as error:  # LangGraph may raise anything on corrupted or manipulated rows
+        message = redact_message(f"{type(error).__name__}: {error}")
+        raise Fault("data", f"the checkpoints of run {thread} cannot be read ({message!r:.200}): {ANEW}") from error
     recorder.write(resumed)
-    return None if snapshot.values else given
+    return None if snapshot.values else inputs
 
 
-def _check_snapshot(run: str, snapshot: StateSnapshot, kept: Sequence[Event], scope: str = "") -> None:
-    """Check a checkpoint and those of graphs at work inside its nodes. Raises Fault as `check_consistency` does."""
-    check_consistency(run, kept, snapshot.values, scope=scope)
+def _check_snapshot(run: str, snapshot: StateSnapshot, events: Sequence[Event], scope: str = "") -> None:
+    """Check a checkpoint and those of graphs inside its nodes. Raises Fault as `check_consistency` does."""
+    check_consistency(run, events, snapshot.values, scope=scope)
     for task in snapshot.tasks:
         if isinstance(task.state, StateSnapshot):
             inner = task.state.config["configurable"]["checkpoint_ns"]
-            _check_snapshot(run, task.state, kept, inner)
+            _check_snapshot(run, task.state, events, inner)

@@ -1,4 +1,7 @@
-"""A run's events folded into episodes and turns."""
+"""Episodes of a run, folded from its events: turns, subtasks, beliefs, plans, predicted rewards and lessons.
+
+Reports and the live view read them. Scores are 0 to 100 here, while benchmarks score 0 to 1.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -12,11 +15,11 @@ from certigraph.state.step import Lesson, Subtask, Trial
 from certigraph.state.tdp import Progress
 from certigraph.state.trajectory import Event, Trajectory, state_type
 
-# What memory and gate made of each round of a search: the belief's growth, the round's signals, the verdict.
+# Beliefs and gates of a search.
 
 
 class Gathering:
-    """Memory and gate of one episode, by its world steps from 1; empty for agents without them."""
+    """Beliefs and gate verdicts of one episode, by world step from 1; empty for agents without them."""
 
     def __init__(self) -> None:
         self.beliefs: dict[int, Belief] = {}
@@ -24,8 +27,8 @@ class Gathering:
         self.gates: dict[int, Stagnation] = {}
         self.branches: list[Branch] = []
 
-    def take(self, step: int, update: Mapping[str, Any]) -> None:
-        """Fold the update of one event, which came after so many steps."""
+    def fold(self, step: int, update: Mapping[str, Any]) -> None:
+        """Fold the update of one event; `step` is the number of world steps before it."""
         if "belief" in update:
             self.beliefs[step] = Belief.model_validate(update["belief"])
         if update.get("rounds"):
@@ -35,7 +38,7 @@ class Gathering:
         self.branches += map(Branch.model_validate, update.get("branches", ()))
 
     def changes(self, step: int) -> list[str]:
-        """What the step changed in the belief, an item a line: + taken up, ? asked from now on, ✓ settled."""
+        """List the changes of the belief in a step: + a new item, ? a new question, ✓ a settled question."""
         after = self.beliefs.get(step)
         if after is None:
             return []
@@ -45,12 +48,12 @@ class Gathering:
         return [*_told(after, before), *(f"✓ {text}" for text in _missing(before.questions, after.questions))]
 
     def signals(self, step: int) -> str:
-        """How much the round repeated, and how much of what it found was new."""
-        seen = self.rounds.get(step)
-        return f"{seen.jaccard:.0%} alike, {seen.upr:.0%} new" if seen else ""
+        """Format the similarity of the round's query to earlier ones, and the share of new results."""
+        signals = self.rounds.get(step)
+        return f"{signals.jaccard:.0%} alike, {signals.upr:.0%} new" if signals else ""
 
     def verdict(self, step: int) -> str:
-        """What the gate said after the round, where it said more than to go on."""
+        """Return the gate's verdict after the round; empty if the gate only let the search continue."""
         now, before = self.gates.get(step, Stagnation()), _before(step, self.gates, Stagnation())
         if now.stop:
             return f"gate: stop; {now.reason}"
@@ -74,26 +77,26 @@ def _missing(texts: Sequence[str], known: Sequence[str]) -> list[str]:
     return [text for text in texts if text not in known]
 
 
-def _before(step: int, found: Mapping[int, Any], first: Any) -> Any:
-    earlier = [number for number in found if number < step]
-    return found[max(earlier)] if earlier else first
+def _before(step: int, values: Mapping[int, Any], first: Any) -> Any:
+    earlier = [number for number in values if number < step]
+    return values[max(earlier)] if earlier else first
 
 
-# What an agent that looks ahead had in mind before each action: where it stood, and what its candidates were worth.
+# Candidates for each action of an agent that looks ahead.
 
 MOST_OTHERS = 3
-"""Candidates that are told on one line beside the one that was chosen."""
+"""Maximum number of candidates on a line besides the one that was chosen."""
 
 
 class Candidate(NamedTuple):
-    """An action that was considered, and its worth in words: the predicted gain, or the value that a search found."""
+    """An action that was considered, with its value as text: the predicted gain, or the mean value of a tree search."""
 
     action: str
     worth: str
 
 
 class Prospect(NamedTuple):
-    """The reward of the state in which an action was chosen, and the candidates for it, the best first."""
+    """Predicted reward of the state in which an action was chosen, and the candidates, the best first."""
 
     reward: float
     candidates: tuple[Candidate, ...]
@@ -101,7 +104,7 @@ class Prospect(NamedTuple):
 
     @property
     def line(self) -> str:
-        """All of it on one line, for who reads the action elsewhere."""
+        """Reward and candidates on one line, without the text of the chosen action."""
         worth = [f"▸ {one.worth}" for one in self.candidates if one.action == self.chosen]
         others = [f"{one.worth} {one.action}" for one in self.candidates if one.action != self.chosen]
         more = [f"{len(others) - MOST_OTHERS} more"] if len(others) > MOST_OTHERS else []
@@ -110,12 +113,12 @@ class Prospect(NamedTuple):
     @property
     def listing(self) -> str:
         """The candidates, one a line, the chosen one marked."""
-        told = (("▸" if one.action == self.chosen else "·", one) for one in self.candidates)
-        return "\n".join(f"{mark} {one.worth}  {one.action}" for mark, one in told)
+        marked = (("▸" if one.action == self.chosen else "·", one) for one in self.candidates)
+        return "\n".join(f"{mark} {one.worth}  {one.action}" for mark, one in marked)
 
 
 class Prospects:
-    """The prospects of one episode, by the number of the action (from 1); empty for agents that do not look ahead."""
+    """Prospects of one episode, by number of the action from 1; empty for agents that do not look ahead."""
 
     def __init__(self) -> None:
         self.before: dict[int, Prospect] = {}
@@ -124,8 +127,8 @@ class Prospects:
         self._tree: list[Any] = []
         self._simulations: list[Any] = []
 
-    def take(self, step: int, event: Event) -> None:
-        """Fold one event, which came after so many world steps."""
+    def fold(self, step: int, event: Event) -> None:
+        """Fold one event; `step` is the number of world steps before it."""
         update: dict[str, Any] = {**(event.update or {})}
         if "tree" in event.replaced:
             self._tree, self._simulations = [], []
@@ -134,96 +137,96 @@ class Prospects:
         self._appraisals = update.get("appraisals", self._appraisals)
         self._reward = update.get("reward", self._reward)
         if "action" in update and self._reward is not None:
-            found = self._searched() if self._simulations else self._gained()
-            self.before[step + 1] = Prospect(self._reward, tuple(found), update["action"]["text"])
+            candidates = self._searched() if self._simulations else self._gained()
+            self.before[step + 1] = Prospect(self._reward, tuple(candidates), update["action"]["text"])
 
     def lines(self, number: int) -> list[str]:
-        """The line for an action; none where nothing was known ahead."""
+        """Return the line for an action; an empty list if there is none."""
         return [self.before[number].line] if number in self.before else []
 
     def listing(self, number: int) -> str:
-        """The candidates for an action, one a line; empty where there were none."""
+        """Return the candidates for an action, one a line; empty if there are none."""
         return self.before[number].listing if number in self.before else ""
 
     def _gained(self) -> Iterator[Candidate]:
-        """ReAct's candidates by their gain. One that leads back to a state of the episode is told to."""
+        """Yield ReAct's candidates by gain; those that lead back to an earlier state of the episode are marked."""
         appraisals = map(Appraisal.model_validate, self._appraisals)
         for one in sorted(appraisals, key=lambda one: -one.gain):
             yield Candidate(one.action, f"{one.gain:+.2f}" + (" (leads back)" if one.seen else ""))
 
     def _searched(self) -> Iterator[Candidate]:
-        """The actions below the root of a tree search by their visits, with what a visit came to on average."""
+        """Yield the actions below the root of a tree search by number of visits, with their mean value."""
         counts = tally(map(Simulation.model_validate, self._simulations))
         paths = [tuple(node["path"]) for node in self._tree if len(node["path"]) == 1]
         for path in sorted(paths, key=lambda path: (-counts.visits[path], -counts.mean(path))):
             yield Candidate(path[0], f"{counts.mean(path):.2f} ({counted(counts.visits[path], 'visit')})")
 
 
-# The plans of an episode and the Supervisor's word after its actions, by world steps; empty for agents without.
+# Plans and the Supervisor's judgements.
 
 
 class Remark(NamedTuple):
-    """A line under a turn; `warns` where the Supervisor saw the plan fail."""
+    """A line under a turn; `warns` if the Supervisor judged that the plan fails."""
 
     text: str
     warns: bool = False
 
 
 class Supervision:
-    """The plan, how it was made anew, and how the Supervisor saw each step."""
+    """Plans of an episode and the Supervisor's judgements, by world step; empty for agents without a Supervisor."""
 
     def __init__(self) -> None:
         self.plans: dict[int, tuple[str, ...]] = {}
-        self.words: dict[int, Progress] = {}
+        self.judgements: dict[int, Progress] = {}
 
-    def take(self, step: int, update: Mapping[str, Any]) -> None:
-        """Fold the update of one event, which came after so many steps."""
+    def fold(self, step: int, update: Mapping[str, Any]) -> None:
+        """Fold the update of one event; `step` is the number of world steps before it."""
         if update.get("outline"):
             self.plans[step] = tuple(update["outline"])
         if update.get("progress"):
-            self.words[step] = Progress.model_validate(update["progress"])
+            self.judgements[step] = Progress.model_validate(update["progress"])
 
     @property
     def first(self) -> tuple[str, ...]:
-        """The plan that was made first."""
+        """The first plan."""
         return next(iter(self.plans.values()), ())
 
     @property
     def latest(self) -> tuple[str, ...]:
-        """The plan that is followed now."""
+        """The latest plan."""
         return next(reversed(self.plans.values()), ())
 
     def remarks(self, step: int) -> list[Remark]:
-        """What was said after the step: the judgement, what to do next, the plan if it was made anew."""
-        said = [_judged(self.words[step])] if step in self.words else []
-        if step in self.words and self.words[step].guidance:
-            said.append(Remark(f"next: {self.words[step].guidance}"))
+        """Build the lines for a step: the judgement, the guidance, and the new plan if there is one."""
+        remarks = [_judged(self.judgements[step])] if step in self.judgements else []
+        if step in self.judgements and self.judgements[step].guidance:
+            remarks.append(Remark(f"next: {self.judgements[step].guidance}"))
         if step in self.plans and step != min(self.plans) and self.plans[step] != self._before(step):
-            said.append(Remark(f"⟲ plan made anew: {in_line(self.plans[step])}"))
-        return [remark for remark in said if remark.text]
+            remarks.append(Remark(f"⟲ plan made anew: {in_line(self.plans[step])}"))
+        return [remark for remark in remarks if remark.text]
 
     def _before(self, step: int) -> tuple[str, ...]:
         return self.plans[max(number for number in self.plans if number < step)]
 
 
 def in_line(plan: tuple[str, ...]) -> str:
-    """The steps of a plan on one line."""
+    """Format the steps of a plan on one line."""
     return " · ".join(f"{number} {step}" for number, step in enumerate(plan, 1))
 
 
 def _judged(progress: Progress) -> Remark:
     if progress.off_plan or progress.status == "failed":
-        told = "off plan" if progress.off_plan else "failed"
-        return Remark(f"{told}: {progress.reason}" if progress.reason else told, warns=True)
-    told = "✓ completed" if progress.status == "completed" else ""
-    return Remark(": ".join(filter(None, (told, progress.reason))))
+        label = "off plan" if progress.off_plan else "failed"
+        return Remark(f"{label}: {progress.reason}" if progress.reason else label, warns=True)
+    label = "✓ completed" if progress.status == "completed" else ""
+    return Remark(": ".join(filter(None, (label, progress.reason))))
 
 
-# One episode of a run as it is shown: its turns by subtask, its score after every step, and what it taught.
+# One episode.
 
 
 class Taken(NamedTuple):
-    """A turn with its number in the episode (from 1) and the points that the score (0 to 100) rose or fell by."""
+    """A turn with its number in the episode (from 1) and the change of the score (0 to 100)."""
 
     number: int
     turn: Turn
@@ -236,19 +239,19 @@ class Taken(NamedTuple):
 
     @property
     def scored(self) -> bool:
-        """Whether the points are more than the world's own rounding."""
+        """Whether the change of the score is larger than a rounding error."""
         return abs(self.points) >= 0.5
 
 
 class Refused(NamedTuple):
-    """A candidate that STEP's Evaluator refused before it was taken, and the rule it breaks."""
+    """An action that STEP's Evaluator refused, and the rule that it breaks."""
 
     action: str
     reason: str
 
 
 class Group:
-    """What was done for one subtask, in order; `subtask` is None for agents that have none."""
+    """Turns and refused actions for one subtask, in order; `subtask` is None for agents without subtasks."""
 
     def __init__(self, subtask: Subtask | None) -> None:
         self.subtask = subtask
@@ -271,7 +274,7 @@ class Episode:
 
     @property
     def score(self) -> float:
-        """By the benchmark's rule where the episode was scored, else what the world reported last."""
+        """The official score if the episode was scored, else the score that the world reported last."""
         return 100 * self.trial.scores.value if self.trial else self.reported
 
     @property
@@ -291,28 +294,28 @@ class Episode:
         return entries[-1] if entries else None
 
     def count(self, status: str) -> int:
-        """How many subtasks are `open`, `completed` or `failed`."""
+        """Count the subtasks with a status: `open`, `completed` or `failed`."""
         return sum(group.subtask is not None and group.subtask.status == status for group in self.groups)
 
     def entries(self) -> Iterator[Taken | Refused]:
-        """The entries of all groups, in order."""
+        """Return the entries of all groups, in order."""
         return (entry for group in self.groups for entry in group.entries)
 
     def group(self) -> Group:
-        """The group that the next entry belongs to."""
+        """Return the group that the next entry belongs to."""
         if not self.groups:
             self.groups.append(Group(None))
         return self.groups[-1]
 
 
-# The episodes of a run, folded from its events as they come.
+# All episodes of a run.
 
 
 class Episodes:
-    """All episodes of a run.
+    """All episodes of a run, folded from its events as they arrive.
 
-    `acting`: its graph acts without predicates; `learning`: it does so in several episodes; `graded`: its world
-    reports a score.
+    `acting`: the graph acts without predicates; `learning`: it does so in several episodes; `graded`: the world reports
+    a score.
     """
 
     def __init__(self, graph: str = "") -> None:
@@ -324,7 +327,7 @@ class Episodes:
 
     @property
     def steps(self) -> int:
-        """World steps of all episodes together."""
+        """Number of world steps of all episodes."""
         return sum(len(episode.scores) for episode in self.all)
 
     @property
@@ -336,15 +339,15 @@ class Episodes:
 
     @property
     def scored(self) -> bool:
-        """Whether a score is known before the end: the world told one or rewarded steps, or episodes were scored."""
+        """Whether a score is known: the world reported one or rewarded steps, or an episode was scored."""
         return self.graded or any(episode.trial or any(episode.scores) for episode in self.all)
 
     def count(self, status: str) -> int:
-        """How many subtasks of all episodes have the status."""
+        """Count the subtasks of all episodes that have a status."""
         return sum(episode.count(status) for episode in self.all)
 
-    def take(self, event: Event) -> None:
-        """Fold one event; those of graphs inside a node are another task's."""
+    def fold(self, event: Event) -> None:
+        """Fold one event; events of graphs inside a node are ignored, since they belong to other tasks."""
         if event.scope:
             return
         update: dict[str, Any] = {**(event.update or {})}
@@ -359,15 +362,15 @@ class Episodes:
             self._act(update)
         self._learn(update)
         if self.all:
-            self.now.gathering.take(len(self.now.scores), update)
-            self.now.prospects.take(len(self.now.scores), event)
-            self.now.supervision.take(len(self.now.scores), update)
+            self.now.gathering.fold(len(self.now.scores), update)
+            self.now.prospects.fold(len(self.now.scores), event)
+            self.now.supervision.fold(len(self.now.scores), update)
 
     def _assign(self, update: Mapping[str, Any]) -> None:
         if "subtask" not in update:
             return
         subtask = Subtask.model_validate(update["subtask"])
-        if "subtasks" in update:  # the books of `assess`: the same subtask, judged
+        if "subtasks" in update:  # an update of `assess`: the same subtask with its new status
             self.now.group().subtask = subtask
         else:
             self.now.groups.append(Group(subtask))
@@ -382,9 +385,9 @@ class Episodes:
         if not update.get("history"):
             return
         observation, episode = update.get("observation", {}), self.now
-        told, before = _event_text(observation), episode.reported
-        self.graded |= told is not None
-        episode.scores.append(before + 100 * observation.get("reward", 0.0) if told is None else told)
+        score, before = _event_text(observation), episode.reported
+        self.graded |= score is not None
+        episode.scores.append(before + 100 * observation.get("reward", 0.0) if score is None else score)
         for turn in update.get("turns", ()):
             points = episode.reported - before
             episode.group().entries.append(Taken(len(episode.scores), Turn.model_validate(turn), points))
@@ -398,10 +401,10 @@ class Episodes:
 
 
 def read_episodes(trajectory: Trajectory) -> Episodes:
-    """Fold a trajectory."""
+    """Fold the episodes of a trajectory."""
     episodes = Episodes(trajectory.header.graph)
     for event in trajectory.events:
-        episodes.take(event)
+        episodes.fold(event)
     return episodes
 
 
@@ -410,11 +413,11 @@ def _event_text(observation: Mapping[str, Any]) -> float | None:
     return float(score) if isinstance(score, int | float) else None
 
 
-# What a run of a reward predictor did, read from its trajectory: each recorded step with the reward it was given.
+# Runs of reward predictors.
 
 
 class Rated(NamedTuple):
-    """A recorded step, its reward, and the states that were compared; both are empty where none were made."""
+    """A recorded step with its predicted reward and the two states that were compared; empty if there are none."""
 
     step: Seen
     reward: float
@@ -423,15 +426,15 @@ class Rated(NamedTuple):
 
 
 class Rating:
-    """All rated steps of a run, folded from its events as they come."""
+    """All rated steps of a run, folded from its events as they arrive."""
 
     def __init__(self) -> None:
         self.steps: list[Seen] = []
         self.rated: list[Rated] = []
         self._state = self._goal = FactoredState()
 
-    def take(self, event: Event) -> None:
-        """Fold one event of a predictor's graph; those of other graphs have nothing to fold."""
+    def fold(self, event: Event) -> None:
+        """Fold one event; events of graphs that predict no rewards have no effect."""
         update: dict[str, Any] = {**(event.update or {})}
         if "rewards" not in update:
             self._know(update)
@@ -454,8 +457,8 @@ class Rating:
 
 
 def read_rating(events: Iterable[Event]) -> Rating:
-    """The rating that a trajectory's events tell; one without steps where no recording was rated."""
+    """Fold the rating from events; it has no steps if no recording was rated."""
     rating = Rating()
     for event in events:
-        rating.take(event)
+        rating.fold(event)
     return rating

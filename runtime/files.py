@@ -1,4 +1,4 @@
-"""Files of a run's folder: names, search and guarded reading."""
+"""Files of a run's folder: names, search, and reading that reports corrupted files in one line."""
 
 import errno
 import hashlib
@@ -12,7 +12,7 @@ from pathlib import Path
 from certigraph.state.records import Fault, UnknownName, json_value
 from certigraph.state.trajectory import LONGEST_LINE, Footer, first_line, parse_line
 
-# Names of files: those of a run's folder, and those made of texts from outside, which are short and lead nowhere.
+# Names of files.
 
 TRAJECTORY = "trajectory.jsonl"
 SETTINGS = "local.json"
@@ -28,124 +28,127 @@ _RUN_FILE = re.compile(
 
 
 def is_run_file(path: Path) -> bool:
-    """Whether a path in a run's folder is a file that certigraph writes there; links and folders are not."""
+    """Whether a path in a run's folder is a file that certigraph writes there; false for links and folders."""
     return bool(_RUN_FILE.fullmatch(path.name)) and path.is_file() and not path.is_symlink()
 
 
 def check_out(out: Path | str) -> None:
-    """Make sure that a folder is one for runs and their tables to lie in.
+    """Check that runs and tables may be written to a folder.
 
     Raises:
-        Fault: ("data") it is the root of the file system, which is what an empty variable in `--out $OUT/` leads to, or
-            the folder of a run, whose own files would be mixed with those of others.
+        Fault: ("data") the folder is the root of the file system, which an empty variable in `--out $OUT/` leads to, or
+            it is the folder of a run, whose files would be mixed with those of other runs.
     """
     path = Path(out).resolve()
-    told = "the root of the file system" if path == Path(path.anchor) else ""
+    problem = "the root of the file system" if path == Path(path.anchor) else ""
     if (path / TRAJECTORY).is_file():
-        told = "the folder of a run"
-    if told:
-        raise Fault("data", f"{out} is {told}: name a folder of its own for what is written, as in --out runs")
+        problem = "the folder of a run"
+    if problem:
+        raise Fault("data", f"{out} is {problem}: give another folder for the output, as in --out runs")
 
 
 def slug(text: str, most: int, *, kept: str = "") -> str:
-    """Letters and digits of a text, hyphens for all else but `kept`; at most so many bytes.
+    """Turn a text into a part of a file name: every character except letters, digits and `kept` becomes a hyphen.
 
-    Bytes, for a file's name has 255 at most, and a path that SQLite opens 512 with all its folders.
+    The result has at most `most` bytes, since a file name has at most 255 bytes and a path that SQLite opens 512.
     """
     plain = "".join(c if c.isalnum() or c in kept else "-" for c in text)
     return plain.encode()[:most].decode(errors="ignore")
 
 
 def own_slug(text: str, most: int) -> str:
-    """As `slug`, with a hash where the text says more than its slug, so that two texts never share a file."""
+    """Return the slug of a text, with a hash if it differs from the text, so that two texts never share a file."""
     short = slug(text, most, kept="_")
     return short if short == text else f"{short}-{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:8]}"
 
 
 def refuse_links(*paths: Path) -> None:
-    """Make sure that what is written or deleted at some paths is there and not elsewhere.
+    """Check that no path is a link, so that nothing outside the folder of a run is written or deleted.
 
     Raises:
         Fault: ("data") one of them is a link.
     """
     for path in paths:
         if path.is_symlink():
-            told = f"{path} is a link to {path.readlink()}, and runs write and delete nothing outside their own folder"
-            raise Fault("data", f"{told}: put the file itself there")
+            reason = f"{path} is a link to {path.readlink()}, and runs write and delete nothing outside their folder"
+            raise Fault("data", f"{reason}: replace the link with the file")
 
 
-# What a run's folder holds, read by those who did not write it: what is spoilt is told in one line.
+# Errors of reading and writing a run's folder.
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Error numbers of a full disk, an exceeded quota and an exceeded file size."""
 
 
 def lacks_space(error: BaseException) -> bool:
-    """Whether an error says that a disk, a quota or a limit of file sizes leaves no space to write."""
+    """Whether an error means that a disk, a quota or a limit of file sizes leaves no space to write."""
     if isinstance(error, sqlite3.OperationalError):
         return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
     return isinstance(error, OSError) and error.errno in FULL
 
 
 def no_space(folder: Path) -> Fault:
-    """The fault of a run whose folder cannot be written any more; what was written stays."""
-    told = f"no space left on the disk of {folder}, or it cannot be written"
-    return Fault("data", f"{told}: free space, then go on with: certigraph resume {folder}")
+    """Build the fault of a run whose folder cannot be written any more."""
+    reason = f"no space left on the disk of {folder}, or it cannot be written"
+    return Fault("data", f"{reason}: free space, then resume the run with: certigraph resume {folder}")
 
 
 @contextmanager
 def sound(path: Path) -> Iterator[None]:
-    """Open the SQLite file at `path` inside the block.
+    """Turn SQLite errors about the file at `path` that are raised inside the block into faults.
 
     Raises:
-        Fault: ("data") it is no database, or a spoilt one.
+        Fault: ("data") the file is not a database or is corrupted, or the disk is full.
     """
     try:
         yield
-    except sqlite3.OperationalError as error:  # a full disk, a lock: the file is not to blame
+    except sqlite3.OperationalError as error:  # a full disk or a lock: the file is not corrupted
         if lacks_space(error):
             raise no_space(path.parent) from error
         raise
     except sqlite3.DatabaseError as error:
-        raise Fault("data", f"{path} cannot be opened ({error}): restore it, or start the run anew") from error
+        raise Fault("data", f"{path} cannot be opened ({error}): restore it, or start the run again") from error
 
 
 @contextmanager
 def legible(run: str) -> Iterator[None]:
-    """Read what a run's header and updates say inside the block: each is JSON, but anything may stand in it.
+    """Turn errors of reading a run's header and updates inside the block into faults.
+
+    Each line of a trajectory was parsed as JSON, but its contents may be anything.
 
     Raises:
-        Fault: ("data") something that no run of such a graph says.
+        Fault: ("data") the contents are not those of a run of this graph.
     """
     try:
         yield
     except UnknownName:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
-        told = " ".join(f"{type(error).__name__}: {error!s:.200}".split())
+        reason = " ".join(f"{type(error).__name__}: {error!s:.200}".split())
         fix = "restore its trajectory.jsonl or leave the run out"
-        raise Fault("data", f"run {run} says what no run of its graph does ({told}): {fix}") from error
+        raise Fault("data", f"run {run} has contents that no run of its graph writes ({reason}): {fix}") from error
 
 
-# Finding the runs below a folder: one's own, a comparison's, or a whole collection.
+# Search for runs below a folder, and the first and last line of a trajectory.
 
 
 def trajectory_files(folder: Path) -> Sequence[Path]:
-    """The trajectories at any depth below a folder, in the order of their paths. Raises Fault where it is none."""
+    """Find the trajectories at any depth below a folder, sorted by path. Raises Fault if there is no such folder."""
     if folder.is_file():
-        beside = f"`certigraph eval` leaves them beside its log, in {folder.parent}"
-        raise Fault("data", f"{folder} is a file: give a folder with runs; {beside}")
+        hint = f"`certigraph eval` saves runs next to its log, in {folder.parent}"
+        raise Fault("data", f"{folder} is a file: give a folder with runs; {hint}")
     if not folder.is_dir():
         raise Fault("data", f"{folder}: no such folder: give folders that `certigraph run` wrote")
     return sorted(folder.rglob("trajectory.jsonl"))
 
 
 def has_header(path: Path) -> bool:
-    """Whether a trajectory's first line was written whole: a process that died before leaves nothing to go by."""
+    """Whether the first line of a trajectory was written completely; without it the run cannot be resumed."""
     return first_line(path).endswith(b"\n")
 
 
 def read_run_id(path: Path) -> str | None:
-    """The run id in the header of a trajectory of any schema; None where the file is missing or has none."""
+    """Read the run id in the header of a trajectory of any schema; None if there is no file or no header."""
     if not path.is_file():
         return None
     try:
@@ -158,14 +161,12 @@ def read_run_id(path: Path) -> str | None:
     return run_id if isinstance(run_id, str) else None
 
 
-# How a run ended, read off the end of its file: a thousand trajectories need not be read to see which are done.
-
 TAIL = 1 << 16
-"""Bytes read at first; a footer with a long answer takes more."""
+"""Number of bytes read first from the end of a trajectory; a footer with a long answer needs more."""
 
 
 def last_footer(path: Path) -> Footer | None:
-    """The footer of a trajectory if that is its last line; None while the run goes on or was resumed since."""
+    """Read the footer from the end of a trajectory; None if its last line is not a footer: the run is not finished."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         line = _last_line(file.fileno(), size, TAIL)
@@ -177,7 +178,7 @@ def last_footer(path: Path) -> Footer | None:
 
 
 def _last_line(file: int, size: int, tail: int) -> bytes:
-    """The last line, or nothing where it was not written whole or is longer than any line is."""
+    # Empty if the last line was not written completely, or is longer than lines may be.
     text = os.pread(file, tail, max(size - tail, 0))
     if not text.endswith(b"\n"):
         return b""

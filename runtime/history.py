@@ -1,4 +1,4 @@
-"""A run's events folded into plan, certificates and one row of figures."""
+"""History of a run, folded from its events: plan, attempts, certificates, and one row of a comparison."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,11 +9,11 @@ from certigraph.runtime.files import legible
 from certigraph.state.records import FAULTS, RESTORE, Certificate, Record, Usage
 from certigraph.state.trajectory import Event, Trajectory
 
-# Which certificates still stand after returns to earlier states, in time and memory linear in their number.
+# Certificates that are valid after returns to earlier states, in time and memory linear in their number.
 
 
 class Reached(NamedTuple):
-    """A certified state: the index of the certificate that led to it, the state before, and its size."""
+    """A certified state: index of the certificate that led to it, the state before, and its number of predicates."""
 
     certificate: int
     before: "Reached | None"
@@ -21,14 +21,14 @@ class Reached(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Predicates of the latest certified state, and those that a policy let pass on the way to it, uncertified."""
+    """Number of predicates in the latest certified state, and of those that a policy let pass uncertified."""
 
     certified: int
     passed: int
 
 
 def reached(certificates: Sequence[Certificate]) -> list[Reached | None]:
-    """Every certified state in order, the empty one (None) first; one after a forced pass is no larger."""
+    """Return every certified state in order, the empty state (None) first; a forced pass adds no predicate."""
     states: list[Reached | None] = [None]
     for index, certificate in enumerate(certificates):
         if certificate.restores is not None:
@@ -40,19 +40,19 @@ def reached(certificates: Sequence[Certificate]) -> list[Reached | None]:
 
 
 def standing(certificates: Sequence[Certificate]) -> set[int]:
-    """Indices of the certificates that led to the latest certified state, forced ones included."""
+    """Return the indices of the certificates that led to the latest certified state, forced ones included."""
     return set(_chain(reached(certificates)[-1]))
 
 
 def tally(certificates: Sequence[Certificate]) -> Tally:
-    """What stands at the end."""
+    """Count the predicates that are certified and passed at the end."""
     last = reached(certificates)[-1]
     passed = (certificates[index] for index in _chain(last) if certificates[index].forced)
     return Tally(held(last), sum(certificate.depth for certificate in passed))
 
 
 def held(state: Reached | None) -> int:
-    """How many predicates a certified state holds."""
+    """Count the predicates of a certified state."""
     return state.predicates if state else 0
 
 
@@ -62,26 +62,26 @@ def _chain(state: Reached | None) -> Iterator[int]:
         state = state.before
 
 
-# A certificate on record, or a pass that a policy forced, and what it took.
+# Certificates with their cost.
 
 Plain = Mapping[str, Any]
-"""A record as its trajectory line has it: fields of default value are left out."""
+"""A record as JSON in a trajectory line, without fields that have their default value."""
 
 
 class Cost(NamedTuple):
-    """Steps taken in the world, model calls, and tokens of prompts and answers."""
+    """Numbers of world steps, model calls, and input and output tokens."""
 
     steps: int = 0
     calls: int = 0
     tokens: int = 0
 
     def plus(self, usage: Usage, steps: int) -> "Cost":
-        """With one more execution of a node."""
+        """Return the cost with one more execution of a node."""
         return Cost(self.steps + steps, self.calls + usage.calls, self.tokens + _tokens(usage))
 
 
 class Certified(NamedTuple):
-    """A certificate, the number of rejected tries at its first predicate, and all that was spent since the last one."""
+    """A certificate or forced pass, the rejected attempts at its first predicate, and the cost since the last one."""
 
     record: Plain
     rejected: int
@@ -89,41 +89,45 @@ class Certified(NamedTuple):
 
     @property
     def targets(self) -> Sequence[Plain]:
-        """The predicates it discharged."""
-        found: Sequence[Plain] = self.record["targets"]
-        return found
+        """The predicates that it certified."""
+        targets: Sequence[Plain] = self.record["targets"]
+        return targets
 
     @property
     def returns(self) -> bool:
-        """Whether it returned to an earlier certified state instead of discharging predicates of the task."""
+        """Whether it returned to an earlier certified state instead of certifying predicates of the task."""
         return self.record.get("restores") is not None
 
     @property
     def forced(self) -> bool:
-        """Whether a policy let its predicates pass, which certifies none."""
+        """Whether a policy let its predicates pass uncertified."""
         return bool(self.record.get("forced"))
 
-    def status(self, *, stands: bool) -> str:
-        """What became of its predicates, as in `frames.Frames`; `stands`: no return went behind it."""
+    def status(self, *, valid: bool) -> str:
+        """Return the status of its predicates, as in `frames.Frames`.
+
+        Args:
+            valid: whether no return led to a state before it.
+        """
         if self.returns:
             return "return"
         if self.forced:
-            return "forced" if stands else "dropped"
-        return "certified" if stands else "undone"
+            return "forced" if valid else "dropped"
+        return "certified" if valid else "undone"
 
 
 def _tokens(usage: Usage) -> int:
     return usage.input_tokens + usage.output_tokens
 
 
-# One run of a comparison as a row of figures, read from its trajectory.
+# One run as a row of a comparison.
 
 GATHER = "gather"
-"""The node that brings what TDP's sub-tasks did in copies of the world into the world itself."""
+"""TDP's node that repeats in the world what sub-tasks did in copies of it."""
 
 
 class Prompted(Record):
-    """Prompt tokens of one role, and how many of them the model had cached."""
+    """Prompt tokens of one role, and how many of them were in the model's cache."""
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
@@ -135,7 +139,7 @@ class Prompted(Record):
 
 
 class RunCost(Record):
-    """What was spent: calls and tokens that were paid, US dollars, world steps, wall-clock seconds inside nodes."""
+    """Usage of runs: calls and tokens that were paid for, US dollars, world steps, wall-clock seconds inside nodes."""
 
     calls: int
     prompt_tokens: int
@@ -157,40 +161,40 @@ class Row(RunCost):
     score: float
     solved: bool
     scored: bool = True
-    """Whether the world gave a score at all."""
+    """Whether the world gave a score."""
     run: str
 
     @property
     def verdict(self) -> bool | None:
-        """Whether the scorer says that the task is solved; None without a score."""
+        """Whether the task is solved; None without a score."""
         return self.solved if self.scored else None
 
     @property
     def fault(self) -> bool:
-        """Whether the world or its data failed, so that no figure counts the run."""
+        """Whether the world or its data failed; such runs count in no statistic."""
         return self.ending in FAULTS
 
 
 def cost_of(rows: Sequence[Row]) -> RunCost:
-    """What several runs cost together."""
+    """Sum the cost of several runs."""
     amounts = ("calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps", "seconds", "usd")
     sums = {name: sum(getattr(row, name) for row in rows) for name in amounts}
     return RunCost(**sums, roles=merged(row.roles for row in rows))
 
 
 def by_task(rows: Sequence[Row], figure: str) -> dict[str, list[float]]:
-    """One figure of each task's trials."""
-    found = defaultdict[str, list[float]](list)
+    """Group the values of one column by task, a value for each trial."""
+    values = defaultdict[str, list[float]](list)
     for row in rows:
-        found[row.task].append(float(getattr(row, figure)))
-    return dict(found)
+        values[row.task].append(float(getattr(row, figure)))
+    return dict(values)
 
 
 def row_of(method: str, task: str, trajectory: Trajectory, trial: int = 0) -> Row:
-    """The row of a run that has its ending. One that came to no verdict, not even to a world, scores 0.
+    """Build the row of a finished run. A run without a verdict scores 0.
 
     Raises:
-        Fault: ("data") the trajectory is of no such run.
+        Fault: ("data") the trajectory has contents that no run of its graph writes.
     """
     footer, usage = trajectory.footer, trajectory.usage
     with legible(trajectory.header.run_id):
@@ -218,7 +222,7 @@ def row_of(method: str, task: str, trajectory: Trajectory, trial: int = 0) -> Ro
 
 
 def merged(several: Iterable[Mapping[str, Prompted]]) -> dict[str, Prompted]:
-    """The roles of several runs together."""
+    """Sum the prompt tokens of several runs by role."""
     sums: dict[str, Prompted] = {}
     for roles in several:
         for role, more in roles.items():
@@ -231,10 +235,8 @@ def merged(several: Iterable[Mapping[str, Prompted]]) -> dict[str, Prompted]:
 
 
 def steps_of(event: Event) -> int:
-    """World steps of one event: what `act` added to the log, episode after episode, in inner graphs too.
-
-    A log that is begun anew holds what was done before, and `gather` repeats what sub-tasks did.
-    """
+    """Count the world steps of one event: the entries that `act` added to the log, also in inner graphs."""
+    # A log that is replaced holds earlier steps, and `gather` repeats the steps of sub-tasks.
     repeats = event.node == GATHER or "history" in event.replaced
     log: Any = [] if repeats else (event.update or {}).get("history", [])
     return len(log)
@@ -249,22 +251,21 @@ def _prompted(call: Mapping[str, Any]) -> Prompted:
     return Prompted(prompt_tokens=call.get("input_tokens", 0), cached_tokens=call.get("cached_tokens", 0))
 
 
-# One pass over the events of a run: its plan, tries, certificates and what each took, without building the state.
-#
-# `Trajectory.state()` validates every record; a thousand runs are read here in the time that takes for a few.
+# One pass over the events of a run. `Trajectory.state()` validates every record; this reads a thousand runs in the time
+# that it needs for a few.
 
 CHECKS = frozenset({"audit", "revalidate"})
-"""Nodes that lead to a replan though tries at the target are left."""
+"""Nodes that lead to a replan although attempts at the target are left."""
 
 EXTENDED = "certify"
-"""The node before Replan where it extends a plan that was cut: that is neither a replan nor are tries used up."""
+"""The node before Replan when it extends a plan that was cut; this counts neither as a replan nor as exhaustion."""
 
 PLANNING = frozenset({"reset", "propose"})
-"""Nodes whose cost is the whole plan's, not that of the first predicate."""
+"""Nodes whose cost belongs to the plan, not to its first predicate."""
 
 
 class Tried(NamedTuple):
-    """An attempt: `number` counts the tries at this target from 1, `step` is the world step it was made at."""
+    """An attempt: `number` counts the attempts at its target from 1, `step` is the number of world steps so far."""
 
     position: int
     target: Plain
@@ -274,7 +275,7 @@ class Tried(NamedTuple):
 
 
 class Exhaustion(NamedTuple):
-    """The first time all tries at a target were used up: cursor and plan length then."""
+    """The first time that all attempts at a target were used up: position in the plan and length of the plan."""
 
     head: int
     planned: int
@@ -282,29 +283,29 @@ class Exhaustion(NamedTuple):
 
 @dataclass
 class Fold:
-    """What the events of a run add up to; of a graph without predicates, little but `steps`."""
+    """Summary of the events of a run; for a graph without predicates, little more than `steps`."""
 
     plan: Sequence[Plain] = ()
     head: int = 0
     steps: int = 0
     replans: int = 0
     exhaustion: Exhaustion | None = None
-    tries: list[Tried] = field(default_factory=list)
+    attempts: list[Tried] = field(default_factory=list)
     certificates: list[Certified] = field(default_factory=list)
-    since: Cost = field(default_factory=Cost)
-    fresh: int = 0
-    """Where in `tries` those since the last certificate begin."""
-    decided: set[int] = field(default_factory=set)
-    """Which of `tries` were certified."""
+    cost_since: Cost = field(default_factory=Cost)
+    first_open: int = 0
+    """Index in `attempts` of the first attempt after the last certificate."""
+    certified: set[int] = field(default_factory=set)
+    """Indices in `attempts` of the attempts that were certified."""
     invalidated: set[tuple[int, int]] = field(default_factory=set)
-    """Certified predicates found undone, and not held again by a return: index of the certificate, its target."""
+    """Invalidated predicates that no return restored: index of the certificate, index of its target."""
     invalidated_at: list[frozenset[tuple[int, int]]] = field(default_factory=lambda: [frozenset()])
     """The same for every certified state, the empty one first."""
     before: str = ""
-    """The node of the event before that did not fail."""
+    """The node of the latest event that did not fail."""
 
-    def take(self, event: Event) -> None:
-        """Go on by one event. One without an update failed: it changed nothing but what it spent."""
+    def fold(self, event: Event) -> None:
+        """Fold one event. An event without an update failed and adds only its usage."""
         update: dict[str, Any] = event.update or {}
         if event.node == "replan":
             if self.before not in CHECKS | {EXTENDED}:
@@ -312,62 +313,62 @@ class Fold:
             self.replans += bool(update.get("plan")) and self.before != EXTENDED
         if event.update is not None:
             self.before = event.node
-        for lost in update.get("invalidations", ()):
-            self.invalidated.add((lost["certificate"], lost["target"]))
-        taken = steps_of(event)
-        self.steps += taken
-        self.since = self.since if event.node in PLANNING else self.since.plus(event.usage, taken)
+        for invalidation in update.get("invalidations", ()):
+            self.invalidated.add((invalidation["certificate"], invalidation["target"]))
+        steps = steps_of(event)
+        self.steps += steps
+        self.cost_since = self.cost_since if event.node in PLANNING else self.cost_since.plus(event.usage, steps)
         self.plan = update.get("plan", self.plan)
         for attempt in update.get("attempts", ()):
-            self.tries.append(self._tried(attempt))
+            self.attempts.append(self._count_attempt(attempt))
         for certificate in update.get("certificates", ()):
             self._certify(certificate)
         self.head = update.get("head", self.head)
 
-    def open_tries(self) -> Sequence[Tried]:
-        """Those since the last certificate."""
-        return self.tries[self.fresh :]
+    def open_attempts(self) -> Sequence[Tried]:
+        """Return the attempts since the last certificate."""
+        return self.attempts[self.first_open :]
 
-    def standing(self) -> frozenset[int]:
-        """Which certificates and passes still hold at the end: those that no return went behind."""
+    def valid_indices(self) -> frozenset[int]:
+        """Return the indices of certificates and passes that are valid at the end."""
         states: list[tuple[int, ...]] = [()]
-        for place, certificate in enumerate(self.certificates):
-            to = certificate.record.get("restores")
-            states.append((*states[-1], place) if to is None else states[to])
+        for index, certificate in enumerate(self.certificates):
+            restored = certificate.record.get("restores")
+            states.append((*states[-1], index) if restored is None else states[restored])
         return frozenset(states[-1])
 
-    def _tried(self, attempt: Plain) -> Tried:
+    def _count_attempt(self, attempt: Plain) -> Tried:
         position, target = attempt["position"], attempt["target"]
-        before = sum(t.position == position and t.target == target for t in self.open_tries())
+        before = sum(t.position == position and t.target == target for t in self.open_attempts())
         return Tried(position, target, before + 1, attempt["verdict"]["depth"], self.steps)
 
     def _certify(self, record: Plain) -> None:
-        to = record.get("restores")
-        if to is not None:
-            self.invalidated = {*self.invalidated_at[to]}
+        restored = record.get("restores")
+        if restored is not None:
+            self.invalidated = {*self.invalidated_at[restored]}
         self.invalidated_at.append(frozenset(self.invalidated))
         first = record["targets"][0]
-        rejected = sum(t.target == first for t in self.open_tries()[:-1])
-        self.certificates.append(Certified(record, rejected, self.since))
-        self.since, self.fresh = Cost(), len(self.tries)
+        rejected = sum(t.target == first for t in self.open_attempts()[:-1])
+        self.certificates.append(Certified(record, rejected, self.cost_since))
+        self.cost_since, self.first_open = Cost(), len(self.attempts)
         if not self.certificates[-1].forced:
-            self.decided.add(self.fresh - 1)
+            self.certified.add(self.first_open - 1)
 
 
 def folded_graphs(events: Iterable[Event]) -> Sequence[Fold]:
-    """Fold all events of a run: its own graph's, then those of each graph inside a node, as these began."""
+    """Fold the events of a run by graph: the outermost graph first, then the graphs inside nodes."""
     folds = {"": Fold()}
     for event in events:
-        folds.setdefault(event.scope, Fold()).take(event)
+        folds.setdefault(event.scope, Fold()).fold(event)
     return tuple(folds.values())
 
 
 def kind_of(target: Plain) -> str:
-    """The kind of a predicate; `condition` where it has none of its own."""
+    """Return the kind of a predicate, by default `condition`."""
     kind: str = target.get("kind", "condition")
     return kind
 
 
 def is_return(target: Plain) -> bool:
-    """Whether a predicate asks for a return to an earlier certified state."""
+    """Whether a predicate stands for a return to an earlier certified state."""
     return kind_of(target) == RESTORE

@@ -1,4 +1,7 @@
-"""HTML by function calls: pages, tables and common parts."""
+"""HTML of reports, built by function calls: elements, tables, the page and the parts that every report has.
+
+Text is escaped unless it is a `Markup`, so that nothing a model or a world wrote can become part of the page.
+"""
 
 import html
 import json
@@ -10,55 +13,56 @@ from pydantic import JsonValue
 from certigraph.state.records import Finding, Scores, Usage, json_value
 from certigraph.state.trajectory import Event, Trajectory, total
 
-# Writing HTML by function calls: what is not marked as markup is text and gets escaped.
+# Elements.
 
 STEERING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters and characters that change the direction of text."""
 
 
 class Markup(str):
-    """A string that is HTML already. Every other string is escaped where it meets a tag."""
+    """A string that is HTML. Every other string is escaped when it is put into an element."""
 
     __slots__ = ()
 
 
 def tag(name: str, *inside: str, **attributes: object) -> Markup:
-    """One element. `class_` and the like lose their trailing underscore, inner ones become hyphens."""
+    """Build an element. Names of attributes lose a trailing underscore (`class_`), other underscores become hyphens."""
     shown = "".join(f' {_name(key)}="{escaped(str(value))}"' for key, value in attributes.items())
     return Markup(f"<{name}{shown}>{joined(*inside)}</{name}>")
 
 
 def html_table(heads: Iterable[str], lines: Iterable[Iterable[str]], *below: str, looks: str = "comparison") -> Markup:
-    """A table that scrolls sideways where the page is narrow, and what stands below it."""
+    """Build a table that scrolls sideways on a narrow page, followed by the parts `below`."""
     head = tag("thead", tag("tr", *(tag("th", name) for name in heads)))
     body = tag("tbody", *(tag("tr", *(tag("td", text) for text in line)) for line in lines))
     return tag("div", tag("table", head, body, class_=looks), *below, class_="wide")
 
 
 def joined(*inside: str) -> Markup:
-    """Several pieces one after the other."""
+    """Concatenate several parts."""
     return Markup("".join(map(escaped, inside)))
 
 
 def escaped(text: str) -> Markup:
-    """Markup as it is, anything else made harmless, also inside a quoted attribute.
+    """Escape a text, also for a quoted attribute; return markup unchanged.
 
-    Characters that turn the direction of what follows, or steer a terminal, are shown as one that stands for itself.
+    Control characters and characters that change the direction of text become U+FFFD.
     """
     return text if isinstance(text, Markup) else Markup(html.escape(STEERING.sub("\ufffd", text)))
 
 
 def shortened(text: str, most: int) -> str:
-    """At most that many characters, and how many were left out."""
+    """Cut a text to `most` characters and add how many were left out."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
 
 
 def clipped(text: str, most: int) -> str:
-    """At most that many characters, for a label."""
+    """Cut a text to `most` characters, ellipsis included, for a label."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def counted(count: int, what: str) -> str:
-    """A count with its noun: 1 replan, 2,000 replans."""
+    """Format a count with its noun: 1 replan, 2,000 replans."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
@@ -66,37 +70,38 @@ def _name(key: str) -> str:
     return key.rstrip("_").replace("_", "-")
 
 
-# Findings and forced passes in words: the same in reports, live views, and on the command line.
+# Text of findings and forced passes, shared by reports, live views and the command line.
 
 PASSED = "passed, uncertified"
+"""Label of a predicate that a policy let pass."""
 
 
 def passed_by(policy: str) -> str:
-    """What is said of a target that a policy let pass."""
+    """Label a target that a policy let pass."""
     return f"{PASSED} ({policy})"
 
 
 def contradiction(finding: Finding) -> str:
-    """Which sources say otherwise, and what; empty where none does."""
-    told = f": {finding.dispute}" if finding.dispute else ""
+    """Format which sources contradict a finding and how; empty if none does."""
+    dispute = f": {finding.dispute}" if finding.dispute else ""
     if finding.against:
-        return f"contradicted by {', '.join(finding.against)}{told}"
-    return f"disputed{told}" if told else ""
+        return f"contradicted by {', '.join(finding.against)}{dispute}"
+    return f"disputed{dispute}" if dispute else ""
 
 
 def in_a_line(finding: Finding) -> str:
-    """The finding with its sources."""
+    """Format a finding with its sources on one line."""
     sources = f" ({', '.join(finding.sources)})" if finding.sources else ""
     return "; ".join(filter(None, [f"{finding.text}{sources}", contradiction(finding)]))
 
 
-def with_passed(told: str, passed: int) -> str:
-    """A count of certified predicates, and of those that passed without."""
-    return f"{told}, {passed} passed uncertified" if passed else told
+def with_passed(text: str, passed: int) -> str:
+    """Add the number of predicates that passed uncertified, if any, to a text about certified ones."""
+    return f"{text}, {passed} passed uncertified" if passed else text
 
 
 def answer_texts(answer: JsonValue) -> list[str]:
-    """An answer's items: the texts of a JSON list of them, else its lines."""
+    """Split an answer into items: the strings of a JSON list, else the lines."""
     if answer is None:
         return []
     try:
@@ -107,7 +112,7 @@ def answer_texts(answer: JsonValue) -> list[str]:
     return [str(one) for one in several] if listed else str(answer).splitlines()
 
 
-# The page around a report, and how it looks in light and dark.
+# The page of a report and its style sheet, light and dark.
 
 PAGE = """\
 <!doctype html>
@@ -253,7 +258,7 @@ pre { white-space: pre-wrap; font: 13px/1.55 ui-monospace, "SF Mono", Menlo, Con
 """
 
 
-# The parts that every report has: the figures, the scores, the cost of each node, and the answer.
+# Parts that every report has: totals, scores, cost of each node, and the answer.
 
 FIGURES = frozenset(
     {
@@ -269,13 +274,14 @@ FIGURES = frozenset(
         "exact_string",
     }
 )
-"""Parts of a score that are amounts or tell what happened, no verdicts: 0 is no failure there."""
+"""Parts of a score that are amounts, not verdicts: 0 is no failure."""
 
 LONGEST_ANSWER = 20_000
+"""Maximum number of characters of an answer."""
 
 
 def figures(trajectory: Trajectory, *own: Markup) -> Markup:
-    """The totals in one row: a page's own figures, then what the run cost."""
+    """Build the row of totals: the page's own figures, then the cost of the run."""
     usage = trajectory.usage
     return tag(
         "dl",
@@ -289,17 +295,17 @@ def figures(trajectory: Trajectory, *own: Markup) -> Markup:
 
 
 def figure(name: str, value: str, note: str) -> Markup:
-    """One total with its name above and a note below."""
+    """Build one total with its name above and a note below."""
     return tag("div", tag("dt", name), tag("dd", value, tag("small", note)))
 
 
 def score_chips(scores: Scores) -> Markup:
-    """The parts of a score: passed, failed, not asked, or an amount."""
+    """List the parts of a score: passed, failed, not evaluated, or an amount."""
     return tag("ul", *(_chip(name, part) for name, part in scores.parts.items()), class_="chips")
 
 
 def node_table(events: Iterable[Event]) -> Markup:
-    """Runs, calls, tokens and seconds of every node; the bars compare nodes within a column."""
+    """Build the table of executions, calls, tokens and seconds of every node; bars compare nodes within a column."""
     by_node: dict[str, list[Usage]] = {}
     for event in events:
         by_node.setdefault(event.node, []).append(event.usage)
@@ -307,7 +313,12 @@ def node_table(events: Iterable[Event]) -> Markup:
 
 
 def cost_table(heads: tuple[str, str], rows: Sequence[tuple[int, Usage]]) -> Markup:
-    """Each row's name (its usage's `node`), count, calls, tokens and seconds, under the heads of the first two."""
+    """Build a table of usage: name (the usage's `node`), count, calls, tokens and seconds.
+
+    Args:
+        heads: heads of the columns for name and count.
+        rows: count and usage of each row.
+    """
     most_tokens = max((_tokens(usage) for _, usage in rows), default=0)
     most_seconds = max((usage.seconds for _, usage in rows), default=0.0)
     head = tag("tr", *(tag("th", name) for name in (*heads, "calls", "tokens", "time")))
@@ -326,7 +337,7 @@ def cost_table(heads: tuple[str, str], rows: Sequence[tuple[int, Usage]]) -> Mar
 
 
 def answer_block(answer: JsonValue) -> Markup:
-    """What was delivered: a list of alike dicts as a table (an itinerary), text as text, else JSON."""
+    """Show an answer: a list of dicts as a table (an itinerary), text as text, anything else as JSON."""
     rows = [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
     if rows and isinstance(answer, list) and len(rows) == len(answer):
         return tag("div", _records(rows), class_="wide")
@@ -336,7 +347,7 @@ def answer_block(answer: JsonValue) -> Markup:
 
 
 def compact(count: float) -> str:
-    """1234567 as 1.23M."""
+    """Format a count in short form: 1234567 as 1.23M."""
     for unit, size in (("M", 1_000_000), ("k", 1_000)):
         if count >= size:
             return f"{count / size:.3g}{unit}"
@@ -344,7 +355,7 @@ def compact(count: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Seconds in words short enough for a table."""
+    """Format a duration for a table: 850 ms, 12.3 s, 2 min 05 s, 1 h 10 min."""
     if seconds < 1:
         return f"{seconds * 1000:.3g} ms"
     if seconds < 60:

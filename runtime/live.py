@@ -1,4 +1,4 @@
-"""Live view of a run: terminal picture or plain lines."""
+"""Live view of a run: a frame that is redrawn on a terminal, plain lines in a file or pipe."""
 
 import threading
 import time
@@ -18,11 +18,11 @@ from certigraph.state.records import Certificate, Finding
 from certigraph.state.step import Lesson
 from certigraph.state.trajectory import Event, Footer, Header, Line
 
-# A watched task graph in plain lines: how it was drawn and revised, and how its nodes began, went on and ended.
+# Plain lines of a task graph.
 
 
 def task_lines(run: Watched, event: Event) -> Iterator[str]:
-    """What an event is worth saying about the run that has just taken it."""
+    """Yield the lines for an event of a task graph, after `run` has folded it."""
     update: dict[str, Any] = {**(event.update or {})}
     if event.scope:
         worked = run.tasks.nodes.get(event.subtask)
@@ -37,7 +37,7 @@ def task_lines(run: Watched, event: Event) -> Iterator[str]:
         yield f"{worked.name}: {worked.status}, {cost}: {outcome['result']}"
     for revision in run.tasks.revisions[-1:]:
         if event.node == "revise" and revision.number == update.get("revisions"):
-            yield f"revision {revision.number}: {revision.words}"
+            yield f"revision {revision.number}: {revision.line}"
 
 
 def _inner(worked: Worked, event: Event, update: dict[str, Any]) -> Iterator[str]:
@@ -47,17 +47,18 @@ def _inner(worked: Worked, event: Event, update: dict[str, Any]) -> Iterator[str
         yield f"{worked.name}: step {worked.steps}: replanned: {in_line(tuple(update['outline']))}"
     if update.get("certificates"):
         last = worked.certificates[-1]
-        told = passed_by(last.forced) if last.forced else f"certified {worked.certified}/{worked.whole}"
-        yield f"{worked.name}: step {worked.steps}: {told}: {last.targets[-1].text}"
+        progress = passed_by(last.forced) if last.forced else f"certified {worked.certified}/{worked.total}"
+        yield f"{worked.name}: step {worked.steps}: {progress}: {last.targets[-1].text}"
 
 
-# A watched run in plain lines, for files and pipes: one line an event that matters.
+# Plain lines of a run, for files and pipes.
 
 LONGEST_FINDING = 60
+"""Maximum number of characters of a finding and of its dispute."""
 
 
 def plain_lines(run: Watched, line: Line) -> Iterator[str]:
-    """What a line of the trajectory is worth saying about the run that has just taken it, mostly nothing."""
+    """Yield the lines for a line of the trajectory, often none, after `run` has folded it."""
     if isinstance(line, Header):
         yield from _opening(line)
     elif isinstance(line, Footer):
@@ -85,10 +86,9 @@ def _opening(header: Header) -> Iterator[str]:
 
 
 def _checked(run: Watched, event: Event) -> Iterator[str]:
-    """What an audit or a revalidation found."""
     update: dict[str, Any] = {**(event.update or {})}
-    for lost in update.get("invalidations", ()):
-        yield f"step {run.steps}: undone: {lost['predicate']['text']}"
+    for invalidation in update.get("invalidations", ()):
+        yield f"step {run.steps}: undone: {invalidation['predicate']['text']}"
     for audit in update.get("audits", ()):
         decision = "confirmed" if audit["confirmed"] else f"denied: {audit.get('reason', '')}"
         yield f"step {run.steps}: audit of the goal: {decision}"
@@ -101,20 +101,20 @@ def _certified(run: Watched, certificate: Certificate) -> Iterator[str]:
         return
     cascade = f" (cascade {certificate.depth})" if certificate.depth > 1 else ""
     score = f", score {run.episodes.now.reported:.3g}" if run.episodes.graded else ""
-    told = passed_by(certificate.forced) if certificate.forced else f"certified {run.standing}/{run.whole}"
-    yield f"{at}: {told}{cascade}{score}: {text}"
+    progress = passed_by(certificate.forced) if certificate.forced else f"certified {run.standing}/{run.total}"
+    yield f"{at}: {progress}{cascade}{score}: {text}"
     if certificate.finding:
         yield f"{at}: found: {_brief(certificate.finding)}"
 
 
 def _brief(finding: Finding) -> str:
-    """Short enough that the sources are still on the line."""
+    # The text is cut so that the sources fit on the line.
     cut = {"text": clipped(finding.text, LONGEST_FINDING), "dispute": clipped(finding.dispute, LONGEST_FINDING)}
     return in_a_line(finding.model_copy(update=cut))
 
 
-def _replanned(run: Watched, found: bool) -> str:
-    if not found:
+def _replanned(run: Watched, has_plan: bool) -> str:
+    if not has_plan:
         return f"step {run.steps}: replanning gave up: {run.target}"
     done = "extended the plan" if run.extended else "replanned"
     return f"step {run.steps}: {done}, {len(run.plan) - run.head} predicates from here: {run.target}"
@@ -126,7 +126,7 @@ def _episode_lines(episode: Episode, event: Event) -> Iterator[str]:
     if update.get("outline"):
         yield f"{at}: plan: {'; '.join(update['outline'])}"
     if update.get("turns") and isinstance(latest, Taken):
-        yield from (f"{at}: {latest.turn.action}: {told}" for told in episode.prospects.lines(latest.number))
+        yield from (f"{at}: {latest.turn.action}: {text}" for text in episode.prospects.lines(latest.number))
     if update.get("turns") and isinstance(latest, Taken) and latest.scored:
         yield f"{at}: score {episode.reported:.3g} ({latest.points:+.3g}): {latest.turn.action}"
     if not update.get("approval", {}).get("approved", True) and isinstance(latest, Refused):
@@ -146,7 +146,7 @@ def _episode_lines(episode: Episode, event: Event) -> Iterator[str]:
 
 def _taught(lesson: Lesson) -> str:
     counts = {"insight": lesson.insights, "rule": lesson.rules, "subtask": lesson.strategy}
-    return lesson.reflection or ", ".join(counted(len(told), what) for what, told in counts.items() if told)
+    return lesson.reflection or ", ".join(counted(len(items), what) for what, items in counts.items() if items)
 
 
 def _ending(run: Watched, footer: Footer) -> str:
@@ -158,32 +158,33 @@ def _ending(run: Watched, footer: Footer) -> str:
 
 
 def _reached(run: Watched) -> str:
-    """How far the run came, in its own units."""
     episodes, tasks = run.episodes, run.tasks
     if run.rating.steps:
         return f"{len(run.rating.rated)}/{len(run.rating.steps)} recorded steps rated"
     if tasks.drawn:
         return f"{tasks.count('completed')}/{tasks.live} sub-tasks completed, {tasks.count('failed')} failed"
     if not episodes.acting:
-        return with_passed(f"{run.standing}/{run.whole} certified", run.passed)
+        return with_passed(f"{run.standing}/{run.total} certified", run.passed)
     completed, failed = episodes.count("completed"), episodes.count("failed")
     subtasks = f", {counted(completed, 'subtask')} completed, {failed} failed" if completed or failed else ""
     return counted(len(episodes.all), "episode") + subtasks
 
 
-# Watching a run: a picture that changes in place on a terminal, one plain line an event that matters elsewhere.
+# The listener.
 
 FRAMES_PER_SECOND = 8
 LONGEST_LINE = 160
+"""Maximum number of characters of a plain line."""
 LONGEST_TASK = 2_000
+"""Maximum number of characters of the line with the task."""
 
 
 class LiveView:
-    """Give it to `run` as the listener: `with LiveView() as view: run(..., listener=view)`.
+    """Live view of a run, passed to `run` as its listener: `with LiveView() as view: run(..., listener=view)`.
 
     Args:
-        console: where to show the run; standard output when not given.
-        steps: the limit of world steps, shown beside the steps taken.
+        console: where to show the run; by default standard output.
+        steps: the limit of world steps, shown next to the number of steps.
     """
 
     def __init__(self, console: Console | None = None, steps: int | None = None) -> None:
@@ -206,7 +207,7 @@ class LiveView:
             self._live.stop()
 
     def __call__(self, line: Line) -> None:
-        """Take one trajectory line; the picture follows at its own pace."""
+        """Fold one trajectory line; the frame on a terminal is redrawn at its own rate."""
         with self._lock:
             self.run.take(line)
             self._ended = time.monotonic() if isinstance(line, Footer) else None

@@ -1,4 +1,4 @@
-"""Questions of the user's own, researched on the web."""
+"""Questions of the user, researched on the web: `ask`, and the summary of its run."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -21,8 +21,6 @@ from certigraph.state.records import Record, Spent, Task, UnknownName, resumable
 from certigraph.state.run import Known
 from certigraph.state.search import GENERATED, MODEL, asked
 
-# A question of one's own from Python: `certigraph.ask`.
-
 
 def ask(
     question: str,
@@ -35,23 +33,26 @@ def ask(
     listener: Listener | None = None,
     on_error: OnError = "raise",
 ) -> Result:
-    """Research a question: `result.findings` are what it found, with sources, `result.scores.answer` is its answer.
+    """Research a question on the web.
 
     Args:
         question: 1 to 2,000 characters.
-        search: providers by name (`serper,brave`; `generated`: an invented web), else those of CERTIGRAPH_SEARCH or
-            whose key is set; or an object with `name` and `search(query, k)`.
-        pages: a folder of pages that is searched in place of the web; or an object with `name` and `page(url)`.
-        graph: `sdp`, or one that you built.
-        context: model, budget and limits; without one `openai:gpt-4o-mini` answers.
-        out: the folder in which the run gets a folder of its own.
+        search: names of search providers (`serper,brave`; `generated`: a generated web); by default those of
+            CERTIGRAPH_SEARCH, or those whose key is set. Or an object with `name` and `search(query, k)`.
+        pages: a folder of pages that is searched instead of the web; or an object with `name` and `page(url)`.
+        graph: the name of a graph, or a compiled graph.
+        context: model, budget and limits; the default model is `openai:gpt-4o-mini`.
+        out: the folder in which the folder of the run is created.
         listener: called with every trajectory line as it is written.
         on_error: what happens when the ending is `error:<boundary>`, so that there is no answer: "raise", "warn" or
             "ignore", as in `run`.
 
+    Returns:
+        The result: `result.scores.answer` is the answer, `result.findings` are the findings with their sources.
+
     Raises:
-        UnknownName: the question is empty or too long, a provider or model is unknown, or the model is a script that
-            does not know the question.
+        UnknownName: the question is empty or too long, a provider or model is unknown, or the model is a scripted model
+            that does not know the question.
         RunFailed: the run failed and `on_error` is "raise"; its `result` has the findings until then.
     """
     check_on_error(on_error)
@@ -70,21 +71,21 @@ def ask(
 
 
 def check_script(live: Any, task: Task, context: Context) -> None:
-    """Make sure that a script which is to answer knows the question. Raises UnknownName."""
+    """Check that a scripted model, if there is one, knows the question. Raises UnknownName."""
     scripted = context.chat is None and context.model.startswith(("scripted:expert", SIMULATED))
     if scripted and not live.knows(task):
         fix = f"use one of them with --search {GENERATED}, in Python search={GENERATED!r}, word for word"
         other = "or name a language model, as in --model local:qwen-0.5b or Context(model=...)"
         raise UnknownName(
-            f"{context.model} is a script that knows the questions of the benchmark `web` alone: {fix}, {other}"
+            f"{context.model} is a scripted model that knows only the questions of the benchmark `web`: {fix}, {other}"
         )
 
 
-# What a person's own question came to: answer, findings, what nobody certified, and the cost.
+# The summary of a question's run: answer, findings and cost.
 
 
 class Cost(Spent):
-    """What was spent. `searches` and `pages` are those asked for, whether or not the web was kept from before."""
+    """Usage of a question's run. `searches` and `pages` count requests, including those answered from the cache."""
 
     searches: int
     pages: int
@@ -93,25 +94,25 @@ class Cost(Spent):
 
 
 class Closing(Record):
-    """The summary of a question's run."""
+    """Summary of a question's run."""
 
     question: str
     answer: JsonValue = None
     answer_certified: bool = False
     answer_forced: str = ""
-    """The policy, or what else, that an uncertified answer is owed to."""
+    """The policy or other reason for an answer that is not certified."""
     findings: tuple[Known, ...] = ()
-    """Certified ones first."""
+    """Certified findings first."""
     unsettled: tuple[str, ...] = ()
-    """What the steps of the plan that were not reached were to establish."""
+    """Goals of the plan steps that were not reached."""
     cost: Cost
     run: str
     resume: str = ""
-    """The command that goes on; empty where the run came to an ending of its own."""
+    """The command that resumes the run; empty if the run is finished."""
 
 
 def closing_of(result: Result) -> Closing:
-    """Read it off a run, finished or not."""
+    """Summarize a run, finished or not."""
     state = result.state
     return Closing(
         question=result.trajectory.header.task.goal,
@@ -127,7 +128,7 @@ def closing_of(result: Result) -> Closing:
 
 
 def _forced(result: Result) -> str:
-    """The policy that let the goal pass, else what forced the answer that was given in its place."""
+    # The policy that let the goal pass, else the reason why the final action had to answer.
     state = result.state
     if (certificates := result.certificates) and certificates[-1].forced and state["head"] >= len(state["plan"]):
         return certificates[-1].forced
@@ -147,7 +148,7 @@ def _cost(result: Result) -> Cost:
 
 
 def _observed(result: Result) -> Iterator[Mapping[str, JsonValue]]:
-    """What the world told of itself with each answer."""
+    """Yield the `data` of every observation."""
     for event in result.trajectory.events:
         observation = _mapping((event.update or {}).get("observation"))
         yield _mapping(observation.get("data"))
@@ -163,6 +164,6 @@ def _count(data: Mapping[str, JsonValue], name: str) -> int:
 
 
 def _resume(result: Result) -> str:
-    """The command, with the larger budget that the message of a spent one names."""
-    more = result.message[result.message.find(" --budget ") :] if result.ending.startswith("limit:") else ""
-    return f"certigraph resume {shlex.quote(str(result.folder))}{more}"
+    # The message of a spent budget ends with the option for a larger one.
+    option = result.message[result.message.find(" --budget ") :] if result.ending.startswith("limit:") else ""
+    return f"certigraph resume {shlex.quote(str(result.folder))}{option}"

@@ -1,4 +1,4 @@
-"""Recording of a trajectory while its run goes on."""
+"""Recorder of the trajectory of a run: one JSON line for each event, written and locked by one process."""
 
 import fcntl
 import os
@@ -28,16 +28,17 @@ from certigraph.state.trajectory import (
 )
 
 BOOKS = ("usage", "spent")
-"""Channels that an event's own `usage` stands for."""
+"""State keys left out of an event's update, since the `usage` of the event replaces them."""
 
 Listener = Callable[[Line], None]
+"""Callback that receives every line of a trajectory as it is written."""
 
 
 class Recorder:
-    """Turns the bills of nodes into trajectory lines, hands them to a listener, and keeps them on disk.
+    """Writer of a trajectory: turns usage reports of nodes into lines, saves them and passes them to a listener.
 
-    Every line is written at once, so that it outlives the process; certificates and the footer are forced to the disk,
-    so that they outlive a power cut, which may take the lines since then.
+    Every line is written at once, so that it survives the death of the process. Certificates and the footer are synced
+    to disk, so that a power cut loses no more than the lines after them.
     """
 
     def __init__(self, path: Path, listener: Listener | None = None) -> None:
@@ -62,46 +63,46 @@ class Recorder:
 
     @property
     def trajectory(self) -> Trajectory:
-        """What the file holds, those lines included that were there before."""
+        """The trajectory in the file, including the lines that it had before."""
         return assembled(self._lines)
 
-    def bill(self, bill: Bill) -> None:
-        """The line of one execution of a node, before a checkpoint can hold what it did: none of it is ever missing."""
-        update = bill.update
-        kept = {k: v for k, v in (update or {}).items() if k not in BOOKS}
-        plain = None if update is None else {k: _plain(v) for k, v in kept.items()}
+    def record_usage(self, report: Bill) -> None:
+        """Write the line of one execution of a node, which precedes the checkpoint with its result."""
+        update = report.update
+        values = {k: v for k, v in (update or {}).items() if k not in BOOKS}
+        plain = None if update is None else {k: _plain(v) for k, v in values.items()}
         self.write(
             Event(
                 t=round(time.monotonic() - self._began, 6),
-                superstep=bill.superstep,
-                node=bill.usage.node,
-                usage=bill.usage,
-                calls=[call.as_json() for call in bill.calls],
+                superstep=report.superstep,
+                node=report.usage.node,
+                usage=report.usage,
+                calls=[call.as_json() for call in report.calls],
                 update=plain,
-                replaced=sorted(k for k, v in kept.items() if isinstance(v, Overwrite)),
-                **bill.place._asdict(),
+                replaced=sorted(k for k, v in values.items() if isinstance(v, Overwrite)),
+                **report.place._asdict(),
             )
         )
 
-    def begin_call(self, call: CallBegun, most: int) -> int:
-        """Write the line of a call whose request is about to be sent; returns its id. Threads may call it.
+    def begin_call(self, call: CallBegun, max_calls: int) -> int:
+        """Write the line of a model call that is about to be sent and return the id of the call; thread-safe.
 
         Raises:
-            LimitReached: the run has begun `most` calls, those of parallel parts and those lost in a crash included.
+            LimitReached: the run has started `max_calls` calls, including those lost in a crash.
         """
         with self._writing:
-            if self._calls >= most:
-                raise LimitReached("calls", most, self._calls)
+            if self._calls >= max_calls:
+                raise LimitReached("calls", max_calls, self._calls)
             self._ids += 1
             elapsed = round(time.monotonic() - self._began, 6)
             self.write(call.model_copy(update={"id": self._ids, "t": elapsed}))
             return self._ids
 
     def write(self, line: Line) -> None:
-        """Append one line, its texts without secrets; the listener gets it as it is written.
+        """Append one line with its secrets masked, and pass it to the listener.
 
         Raises:
-            Fault: ("data") the disk is full. The file then ends with the line before.
+            Fault: ("data") the disk is full. The file then ends with the previous line.
         """
         line = redacted(line)
         with self._writing:
@@ -119,7 +120,7 @@ class Recorder:
             raise Fault(
                 "data",
                 f"a step of the run made a trajectory line of {len(line):,} bytes, and at most {LONGEST_LINE:,} can be "
-                "read again: have its world or tools answer with less text",
+                "read again: shorten the answers of the world or tools",
             )
         end, left = self._file.seek(0, os.SEEK_END), memoryview(line)
         try:
@@ -141,7 +142,7 @@ class Recorder:
 
 
 def _calls_added(line: Line) -> int:
-    """The calls that a line adds to the run's: one that begins, and those of an event that had no line of their own."""
+    """Count the calls that a line adds to the run: a call that starts, or those of an event without such a line."""
     match line:
         case CallBegun():
             return 1
@@ -161,15 +162,15 @@ def _plain(value: Any) -> Any:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep others from writing a trajectory. Raises Fault where another process does."""
+    """Keep other processes from writing a trajectory inside the block. Raises Fault if one is writing it."""
     with path.open("a", encoding="utf-8") as file:
         _lock(file, path)
         yield
 
 
 def _lock(file: IO[Any], path: Path) -> None:
-    """One process writes a trajectory; the lock goes with the process, however it ends."""
+    # The lock ends with the process, whatever ends that.
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise Fault("data", f"{path.parent} is being written by another process: wait for it or stop it") from None
+        raise Fault("data", f"another process is writing {path.parent}: wait until it ends, or stop it") from None

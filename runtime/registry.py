@@ -1,4 +1,8 @@
-"""Graphs, operators, budgets and settings by name."""
+"""Graphs, operators, budgets and settings by name.
+
+Builds graphs from names and from the operators that a trajectory's header describes, saves and loads the settings of a
+run, and parses the `KEY=VALUE` texts of a command line.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -78,7 +82,7 @@ from certigraph.nodes.world import act
 from certigraph.runtime.files import SETTINGS
 from certigraph.state.records import Fault, UnknownName, json_value
 
-# What a command line may name without saying where it is: the graphs and their operators.
+# Names of graphs and operators.
 
 METHODS = (
     "sdp",
@@ -93,6 +97,8 @@ METHODS = (
     "plan_and_act",
     "cot",
 )
+"""Graphs that act until a task is done."""
+
 REWARDS = ("statefactory", "monotonic", "reward_judge", "reward_head")
 """Graphs that predict rewards along recorded trajectories."""
 
@@ -100,8 +106,10 @@ PARTS = ("subtask",)
 """Graphs that solve a part of a task inside another one."""
 
 SEARCHES = ("pbai", "ircot", "memgpt", "iter_retgen", "hypotheses")
+"""Graphs that search for the answer to a question."""
 
 GRAPHS = {name: f"certigraph.graphs.{name}" for name in METHODS + SEARCHES + REWARDS + PARTS}
+"""Module of every shipped graph, by name."""
 
 OPERATORS: dict[str, Callable[..., Any]] = {
     "abstain": abstain,
@@ -184,48 +192,48 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 
 
 def must_take_answers(what: str, benchmark: Benchmark) -> None:
-    """Raises UnknownName where a benchmark has no questions: what searches for answers has nothing to do there."""
+    """Check that a benchmark asks questions, for a method that searches for answers. Raises UnknownName."""
     if not getattr(benchmark, "answers", False):
-        told = "assistantbench, hotpotqa, locomo, musique, swe_qa and web do"
-        raise UnknownName(f"{what} searches for an answer, and {benchmark.name} takes none; {told}")
+        known = "assistantbench, hotpotqa, locomo, musique, swe_qa and web do"
+        raise UnknownName(f"{what} searches for an answer, and {benchmark.name} takes none; {known}")
 
 
-# What it takes to build a run again: its graph, operators and context.
-#
-# The trajectory's header holds what may be shared; the run folder's `local.json` holds the rest, paths included.
+# Graph, operators and context of a run. The trajectory's header holds what may be shared; `local.json` in the run's
+# folder holds the rest, paths included.
 
 LIVE = "live:"
-"""Marks in a header a model that was handed over as an object and cannot be made from its name."""
+"""Prefix in a header for a model that was passed as an object and cannot be created from its name."""
 
 AnyGraph = CompiledStateGraph[Any, Context, Any, Any]
+"""A compiled graph of any state."""
 
 
 def graph_module(name: str) -> Any:
-    """The module of a graph. Raises UnknownName listing the known graphs."""
+    """Import the module of a graph. Raises UnknownName, which lists the known graphs."""
     if name not in GRAPHS:
         raise UnknownName(f"unknown graph {name!r}; known: {', '.join(sorted(GRAPHS))}")
     return import_module(GRAPHS[name])
 
 
 def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
-    """A graph by name, with operators by their specs."""
+    """Build a graph by name, with the operators of some slots replaced by those of `swaps`."""
     module = graph_module(name)
-    made = {slot: _operator(slot, spec) for slot, spec in (swaps or {}).items()}
+    operators = {slot: _operator(slot, spec) for slot, spec in (swaps or {}).items()}
     try:
-        graph: AnyGraph = module.build(**made)
+        graph: AnyGraph = module.build(**operators)
     except TypeError as error:
         raise UnknownName(str(error)) from error
     return graph
 
 
 def check_encoders(operators: Mapping[str, JsonValue]) -> None:
-    """Make sure, before any run begins, that the sentence encoders of operators are installed.
+    """Check that the sentence encoders which operators use are installed.
 
     Args:
-        operators: by slot, as `operators_of` gives them.
+        operators: the operators by slot, as `operators_of` returns them.
 
     Raises:
-        Fault: ("model") one is not; the message has the command that installs it.
+        Fault: ("model") one is not installed; the message has the command that installs it.
     """
     for spec in map(Spec.model_validate, operators.values()):
         if spec.name in ENCODING:
@@ -233,24 +241,24 @@ def check_encoders(operators: Mapping[str, JsonValue]) -> None:
 
 
 ENCODING = ("route", "reward_guided")
-"""Operators that compare texts by a sentence encoder."""
+"""Operators that compare texts with a sentence encoder."""
 
 
 def _operator(slot: str, spec: Spec) -> Any:
-    if spec.name in GRAPHS:  # a graph where an operator is asked for: it works on a part of the task
+    if spec.name in GRAPHS:  # a graph in place of an operator solves a part of the task
         spec = Spec(name="solve", args={"graph": spec.name, **spec.args})
     try:
         return operator_from(spec, OPERATORS)
     except TypeError as error:
         form = "write SLOT=FACTORY:key=value,...; a value may be an operator: gate=either:one=gap_gate,other=no_gate"
-        raise UnknownName(f"{slot}={spec} cannot be made: {error}; {form}") from error
+        raise UnknownName(f"{slot}={spec} cannot be built: {error}; {form}") from error
 
 
 def rebuilt_graph(name: str, operators: Mapping[str, JsonValue]) -> AnyGraph:
-    """The graph whose operators a header describes; those it has anyway need no name of their own.
+    """Build the graph whose operators a header describes; default operators need not be registered.
 
     Raises:
-        Fault: ("data") an argument of an operator held a secret, which the header does not have.
+        Fault: ("data") an argument of an operator was a secret, which the header does not hold.
     """
     masked = [slot for slot, spec in operators.items() if MASK in json.dumps(spec)]
     if masked:
@@ -260,27 +268,27 @@ def rebuilt_graph(name: str, operators: Mapping[str, JsonValue]) -> AnyGraph:
 
 
 def swaps_of(name: str, operators: Mapping[str, JsonValue]) -> dict[str, Spec]:
-    """The operators of a header that are not the graph's own, by slot; all of them where the graph is unknown here."""
-    usual = operators_of(graph_module(name).graph) if name in GRAPHS else {}
-    return swapped(operators, usual)
+    """Return the operators of a header that are not the graph's defaults, by slot; all of them for an unknown graph."""
+    defaults = operators_of(graph_module(name).graph) if name in GRAPHS else {}
+    return swapped(operators, defaults)
 
 
 def parse_swap(text: str) -> tuple[str, Spec]:
-    """Read `SLOT=OPERATOR` or `SLOT=FACTORY:key=value,...`, as in `validate=capped:depth=1`.
+    """Parse `SLOT=OPERATOR` or `SLOT=FACTORY:key=value,...`, as in `validate=capped:depth=1`.
 
     Raises:
         UnknownName: there is no `=`.
     """
     slot, equals, rest = text.partition("=")
     if not equals:
-        raise UnknownName(f"{text!r} is no swap; write SLOT=OPERATOR, for example validate=always_pass")
+        raise UnknownName(f"{text!r} is not a swap; write SLOT=OPERATOR, for example validate=always_pass")
     name, _, arguments = _split_arguments(rest)
     pairs = (pair.partition("=") for pair in arguments.split(",") if pair)
     return slot, Spec(name=name, args={key: _value(value) for key, _, value in pairs})
 
 
 def _split_arguments(text: str) -> tuple[str, str, str]:
-    """`module:make:depth=2` at the last colon before its first argument."""
+    # `module:make:depth=2` is split at the last colon before its first argument.
     if "=" not in text:
         return text, "", ""
     before, _, after = text.partition("=")
@@ -289,11 +297,11 @@ def _split_arguments(text: str) -> tuple[str, str, str]:
 
 
 def shareable(context: Context) -> dict[str, JsonValue]:
-    """The context without paths: what a header may hold."""
+    """Return the part of the context that a header may hold: no paths, no secrets of addresses."""
     plain: dict[str, JsonValue] = context.model_dump(mode="json", exclude={"data", "cache"})
     roles: dict[str, JsonValue] = {role: model_name(model) for role, model in context.roles.items()}
-    given = context.data or ""
-    data = show_address(given) if "://" in given else Path(given).name
+    source = context.data or ""
+    data = show_address(source) if "://" in source else Path(source).name
     return {**plain, "model": _mind(context), "roles": roles, "data": data}
 
 
@@ -304,13 +312,13 @@ def _mind(context: Context) -> str:
 
 
 def model_name(model: str) -> str:
-    """A model's name as it may leave the machine: of weights in a file the file's name alone."""
+    """Return a model's name as a header may hold it: for weights in a file, the name of the file without its folder."""
     kind, _, name = model.partition(":")
     return f"{kind}:{Path(name).name}" if kind == "local" and name else model
 
 
 def versions() -> dict[str, str]:
-    """Versions of the packages that decide how a run behaves, and how texts are matched to actions here."""
+    """Return the versions of packages that decide how a run behaves, and the method that matches texts to actions."""
     return {**_installed(), "matching": method(encoder())}
 
 
@@ -320,22 +328,22 @@ def _installed() -> dict[str, str]:
 
 
 def save_local(folder: Path, context: Context) -> None:
-    """Keep the whole context beside the trajectory, for `resume` on this machine."""
+    """Save the complete context in the run's folder, for `resume` on this machine."""
     paths = {"data": context.data, "cache": context.cache}
-    whole = {name: str(Path(path).resolve()) if path else None for name, path in paths.items()}
-    plain = context.model_copy(update=whole).model_dump_json()
+    absolute = {name: str(Path(path).resolve()) if path else None for name, path in paths.items()}
+    plain = context.model_copy(update=absolute).model_dump_json()
     (folder / SETTINGS).write_text(plain, encoding="utf-8")
 
 
 def load_local(folder: Path) -> Context:
-    """The context that a run was started with."""
+    """Load the context that a run was started with."""
     path = folder / SETTINGS
     if not path.is_file():
-        raise Fault("data", f"{path} is missing: a run is resumed on the machine, and in the folder, it began in")
+        raise Fault("data", f"{path} is missing: resume a run on the machine and in the folder where it was started")
     try:
         return Context.model_validate_json(file_bytes(path, MOST_SETTINGS))
     except ValidationError as error:
-        raise Fault("data", f"{path} holds no settings of a run: restore it, or start the run anew") from error
+        raise Fault("data", f"{path} holds no settings of a run: restore it, or start the run again") from error
 
 
 def _value(text: str) -> "Spec | JsonValue":
@@ -348,35 +356,35 @@ def _value(text: str) -> "Spec | JsonValue":
     return value
 
 
-# `KEY=VALUE` texts of a command line, read into models by role, a budget and limits.
+# Parsing of the `KEY=VALUE` texts of a command line.
 
 R = TypeVar("R", Budget, Limits)
 
 
 class Allowance(NamedTuple):
-    """What a run may spend, and its method's own limits."""
+    """Budget of a run and limits of its method."""
 
     budget: Budget
     limits: Limits
 
 
 def roles_in(texts: Sequence[str]) -> dict[str, str]:
-    """Models by role from `ROLE=MODEL`; inspect's own names of models, PROVIDER/NAME, are let through.
+    """Parse `ROLE=MODEL` texts into models by role; inspect's names of models, PROVIDER/NAME, are not checked.
 
     Raises:
         UnknownName: a role or a form of model is unknown; the message lists the known ones.
     """
-    named = _pairs(texts, "executor=local")
-    if unknown := sorted(set(named) - set(ROLES)):
+    models = _pairs(texts, "executor=local")
+    if unknown := sorted(set(models) - set(ROLES)):
         raise UnknownName(f"no role {unknown[0]!r}; known: {', '.join(ROLES)}")
-    for model in named.values():
+    for model in models.values():
         if "/" not in model:
             check_model(model)
-    return named
+    return models
 
 
 def allowance(texts: Sequence[str], limits: Limits, budget: Budget | None = None) -> Allowance:
-    """Budget and limits with the changes `KEY=N`.
+    """Apply the changes `KEY=N` to limits and to a budget, by default a new one.
 
     Raises:
         UnknownName: a key is unknown or its value is out of range.
@@ -396,28 +404,28 @@ def context_from(
     benchmark: str,
     cache: str | None = None,
 ) -> Context:
-    """The context of a run on a benchmark, from texts.
+    """Create the context of a run on a benchmark from the texts of a command line.
 
     Raises:
         UnknownName: a benchmark, role, model or key is unknown, or a value is out of range.
         Fault: a key, weights, a server or data are missing.
     """
-    named = {role: check_model(name) for role, name in roles_in(roles or []).items()}
-    for name in {model, *named.values()}:
+    models = {role: check_model(name) for role, name in roles_in(roles or []).items()}
+    for name in {model, *models.values()}:
         ready(name)
     live = load_benchmark(benchmark, data)
     usable(live)
-    allowed = allowance(budget or [], live.limits)
+    limits = allowance(budget or [], live.limits)
     return Context(
-        model=check_model(model), roles=named, data=data, budget=allowed.budget, limits=allowed.limits, cache=cache
+        model=check_model(model), roles=models, data=data, budget=limits.budget, limits=limits.limits, cache=cache
     )
 
 
 def must_be_priced(models: Iterable[str], budget: Budget) -> None:
-    """Make sure that a limit of dollars can hold, before anything is asked.
+    """Check that a limit of dollars can be enforced.
 
     Raises:
-        Fault: dollars are limited and a model of an endpoint has no known price; or it could not be asked at all.
+        Fault: dollars are limited and the price of a model is not known, or the model cannot be created.
     """
     for name in filter(lambda model: model.startswith("openai:"), models if budget.priced else ()):
         model = chat_model(name)
@@ -434,11 +442,11 @@ def _pairs(texts: Sequence[str], example: str) -> dict[str, str]:
 
 def _changed(record: R, amounts: Mapping[str, str]) -> R:
     kind = type(record)
-    mine: dict[str, object] = {key: value for key, value in amounts.items() if key in kind.model_fields}
-    if "usd" in mine:
-        mine["priced"] = True
+    changes: dict[str, object] = {key: value for key, value in amounts.items() if key in kind.model_fields}
+    if "usd" in changes:
+        changes["priced"] = True
     try:
-        return kind.model_validate({**record.model_dump(), **mine})
+        return kind.model_validate({**record.model_dump(), **changes})
     except ValidationError as error:
         first = error.errors()[0]
         raise UnknownName(f"--budget {first['loc'][0]}={first['input']}: {first['msg']}") from error

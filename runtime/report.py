@@ -1,4 +1,8 @@
-"""The HTML report of a run."""
+"""HTML report of a run: one self-contained page that loads nothing and runs no script.
+
+Its parts are in `report_plan` (predicates and attempts), `report_episodes` (turns, scores, rewards) and `report_tasks`
+(TDP's task graph).
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,7 +42,7 @@ from certigraph.state.records import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
 from certigraph.state.rewards import TRUE_REWARDS
 from certigraph.state.trajectory import Footer, Header, Trajectory
 
-# How episodes look, beyond the style of the page: turns, subtasks, lessons and the score drawing.
+# Style sheets.
 
 EPISODE_STYLE = """\
 .ink0 { --mark: #3d7fb5; } .ink1 { --mark: #d5662a; } .ink2 { --mark: #1d9a74; }
@@ -80,9 +84,7 @@ EPISODE_STYLE = """\
 h3 { font-size: 12px; font-weight: 400; color: var(--faint); }
 .lesson > * + h3 { margin-top: 8px; }
 """
-
-
-# How findings and forced passes look.
+"""Style of turns, subtasks, lessons and the score drawing."""
 
 FINDING_STYLE = """\
 :root { --force: #7a4b9d; --force-soft: #f0e8f6; }
@@ -100,9 +102,7 @@ FINDING_STYLE = """\
 .pass-key { display: inline-block; width: 8px; height: 8px; margin-right: 7px; border-radius: 8px;
   background: var(--force); }
 """
-
-
-# How a task graph looks, beyond the style of the page: its boxes and edges, the timeline, the sections of nodes.
+"""Style of findings and forced passes."""
 
 TASK_STYLE = """\
 .graph { max-height: 760px; overflow: auto; }
@@ -151,30 +151,31 @@ TASK_STYLE = """\
 .tasks .waiting .mark { font-size: 0; }
 .revision { color: var(--blue); font-size: 13.5px; margin-top: 8px; }
 """
+"""Style of a task graph: boxes and edges, the timeline, the sections of nodes."""
 
 
-# What a report tells of a run beyond its cost: of its task graph, its plan, or its episodes.
+# Parts of a report that depend on the kind of run: plan, episodes, rewards or task graph.
 
 
 class Told(NamedTuple):
-    """What differs between runs by their kind."""
+    """Parts of a report for one kind of run."""
 
     goal: tuple[str, str]
-    """Look and words of the badge that says that the goal was reached."""
+    """Class and text of the badge for the ending `goal`."""
     certifies: bool
     figures: list[Markup]
     column: Markup
     drawings: list[Markup]
     wide: tuple[Markup, ...] = ()
-    """What takes the whole width, above column and drawings."""
+    """Sections of full width, above column and drawings."""
     answers: bool = True
-    """Whether what the run handed in is to be shown as its answer."""
+    """Whether the report shows the run's answer."""
     forced: bool = False
-    """Whether a policy let the goal pass, which is then certified by nobody."""
+    """Whether a policy let the goal pass uncertified."""
 
 
 def told_of(trajectory: Trajectory) -> Told:
-    """What to tell of the run."""
+    """Build the parts of a run's report."""
     tasks, episodes = read_task_graph(trajectory), read_episodes(trajectory)
     rating = read_rating(trajectory.events)
     if rating.steps:
@@ -185,7 +186,7 @@ def told_of(trajectory: Trajectory) -> Told:
 
 
 def section(title: str, inside: Markup) -> Markup:
-    """A part of the page under its title."""
+    """Build a section of the page with its title."""
     return tag("section", tag("h2", title), inside)
 
 
@@ -215,23 +216,22 @@ def _of_tasks(tasks: TaskGraph, trajectory: Trajectory) -> Told:
     wide = (section("Task graph", graph_drawing(tasks)), section("Timeline", timeline(tasks)))
     column = section("Sub-tasks", task_column(tasks, trajectory, _inside))
     drawings = [*_score(tasks, trajectory), section("Cost by sub-task", task_cost(tasks, trajectory))]
-    # what the Supervisor calls completed is its word: whether it is right, the score says
+    # "completed" is the Supervisor's judgement; only the score decides whether the task is solved
     return Told(("idle", "task graph completed"), False, task_figures(tasks), column, drawings, wide)
 
 
 def _score(tasks: TaskGraph, trajectory: Trajectory) -> list[Markup]:
-    """The score along the steps of all nodes, where they work one after the other in a world that tells one."""
-    whole = Episodes()
-    whole.all.append(Episode(1))
+    # All nodes as one episode, in the order in which they started, if the world reports a score.
+    combined = Episodes()
+    combined.all.append(Episode(1))
     for worked in sorted((w for w in tasks.nodes.values() if w.spans), key=lambda worked: worked.spans[0]):
         inner = read_episodes(inner_run(worked, trajectory))
-        whole.graded |= inner.graded
-        whole.now.scores += [score for episode in inner.all for score in episode.scores]
-    return [section("Score by step", score_drawing(whole))] if whole.graded else []
+        combined.graded |= inner.graded
+        combined.now.scores += [score for episode in inner.all for score in episode.scores]
+    return [section("Score by step", score_drawing(combined))] if combined.graded else []
 
 
 def _inside(run: Trajectory) -> Markup:
-    """What the graph of one node did, briefly."""
     tasks, episodes = read_task_graph(run), read_episodes(run)
     if tasks.nodes:
         return task_column(tasks, run, _inside)
@@ -240,20 +240,22 @@ def _inside(run: Trajectory) -> Markup:
     return plan_column(read_story(run)) if run.events else joined()
 
 
-# A run as one self-contained HTML page: nothing is loaded, no script runs, and everything from outside is escaped.
+# The page.
 
 LONGEST_GOAL = 4_000
+"""Maximum number of characters of the task's goal."""
 
 LOOKS = STYLE + EPISODE_STYLE + TASK_STYLE + FINDING_STYLE
 
 Endings = Mapping[str, tuple[str, str]]
-"""Look and words of a badge by ending."""
+"""Class and text of the badge, by ending."""
 
 ENDINGS: Endings = {
     WORLD_ENDED: ("bad", "the world ended first"),
     GAVE_UP: ("bad", "gave up"),
     EXHAUSTED: ("bad", "exhausted"),
 }
+"""Badges of runs that did not reach the goal."""
 
 FORCED: Endings = {**ENDINGS, GAVE_UP: ("forced", f"goal {PASSED}")}
 
@@ -262,51 +264,51 @@ ANSWERED: Endings = {
     GAVE_UP: ("idle", "answered after giving up"),
     EXHAUSTED: ("idle", "answered where the gate stopped it"),
 }
-"""Of agents that act without predicates in a world that takes an answer: whether it is right, the score says."""
+"""Badges of agents without predicates that gave an answer; only the score decides whether it is correct."""
 
 
 def write_report(trajectory: Trajectory, path: Path) -> Path:
-    """Write the page and return its path. Finished, interrupted and still running runs all have one.
+    """Write the report of a finished, interrupted or running run and return its path.
 
     Raises:
-        Fault: ("data") the trajectory is of no such run, or `path` is a link.
+        Fault: ("data") the trajectory has contents that no run of its graph writes, or `path` is a link.
     """
     refuse_links(path)
     header = trajectory.header
     title = joined(f"{header.graph} · {header.task.benchmark} {header.task.id}")
     with legible(header.run_id):
         page = Template(PAGE).substitute(title=title, style=LOOKS, body=_body(trajectory))
-    path.write_text(page, encoding="utf-8", errors="replace")  # half a surrogate pair in a text from outside
+    path.write_text(page, encoding="utf-8", errors="replace")  # texts of worlds may hold half of a surrogate pair
     return path
 
 
 def _body(trajectory: Trajectory) -> Markup:
-    footer, told = trajectory.footer, told_of(trajectory)
+    footer, parts = trajectory.footer, told_of(trajectory)
     scores = footer.scores if footer else None
-    side = [*told.drawings]
+    side = [*parts.drawings]
     if scores and scores.parts and not is_own(trajectory.header):
         side.append(section("Score", score_chips(scores)))
     side.append(section("Cost by operator", node_table([*trajectory.events, *trajectory.superseded])))
-    answered = not told.certifies and scores is not None and bool(scores.answer)
-    uncertified = told.certifies and not (footer and footer.ending == GOAL)
-    named = "Answer, not certified" if uncertified else "Answer"
-    shown = scores.answer if scores and told.answers else None
-    answer = [section(named, answer_block(shown))] if shown is not None else []
-    columns = tag("div", told.column, tag("aside", *side), class_="columns")
-    endings = ANSWERED if answered else FORCED if told.forced else ENDINGS
+    answered = not parts.certifies and scores is not None and bool(scores.answer)
+    uncertified = parts.certifies and not (footer and footer.ending == GOAL)
+    title = "Answer, not certified" if uncertified else "Answer"
+    shown = scores.answer if scores and parts.answers else None
+    answer = [section(title, answer_block(shown))] if shown is not None else []
+    columns = tag("div", parts.column, tag("aside", *side), class_="columns")
+    endings = ANSWERED if answered else FORCED if parts.forced else ENDINGS
     denied = is_denied(trajectory.ending, is_solved(verdict_on(trajectory.header, footer)))
-    goal = ("bad", f"{told.goal[1]}, denied by the scorer") if denied else told.goal
+    goal = ("bad", f"{parts.goal[1]}, denied by the scorer") if denied else parts.goal
     head = _head(trajectory.header, footer, {GOAL: goal, **endings})
-    return joined(head, figures(trajectory, *told.figures), *answer, *told.wide, columns)
+    return joined(head, figures(trajectory, *parts.figures), *answer, *parts.wide, columns)
 
 
 def _head(header: Header, footer: Footer | None, endings: Endings) -> Markup:
     task, message = header.task, footer.message if footer else ""
     overline = tag("p", f"{header.graph} · {task.benchmark} {task.id}", class_="overline")
-    asked = tag("h1", shortened(task.goal, LONGEST_GOAL) or f"{task.benchmark} {task.id}")
+    heading = tag("h1", shortened(task.goal, LONGEST_GOAL) or f"{task.benchmark} {task.id}")
     badges = tag("p", *_badges(header, footer, endings), class_="badges")
-    said = [tag("p", message, class_="message")] if message else []
-    return tag("header", overline, asked, badges, *said, _facts(header))
+    paragraphs = [tag("p", message, class_="message")] if message else []
+    return tag("header", overline, heading, badges, *paragraphs, _facts(header))
 
 
 def _badges(header: Header, footer: Footer | None, endings: Endings) -> list[Markup]:

@@ -1,4 +1,4 @@
-"""The report's episodes, scores and predicted rewards."""
+"""Episodes of a report: lessons, the score drawing, turns by subtask, and predicted rewards."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,11 +8,11 @@ from certigraph.state.rewards import FactoredState
 from certigraph.state.search import Branch
 from certigraph.state.step import Lesson, Status, Subtask
 
-# What an episode taught: its insights with the rules among them marked, its strategy, its reflection.
+# Lessons.
 
 
 def lesson_block(lesson: Lesson) -> Markup:
-    """The lesson under its episode."""
+    """Show the lesson of an episode: reflection, insights with rules marked, and strategy."""
     parts = [*_reflection(lesson), *_insights(lesson), *_strategy(lesson.strategy)]
     return tag("div", tag("h3", "Lesson"), tag("p", lesson.report, class_="how"), *parts, class_="lesson")
 
@@ -33,18 +33,20 @@ def _strategy(subtasks: Iterable[str]) -> list[Markup]:
     return [tag("h3", "Strategy"), tag("ol", *items)] if items else []
 
 
-# The score after every world step as a small drawing, one line an episode.
+# The drawing of scores, one line an episode.
 
 WIDTH, HEIGHT = 400, 170
 LEFT, RIGHT, TOP, BOTTOM = 40, 8, 12, 30
 
 FULL = 100.0
+"""The highest score."""
+
 INKS = 6
-"""Colours told apart; the seventh episode has the first one's again."""
+"""Number of colours; the seventh episode has the colour of the first."""
 
 
 def score_drawing(episodes: Episodes) -> Markup:
-    """An inline SVG with its key; words where the world was never stepped."""
+    """Draw the score after every world step as SVG with a key; a text if there was no step."""
     if not episodes.steps:
         return tag("p", "No step was taken in the world.", class_="quiet")
     scale = _Scale(episodes)
@@ -62,7 +64,7 @@ def score_drawing(episodes: Episodes) -> Markup:
 
 
 def ink(episode: Episode) -> str:
-    """The class that gives an episode its colour, in the drawing and in the column."""
+    """Return the CSS class for the colour of an episode."""
     return f"ink{(episode.number - 1) % INKS}"
 
 
@@ -106,23 +108,24 @@ def _said(episode: Episode) -> str:
     return f"episode {episode.number} ended at {episode.reported:g} after {len(episode.scores)}"
 
 
-# The episodes as a column: each with its subtasks, the turns made for them, and what it taught.
+# The column of episodes: subtasks, turns and lessons.
 
 LONGEST_ANSWER = 1_500
-"""Characters of what the world answered."""
+"""Maximum number of characters of an observation."""
 
 LONGEST_LINE = 160
+"""Maximum number of characters of a line in a folded turn."""
 
 MARKS: dict[Status, tuple[str, str]] = {
     "completed": ("certified", "✓"),
     "failed": ("failed", "✕"),
     "open": ("target", "▸"),
 }
-"""The look that a subtask shares with the predicates of a plan."""
+"""Class and mark of a subtask by status, the same as for predicates of a plan."""
 
 
 def episode_figures(episodes: Episodes) -> list[Markup]:
-    """How far the episodes came."""
+    """Build the totals of the episodes."""
     best = max((episode.score for episode in episodes.all), default=0.0)
     in_all = f"of 100, in {counted(len(episodes.all), 'episode')}"
     shown = [figure("best score", f"{best:.3g}", in_all)] if episodes.scored else []
@@ -134,7 +137,7 @@ def episode_figures(episodes: Episodes) -> list[Markup]:
 
 
 def episode_column(episodes: Episodes) -> Markup:
-    """Every episode, the last one unfolded; a line in words for a run that began none."""
+    """Show every episode, the last one unfolded; a text if there is none."""
     if not episodes.all:
         return tag("p", "No episode was begun.", class_="quiet")
     scored = episodes.scored
@@ -151,7 +154,7 @@ def _episode(episode: Episode, *, last: bool, scored: bool) -> Markup:
 
 
 def episode_inside(episode: Episode) -> Markup:
-    """What happened in an episode: its plan, its searches, its turns, and what it taught."""
+    """Show the contents of an episode: plan, searches, turns and lesson."""
     groups = (_group(group, episode) for group in episode.groups)
     lesson = [lesson_block(episode.lesson)] if episode.lesson else []
     return joined(*_outline(episode.supervision.first), *map(_branch, _in_order(episode)), *groups, *lesson)
@@ -167,7 +170,6 @@ def _in_order(episode: Episode) -> list[Branch]:
 
 
 def _branch(branch: Branch) -> Markup:
-    """One of several searches, with what it came to."""
     summary = tag(
         "summary",
         tag("span", str(branch.number), class_="number"),
@@ -202,8 +204,8 @@ def _turns(group: Group) -> str:
 
 def _told(subtask: Subtask) -> list[Markup]:
     reason = [tag("p", subtask.reason, class_="reason" if subtask.status == "failed" else "how")]
-    given = [_part("insights given", "\n".join(subtask.insights))] if subtask.insights else []
-    return [*(reason if subtask.reason else []), *given]
+    insights = [_part("insights given", "\n".join(subtask.insights))] if subtask.insights else []
+    return [*(reason if subtask.reason else []), *insights]
 
 
 def _refused(entry: Refused) -> Markup:
@@ -217,14 +219,14 @@ def _taken(entry: Taken, episode: Episode) -> Markup:
     points = [_points(entry.points)] if entry.scored else []
     refusal = [gathering.signals(entry.number)] if turn.accepted else ["not accepted"]
     verdict, considered = gathering.verdict(entry.number), prospects.listing(entry.number)
-    told = [*prospects.lines(entry.number), *gathering.changes(entry.number)]
+    lines = [*prospects.lines(entry.number), *gathering.changes(entry.number)]
     summary = tag(
         "summary",
         tag("span", str(entry.number), class_="number"),
         tag("span", turn.action, class_="action"),
         tag("span", *points, *refusal, class_="when"),
         tag("span", shortened(entry.answer, LONGEST_LINE), class_="answer"),
-        *(tag("span", shortened(text, LONGEST_LINE), class_="round") for text in told),
+        *(tag("span", shortened(text, LONGEST_LINE), class_="round") for text in lines),
         *([tag("span", verdict, class_="round gate")] if verdict else []),
         *map(_remark, episode.supervision.remarks(entry.number)),
     )
@@ -246,20 +248,20 @@ def _part(name: str, text: str) -> Markup:
     return tag("p", tag("b", name), text, class_="part")
 
 
-# Predicted rewards on a report's page: a curve for each recording, and under every step what was compared.
+# Predicted rewards.
 
 REWARDS_WIDTH, REWARDS_HEIGHT = 400, 170
 REWARDS_LEFT, REWARDS_RIGHT, REWARDS_TOP, REWARDS_BOTTOM = 26, 8, 12, 30
 
 LEAST_GAIN = 0.005
-"""Changes of the reward that are shown."""
+"""Minimum change of the reward that is shown."""
 
 LONGEST_PART = 1_500
-"""Characters of an observation or a state."""
+"""Maximum number of characters of an observation or a state."""
 
 
 def reward_figures(rating: Rating) -> list[Markup]:
-    """How much was rated, and what each recording came to."""
+    """Build the totals: number of rated steps, and the last and highest reward of each recording."""
     shown = [figure("steps", f"{len(rating.rated):,}", f"of {counted(len(rating.steps), 'recorded step')} rated")]
     for number, rated in enumerate(rating.recordings, 1):
         highest = max(one.reward for one in rated)
@@ -268,7 +270,7 @@ def reward_figures(rating: Rating) -> list[Markup]:
 
 
 def reward_drawing(rating: Rating, true: Sequence[Sequence[float]] = ()) -> Markup:
-    """An inline SVG of all recordings, the true rewards dashed where they are known; words where nothing was rated."""
+    """Draw the rewards of all recordings as SVG, true rewards dashed; a text if nothing was rated."""
     if not rating.rated:
         return tag("p", "No step was rated.", class_="quiet")
     longest = max(len(rated) for rated in rating.recordings)
@@ -293,7 +295,7 @@ def reward_drawing(rating: Rating, true: Sequence[Sequence[float]] = ()) -> Mark
 
 
 def reward_column(rating: Rating) -> Markup:
-    """Every recording, step by step."""
+    """Show every recording, step by step, with the states that were compared."""
     parts = (_recording(rated, number) for number, rated in enumerate(rating.recordings))
     return joined(*parts) if rating.rated else tag("p", "No step was rated.", class_="quiet")
 
@@ -317,8 +319,12 @@ def _step(one: Rated, before: Rated | None) -> Markup:
         tag("span", *changed),
         tag("span", one.step.observation, class_="answer"),
     )
-    told = {"observation": one.step.observation, "goal state": _reward_text(one.goal), "state": _reward_text(one.state)}
-    shown = {name: shortened(text, LONGEST_PART) for name, text in told.items() if text}
+    texts = {
+        "observation": one.step.observation,
+        "goal state": _reward_text(one.goal),
+        "state": _reward_text(one.state),
+    }
+    shown = {name: shortened(text, LONGEST_PART) for name, text in texts.items() if text}
     parts = (tag("div", tag("b", name), text, class_="part") for name, text in shown.items())
     return tag("details", summary, *parts, class_="turn rated")
 
@@ -332,8 +338,8 @@ def _dot(number: int) -> Markup:
 
 
 def _reward_line(rewards: Sequence[float], number: int, longest: int, kind: str = "") -> Markup:
-    wide = (REWARDS_WIDTH - REWARDS_LEFT - REWARDS_RIGHT) / max(longest - 1, 1)
-    points = " L".join(f"{REWARDS_LEFT + wide * place:.1f} {_y(reward):.1f}" for place, reward in enumerate(rewards))
+    step = (REWARDS_WIDTH - REWARDS_LEFT - REWARDS_RIGHT) / max(longest - 1, 1)
+    points = " L".join(f"{REWARDS_LEFT + step * index:.1f} {_y(reward):.1f}" for index, reward in enumerate(rewards))
     return tag("path", d=f"M{points}", class_=f"score ink{number % 6} {kind}".strip())
 
 

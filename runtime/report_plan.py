@@ -1,4 +1,4 @@
-"""The report's plan, attempts and progress."""
+"""Plan of a report: findings, predicates with their attempts, and the drawing of progress."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,26 +22,28 @@ from certigraph.state.records import GOAL, Attempt, Audit, Certificate, Finding,
 from certigraph.state.run import predicates_in_force
 from certigraph.state.trajectory import Event, Trajectory
 
-# A finding as it is shown under its predicate: what was found, by which sources, and which say otherwise.
+# Findings.
 
 LINKED = ("http://", "https://")
+"""Beginnings of the URLs that become links."""
 
 LONGEST_FINDING, LONGEST_URL = 1_500, 160
+"""Maximum number of characters of a finding, and of a URL."""
 
 
 def finding_block(finding: Finding) -> Markup:
-    """The finding and its sources. A URL is a link where it is one of the web, else it is text."""
-    said = tag("p", shortened(finding.text, LONGEST_FINDING))
+    """Show a finding with its sources and those that contradict it; URLs of the web are links."""
+    text = tag("p", shortened(finding.text, LONGEST_FINDING))
     by = [tag("p", "by ", _links(finding.sources), class_="sources")] if finding.sources else []
-    return tag("div", said, *by, *_against(finding), class_="found")
+    return tag("div", text, *by, *_against(finding), class_="found")
 
 
 def _against(finding: Finding) -> list[Markup]:
     if not finding.against and not finding.dispute:
         return []
     named = joined("contradicted by ", _links(finding.against)) if finding.against else Markup("disputed")
-    told = f": {shortened(finding.dispute, LONGEST_FINDING)}" if finding.dispute else ""
-    return [tag("p", named, told, class_="against")]
+    dispute = f": {shortened(finding.dispute, LONGEST_FINDING)}" if finding.dispute else ""
+    return [tag("p", named, dispute, class_="against")]
 
 
 def _links(urls: Sequence[str]) -> Markup:
@@ -50,23 +52,24 @@ def _links(urls: Sequence[str]) -> Markup:
 
 
 def _link(url: str) -> Markup:
-    """Nothing but a web address leads anywhere: a page that was read may name a URL that runs a script."""
+    # Only web addresses become links: a page that was read may contain a URL that runs a script.
     shown = clipped(url, LONGEST_URL)
     if not url.lower().startswith(LINKED) or not url.isprintable():
         return joined(shown)
     return tag("a", shown, href=url, rel="noopener noreferrer nofollow")
 
 
-# What a report tells of a run, folded from its events: the plan's rows and what happened at each.
+# Rows of the plan, folded from events, with attempts, replans and audits.
 
 Status = Literal["certified", "forced", "undone", "restored", "failed", "target", "waiting"]
+"""Status of a predicate."""
 
 
 class Try(NamedTuple):
-    """An attempt, the world step it was made at, and what the world answered.
+    """An attempt with its world step and the answer of the world.
 
-    `discharged`: a certificate came of it, be it one that a policy forced. An attempt that was judged to hold has none
-    where an audit denied the goal, or where the run stopped in between.
+    `discharged`: it led to a certificate, which may be a forced pass. An attempt whose verdict holds has no certificate
+    if an audit denied the goal, or if the run stopped in between.
     """
 
     attempt: Attempt
@@ -76,9 +79,9 @@ class Try(NamedTuple):
 
 
 class Replanned(NamedTuple):
-    """A replan at a position of the plan; `tail` is the length of the new rest, 0 when there was none.
+    """A replan at a position of the plan; `tail` is the number of new predicates from there, 0 if it gave up.
 
-    `extends`: it was the rest of a plan that was cut.
+    `extends`: it continued a plan that was cut.
     """
 
     position: int
@@ -95,10 +98,11 @@ class Audited(NamedTuple):
 
 
 Moment = Try | Replanned | Audited
+"""An event at a position of the plan."""
 
 
 class Row(NamedTuple):
-    """One predicate of the plan, how it ended, and what was done about it in order."""
+    """One predicate of the plan with its status, its certificate, and the events at its position in order."""
 
     position: int
     predicate: Predicate
@@ -108,31 +112,31 @@ class Row(NamedTuple):
 
 
 class Story(NamedTuple):
-    """A run as a report shows it."""
+    """Plan of a run with all events, as a report shows it."""
 
     rows: list[Row]
     moments: list[Moment]
     standing: list[tuple[int, int]]
-    """(world step, predicates that stand certified) after every certificate."""
+    """World step and number of certified predicates after every certificate."""
     steps: int
 
     def count(self, *statuses: Status) -> int:
-        """How many predicates of the plan have one of the statuses."""
+        """Count the predicates of the plan that have one of the statuses."""
         return sum(row.status in statuses for row in self.rows)
 
     @property
     def replans(self) -> int:
-        """Replans that brought a new tail."""
+        """Number of replans that led to new predicates."""
         return sum(isinstance(m, Replanned) and m.tail > 0 and not m.extends for m in self.moments)
 
     @property
     def forced(self) -> bool:
-        """Whether the last predicate of the plan, its goal, was let pass and not certified."""
+        """Whether a policy let the last predicate of the plan, its goal, pass uncertified."""
         return bool(self.rows) and self.rows[-1].status == "forced"
 
 
 def read_story(trajectory: Trajectory) -> Story:
-    """Fold a trajectory. A graph without plan or head is shown by its certificates and attempts."""
+    """Fold a trajectory. For a graph without a plan, the rows come from its certificates and attempts."""
     state, moments = trajectory.state(), _moments(trajectory.events)
     certificates = state.get("certificates", [])
     return Story(
@@ -144,29 +148,29 @@ def read_story(trajectory: Trajectory) -> Story:
 
 
 def _held(certificates: Sequence[Certificate], state: Mapping[str, Any]) -> Iterator[int]:
-    """How many predicates were in force after every certificate."""
-    found: Sequence[Invalidation] = state.get("invalidations", ())
-    if not found:
+    # The number of predicates in force after every certificate.
+    invalidations: Sequence[Invalidation] = state.get("invalidations", ())
+    if not invalidations:
         yield from map(held, reached(certificates)[1:])
         return
     for number, certificate in enumerate(certificates, 1):
-        known = [invalidation for invalidation in found if invalidation.step <= certificate.step]
+        known = [invalidation for invalidation in invalidations if invalidation.step <= certificate.step]
         yield len(predicates_in_force(certificates[:number], known))
 
 
 def _rows(state: Mapping[str, Any], moments: Sequence[Moment], ending: str) -> Iterator[Row]:
-    certificates, at = state.get("certificates", []), _by_position(moments)
+    certificates, moments_at = state.get("certificates", []), _by_position(moments)
     by_position = {c.position + n: i for i, c in enumerate(certificates) for n in range(c.depth)}
-    kept, plan = standing(certificates), _plan(state)
-    places = predicates_in_force(certificates, state.get("invalidations", ()))
-    in_force = {certificates[place.certificate].position + place.target for place in places}
+    valid, plan = standing(certificates), _plan(state)
+    predicates = predicates_in_force(certificates, state.get("invalidations", ()))
+    in_force = {certificates[predicate.certificate].position + predicate.target for predicate in predicates}
     head = state.get("head", max(by_position, default=-1) + 1)
     for position, predicate in sorted(plan.items()):
         index = by_position.get(position)
         certificate = None if index is None else certificates[index]
-        stands = position in in_force or (certificate is not None and bool(certificate.forced) and index in kept)
-        status = _status(certificate, stands, position == head, ending)
-        yield Row(position, predicate, status, certificate, tuple(at[position]))
+        is_valid = position in in_force or (certificate is not None and bool(certificate.forced) and index in valid)
+        status = _status(certificate, is_valid, position == head, ending)
+        yield Row(position, predicate, status, certificate, tuple(moments_at[position]))
 
 
 def _plan(state: Mapping[str, Any]) -> dict[int, Predicate]:
@@ -175,11 +179,11 @@ def _plan(state: Mapping[str, Any]) -> dict[int, Predicate]:
     return {**attempted, **certified, **dict(enumerate(state.get("plan", [])))}
 
 
-def _status(certificate: Certificate | None, stands: bool, at_head: bool, ending: str) -> Status:
+def _status(certificate: Certificate | None, is_valid: bool, at_head: bool, ending: str) -> Status:
     if certificate and certificate.restores is not None:
         return "restored"
     if certificate:
-        return "undone" if not stands else "forced" if certificate.forced else "certified"
+        return "undone" if not is_valid else "forced" if certificate.forced else "certified"
     if not at_head:
         return "waiting"
     return "target" if not ending or ending == GOAL or ending.startswith(("limit:", "error:")) else "failed"
@@ -218,13 +222,13 @@ def _by_position(moments: Sequence[Moment]) -> defaultdict[int, list[Moment]]:
     return grouped
 
 
-# The plan as a column of predicates: what was certified and when, and everything tried under each.
+# The column of predicates.
 
 OPEN_UP_TO = 2
-"""So many rejected attempts are shown at once; more are folded away."""
+"""Maximum number of rejected attempts that are shown unfolded."""
 
 LONGEST_ANSWER = 1_500
-"""Characters of what the world answered."""
+"""Maximum number of characters of an observation."""
 
 MARKS: dict[Status, str] = {
     "certified": "✓",
@@ -235,6 +239,8 @@ MARKS: dict[Status, str] = {
     "target": "▸",
     "waiting": "",
 }
+"""Mark of each status."""
+
 LEGEND: dict[Status, str] = {
     "certified": "certified",
     "forced": PASSED,
@@ -247,17 +253,17 @@ LEGEND: dict[Status, str] = {
 
 
 def plan_figures(story: Story) -> list[Markup]:
-    """How far the plan came."""
-    whole = story.count("certified", "forced", "failed", "target", "waiting")
+    """Build the totals of the plan."""
+    total = story.count("certified", "forced", "failed", "target", "waiting")
     note = with_passed("predicates", story.count("forced"))
     return [
-        figure("certified", f"{story.count('certified')}/{whole}", note),
+        figure("certified", f"{story.count('certified')}/{total}", note),
         figure("world steps", f"{story.steps:,}", counted(story.replans, "replan")),
     ]
 
 
 def plan_column(story: Story) -> Markup:
-    """The whole column with its legend; a line in words for a run that made no plan."""
+    """Show all predicates with a legend; a text if there is no plan."""
     if not story.rows:
         return tag("p", "No predicate was proposed.", class_="quiet")
     legend = [
@@ -293,23 +299,23 @@ def _how(row: Row) -> list[Markup]:
         return []
     if certificate.restores is not None:
         return [tag("p", f"returned to certified state {certificate.restores}", class_="how back")]
-    found = [finding_block(certificate.finding)] if certificate.finding else []
+    finding = [finding_block(certificate.finding)] if certificate.finding else []
     passed = [_passed(row, certificate.forced)] if certificate.forced else []
-    return [*passed, tag("p", certificate.action.text, class_="how"), *found]
+    return [*passed, tag("p", certificate.action.text, class_="how"), *finding]
 
 
 def _passed(row: Row, policy: str) -> Markup:
-    """That the predicate was let pass, and why it would have been refused."""
+    # The label of the forced pass, with the reason for which the predicate was not certified.
     verdicts = [m.attempt.verdict for m in row.moments if isinstance(m, Try)]
     reason = next((v.reason for v in reversed(verdicts) if v.forced and v.reason), "")
     return tag("p", ": ".join(filter(None, [passed_by(policy), reason])), class_="passed")
 
 
 def _told(row: Row) -> list[Markup]:
-    """What happened at a row, in order, besides the attempt that its certificate already shows."""
-    told = [m for m in row.moments if not isinstance(m, Try) or not m.discharged]
+    # All events at a row, in order, except the attempt that its certificate shows.
+    shown_moments = [m for m in row.moments if not isinstance(m, Try) or not m.discharged]
     shown: list[Markup] = []
-    for _, run in groupby(told, key=type):
+    for _, run in groupby(shown_moments, key=type):
         moments = list(run)
         tries = [m for m in moments if isinstance(m, Try)]
         shown += _tries(tries, row) if tries else []
@@ -347,16 +353,16 @@ def _try(moment: Try, row: Row) -> Markup:
     attempt, verdict = moment.attempt, moment.attempt.verdict
     other = [] if attempt.target == row.predicate else [_part("aimed at", attempt.target.text)]
     evidence = [_part("evidence", shortened(verdict.evidence, LONGEST_ANSWER))] if verdict.evidence else []
-    found = [finding_block(verdict.finding)] if verdict.finding else []
+    finding = [finding_block(verdict.finding)] if verdict.finding else []
     answer = [_part("the world answered", shortened(moment.answer, LONGEST_ANSWER))] if moment.answer else []
     reason = tag("span", _reason(moment), class_="reason")
     step = tag("span", f"step {moment.step}", class_="when")
     summary = tag("summary", tag("span", attempt.action.text, class_="action"), step, reason)
-    return tag("details", summary, *other, *found, *evidence, *answer, class_="try")
+    return tag("details", summary, *other, *finding, *evidence, *answer, class_="try")
 
 
 def _reason(moment: Try) -> str:
-    """Why an attempt was not certified. The reason of a verdict that it holds is none."""
+    # A verdict that the target holds gives no reason why the attempt was not certified.
     if moment.attempt.verdict.depth:
         return "judged to hold, but not certified"
     return moment.attempt.verdict.reason or "the target does not hold"
@@ -366,14 +372,14 @@ def _part(name: str, text: str) -> Markup:
     return tag("p", tag("b", name), text, class_="part")
 
 
-# Certified progress over world steps as a small drawing: rises are certificates, falls are returns.
+# The drawing of progress over world steps: rises are certificates, falls are returns.
 
 WIDTH, HEIGHT = 400, 170
 LEFT, RIGHT, TOP, BOTTOM = 26, 6, 12, 30
 
 
 def progress_drawing(story: Story) -> Markup:
-    """An inline SVG; words where the world was never stepped."""
+    """Draw the number of certified predicates by world step as SVG; a text if there was no step."""
     if not story.steps:
         return tag("p", "No step was taken in the world.", class_="quiet")
     scale = _Scale(story)

@@ -1,4 +1,4 @@
-"""The report's task graph and timeline."""
+"""Task graph of a report: the drawing, a section for every node, and the timeline."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -8,19 +8,20 @@ from certigraph.runtime.task_graph import NodeStatus, TaskGraph, Worked
 from certigraph.state.records import Usage
 from certigraph.state.trajectory import Event, Footer, Trajectory, total
 
-# Where the boxes of a task graph stand: a row a level, wide levels broken into several rows of the same width.
+# Layout: one row of boxes for each level; a wide level takes several rows.
 
 WIDTH, MARGIN = 1_080, 36
-"""Units across, and what is left free at both sides for the edges that pass a row."""
+"""Width of the drawing, and the space at both sides for edges that pass a row."""
 
 MOST_ROOMY = 40
-"""Nodes up to which a box has room for the specification; beyond, it has the id alone."""
+"""Maximum number of nodes for boxes that show the specification; in larger graphs they show the id alone."""
 
 WIDEST = 330
+"""Maximum width of a box."""
 
 
 class Shape(NamedTuple):
-    """Boxes in a row, height of one, and the space around it."""
+    """Maximum number of boxes in a row, height of a box, and the space between boxes."""
 
     most: int
     height: int
@@ -32,7 +33,7 @@ ROOMY, DENSE = Shape(4, 68, 22, 38), Shape(9, 26, 14, 24)
 
 
 class Box(NamedTuple):
-    """The rectangle of a node, and the row that it stands in."""
+    """Rectangle of a node, and the number of its row."""
 
     worked: Worked
     x: float
@@ -43,12 +44,12 @@ class Box(NamedTuple):
 
     @property
     def middle(self) -> float:
-        """The x of its middle."""
+        """The x coordinate of the middle."""
         return self.x + self.width / 2
 
 
 class Layout(NamedTuple):
-    """All boxes by id; `roomy` where they have room for a specification."""
+    """All boxes by id; `roomy`: whether the boxes show the specification."""
 
     boxes: dict[str, Box]
     height: float
@@ -56,7 +57,7 @@ class Layout(NamedTuple):
 
 
 def lay_out(tasks: TaskGraph) -> Layout:
-    """Place every node below those that it needs, near the middle of them."""
+    """Place every node below the nodes that it needs, near their middle."""
     roomy = len(tasks.nodes) <= MOST_ROOMY
     shape, boxes, row = ROOMY if roomy else DENSE, dict[str, Box](), 0
     widest = min(max(map(len, tasks.levels()), default=1), shape.most)
@@ -70,10 +71,10 @@ def lay_out(tasks: TaskGraph) -> Layout:
 
 
 def _row(level: list[Worked], row: int, width: float, shape: Shape) -> dict[str, Box]:
-    whole = len(level) * (width + shape.across) - shape.across
-    left, y = (WIDTH - whole) / 2, 4.0 + row * (shape.height + shape.down)
-    places = (left + number * (width + shape.across) for number in range(len(level)))
-    return {w.node.id: Box(w, x, y, width, shape.height, row) for w, x in zip(level, places, strict=True)}
+    total_width = len(level) * (width + shape.across) - shape.across
+    left, y = (WIDTH - total_width) / 2, 4.0 + row * (shape.height + shape.down)
+    lefts = (left + number * (width + shape.across) for number in range(len(level)))
+    return {w.node.id: Box(w, x, y, width, shape.height, row) for w, x in zip(level, lefts, strict=True)}
 
 
 def _above(worked: Worked, boxes: dict[str, Box]) -> float:
@@ -81,7 +82,7 @@ def _above(worked: Worked, boxes: dict[str, Box]) -> float:
     return sum(above) / len(above) if above else WIDTH / 2
 
 
-# The task graph as a picture: boxes by level, coloured and signed by what became of them, edges to what needs them.
+# The drawing.
 
 LOOKS: dict[NodeStatus, tuple[str, str]] = {
     "completed": ("certified", "✓"),
@@ -90,7 +91,7 @@ LOOKS: dict[NodeStatus, tuple[str, str]] = {
     "pending": ("waiting", "·"),
     "removed": ("gone", "~"),
 }
-"""The look that a node shares with the predicates of a plan, and its sign."""
+"""Class and sign of a node by status; the classes are those of predicates of a plan."""
 
 WORDS: dict[NodeStatus, str] = {
     "completed": "completed",
@@ -99,13 +100,14 @@ WORDS: dict[NodeStatus, str] = {
     "pending": "not dispatched",
     "removed": "removed by a revision",
 }
+"""Label of each status in the legend."""
 
 LONGEST_TITLE, LONGEST_TASK = 400, 150
-"""Characters of a specification in a tooltip and in its box."""
+"""Maximum number of characters of a specification in a tooltip, and in a box."""
 
 
 def graph_drawing(tasks: TaskGraph) -> Markup:
-    """An inline SVG with its legend; words where nothing was decomposed."""
+    """Draw the task graph as SVG with a legend and the revisions; a text if there is no node."""
     if not tasks.nodes:
         return tag("p", "The task was not decomposed.", class_="quiet")
     layout = lay_out(tasks)
@@ -133,8 +135,8 @@ def _legend(tasks: TaskGraph) -> Markup:
 
 
 def _revisions(tasks: TaskGraph) -> list[Markup]:
-    told = (f"⟲ revision {revision.number}: {revision.words}" for revision in tasks.revisions)
-    return [tag("p", shortened(text, LONGEST_TITLE), class_="revision") for text in told]
+    lines = (f"⟲ revision {revision.number}: {revision.line}" for revision in tasks.revisions)
+    return [tag("p", shortened(text, LONGEST_TITLE), class_="revision") for text in lines]
 
 
 def _edges(layout: Layout) -> Iterator[Markup]:
@@ -146,7 +148,7 @@ def _edges(layout: Layout) -> Iterator[Markup]:
 
 
 def _edge(above: Box, below: Box) -> str:
-    """A curve with an arrow head; one that passes other rows bends around the boxes between."""
+    # A curve with an arrow head; one that passes other rows bends around the boxes in between.
     x, y, to_x, to_y = above.middle, above.y + above.height, below.middle, below.y - 1
     if below.row == above.row + 1:
         half = (to_y - y) / 2
@@ -161,11 +163,11 @@ _DOWN, _LEFT = "m-4 -6l4 6l4 -6", "m6 -4l-6 4l6 4"
 
 def _box(box: Box, layout: Layout, *, last: bool) -> Markup:
     worked, look = box.worked, LOOKS[box.worked.status][0]
-    place = {"x": f"{box.x:.1f}", "y": f"{box.y:.1f}", "width": f"{box.width:.1f}", "height": f"{box.height:.0f}"}
+    position = {"x": f"{box.x:.1f}", "y": f"{box.y:.1f}", "width": f"{box.width:.1f}", "height": f"{box.height:.0f}"}
     kinds = [look, *(["goal"] if last else []), *(["revised"] if worked.changed in ("revised", "added") else [])]
     title = tag("title", f"{worked.name}, {worked.status}: {shortened(worked.node.task, LONGEST_TITLE)}")
-    text = tag("foreignObject", _text(worked, roomy=layout.roomy), **place)
-    return tag("g", title, tag("rect", rx=9, **place), text, class_=f"task {' '.join(kinds)}")
+    text = tag("foreignObject", _text(worked, roomy=layout.roomy), **position)
+    return tag("g", title, tag("rect", rx=9, **position), text, class_=f"task {' '.join(kinds)}")
 
 
 def _text(worked: Worked, *, roomy: bool) -> Markup:
@@ -173,24 +175,25 @@ def _text(worked: Worked, *, roomy: bool) -> Markup:
     if not roomy:
         return tag("div", tag("p", head), class_="box dense")
     took = [counted(worked.steps, "step"), counted(worked.calls, "call")] if worked.events else []
-    told = " · ".join([*filter(None, [worked.changed]), *took])
+    facts = " · ".join([*filter(None, [worked.changed]), *took])
     task = tag("span", clipped(worked.node.task, LONGEST_TASK))
-    return tag("div", tag("p", head, tag("small", told)), task, class_="box")
+    return tag("div", tag("p", head, tag("small", facts)), task, class_="box")
 
 
-# The nodes of a task graph, a folded section each: what it was to do, how it was done, and what it cost.
+# Sections of nodes.
 
 LONGEST_TOLD, LONGEST_PART = 200, 4_000
-"""Characters of a result in the folded section and in the unfolded one."""
+"""Maximum number of characters of a result in a folded section, and in an unfolded one."""
 
 SUBTASK_GRAPH = "subtask"
+"""Graph inside a node, unless the operator `solve` names another one."""
 
 Inside = Callable[[Trajectory], Markup]
-"""Shows a run: here that of the graph inside a node."""
+"""Function that shows the run of the graph inside a node."""
 
 
 def task_figures(tasks: TaskGraph) -> list[Markup]:
-    """How far the graph came."""
+    """Build the totals of the task graph."""
     replans = sum(worked.replans for worked in tasks.nodes.values())
     failed = tasks.count("failed")
     return [
@@ -201,14 +204,14 @@ def task_figures(tasks: TaskGraph) -> list[Markup]:
 
 
 def task_column(tasks: TaskGraph, trajectory: Trajectory, inside: Inside) -> Markup:
-    """A section for every node, level by level."""
+    """Show a section for every node, level by level."""
     nodes = [worked for level in tasks.levels() for worked in level]
     sections = (_section(worked, tasks, inside(inner_run(worked, trajectory))) for worked in nodes)
     return tag("div", *sections, class_="tasks")
 
 
 def inner_run(worked: Worked, trajectory: Trajectory) -> Trajectory:
-    """What ran inside a node, as a run of its own."""
+    """Return the run of the graph inside a node as a trajectory."""
     solver = trajectory.header.operators.get("solve")
     arguments = solver.get("args", {}) if isinstance(solver, dict) else {}
     graph = arguments.get("graph", SUBTASK_GRAPH) if isinstance(arguments, dict) else SUBTASK_GRAPH
@@ -220,7 +223,7 @@ def inner_run(worked: Worked, trajectory: Trajectory) -> Trajectory:
 
 
 def task_cost(tasks: TaskGraph, trajectory: Trajectory) -> Markup:
-    """World steps, calls, tokens and seconds of every node; first what its graph's own operators cost."""
+    """Build the table of world steps, calls, tokens and seconds of every node, after those of the outer operators."""
     own = [event.usage for event in [*trajectory.events, *trajectory.superseded] if not event.scope]
     rows = [(0, total(own, "task graph"))]
     for worked in tasks.nodes.values():
@@ -230,44 +233,44 @@ def task_cost(tasks: TaskGraph, trajectory: Trajectory) -> Markup:
 
 
 def _unscoped(event: Event) -> Event:
-    """As the inner graph's own run would have it; `subtask` is of the innermost scope."""
+    # The event without the outermost scope; `subtask` belongs to the innermost one.
     deeper = event.scope.partition("|")[2]
     return event.model_copy(update={"scope": deeper, "subtask": event.subtask if deeper else ""})
 
 
 def _section(worked: Worked, tasks: TaskGraph, inside: Markup) -> Markup:
     look, sign = LOOKS[worked.status]
-    told = shortened(" ".join(worked.outcome.result.split()), LONGEST_TOLD) if worked.outcome else ""
+    result = shortened(" ".join(worked.outcome.result.split()), LONGEST_TOLD) if worked.outcome else ""
     head = tag(
         "summary",
         tag("span", sign, class_="mark", title=worked.status),
         tag("span", worked.name, class_="id"),
         tag("span", shortened(worked.node.task, LONGEST_PART), class_="condition"),
         tag("span", _took(worked), class_="when"),
-        *([tag("span", told, class_="told")] if told else []),
+        *([tag("span", result, class_="told")] if result else []),
     )
     return tag("details", head, *_asked(worked, tasks), inside, *_outcome(worked), class_=f"subtask {look}")
 
 
 def _took(worked: Worked) -> str:
-    stands = [worked.changed] if worked.removed else [*filter(None, [worked.changed]), worked.status]
+    states = [worked.changed] if worked.removed else [*filter(None, [worked.changed]), worked.status]
     if not worked.events:
-        return " · ".join(stands)
-    certified = [f"{worked.certified}/{worked.whole} certified"] if worked.whole else []
+        return " · ".join(states)
+    certified = [f"{worked.certified}/{worked.total} certified"] if worked.total else []
     counts = [counted(worked.steps, "step"), counted(worked.calls, "call"), f"{compact(worked.tokens)} tokens"]
-    return " · ".join([*stands, *certified, *counts, clock(worked.seconds)])
+    return " · ".join([*states, *certified, *counts, clock(worked.seconds)])
 
 
 def _asked(worked: Worked, tasks: TaskGraph) -> list[Markup]:
-    """What it was before revisions, and what it was told by those that it needs."""
+    # Earlier versions of the node, its revisions, and the results of the nodes that it needs.
     former = [
         _part(f"until revision {number}", f"{node.task} (needs {', '.join(node.needs) or 'nothing'})")
-        for number, node in worked.former
+        for number, node in worked.earlier
     ]
-    fate = [f"added by revision {worked.added}"] if worked.added else []
-    fate += [f"removed by revision {worked.removed}"] if worked.removed else []
+    history = [f"added by revision {worked.added}"] if worked.added else []
+    history += [f"removed by revision {worked.removed}"] if worked.removed else []
     needs = [_part("needs", "\n".join(_needed(need, tasks) for need in worked.node.needs))]
-    return [*(tag("p", words, class_="how back") for words in fate), *former, *(needs if worked.node.needs else [])]
+    return [*(tag("p", words, class_="how back") for words in history), *former, *(needs if worked.node.needs else [])]
 
 
 def _needed(need: str, tasks: TaskGraph) -> str:
@@ -287,31 +290,32 @@ def _part(name: str, text: str) -> Markup:
     return tag("p", tag("b", name), text, class_="part")
 
 
-# When the nodes of a task graph worked, side by side: where bars lie above each other, nodes worked at once.
+# The timeline, one row a node: nodes whose bars overlap in time worked in parallel.
 
 TIMELINE_WIDTH, LEFT, RIGHT, BOTTOM = 1_080, 132, 96, 24
 TIMELINE_MOST_ROOMY, TIMELINE_ROOMY, TALLEST = 40, 22.0, 600
-"""Nodes up to which a row has a label, the height of such a row, and that of all rows where there are more."""
+"""Maximum number of nodes for rows with labels, the height of such a row, and of all rows if there are more nodes."""
 
 LONGEST_LABEL = 18
+"""Maximum number of characters of a label."""
 
 Span = tuple[float, float]
 
 
 def timeline(tasks: TaskGraph) -> Markup:
-    """An inline SVG; words where no node was dispatched."""
-    begun = sorted((w for w in tasks.nodes.values() if w.spans), key=lambda worked: worked.spans[0])
-    if not begun:
+    """Draw the timeline as SVG; a text if no node was dispatched."""
+    started = sorted((w for w in tasks.nodes.values() if w.spans), key=lambda worked: worked.spans[0])
+    if not started:
         return tag("p", "No node was dispatched.", class_="quiet")
-    scale = _Scale(tasks, len(begun))
+    scale = _Scale(tasks, len(started))
     return tag(
         "svg",
         *_grid(tasks, scale),
         *_own(tasks, scale),
-        *(part for row, worked in enumerate(begun, 1) for part in _timeline_row(worked, row, scale)),
+        *(part for row, worked in enumerate(started, 1) for part in _timeline_row(worked, row, scale)),
         viewBox=f"0 0 {TIMELINE_WIDTH} {scale.height}",
         role="img",
-        aria_label=f"{len(begun)} nodes worked within {clock(scale.seconds)}",
+        aria_label=f"{len(started)} nodes worked within {clock(scale.seconds)}",
         class_="timeline",
         style=f"stroke-width:{min(scale.step * 0.8, 8):.1f}",
     )
@@ -319,7 +323,7 @@ def timeline(tasks: TaskGraph) -> Markup:
 
 class _Scale:
     def __init__(self, tasks: TaskGraph, rows: int) -> None:
-        spans = [*tasks.supervised, *(worked.spans[-1] for worked in tasks.nodes.values() if worked.spans)]
+        spans = [*tasks.supervisor_spans, *(worked.spans[-1] for worked in tasks.nodes.values() if worked.spans)]
         self.seconds = max((end for _, end in spans), default=0.0) or 1.0
         self.labelled = rows <= TIMELINE_MOST_ROOMY
         self.step = TIMELINE_ROOMY if self.labelled else min(TALLEST / rows, TIMELINE_ROOMY / 2)
@@ -335,30 +339,31 @@ class _Scale:
 def _grid(tasks: TaskGraph, scale: _Scale) -> list[Markup]:
     low = scale.height - BOTTOM + 4
     ends = ((0.0, "start"), (scale.seconds, "end"))
-    said = [
-        tag("text", clock(t) if t else "0 s", x=f"{scale.x(t):.1f}", y=low + 13, text_anchor=where) for t, where in ends
+    labels = [
+        tag("text", clock(t) if t else "0 s", x=f"{scale.x(t):.1f}", y=low + 13, text_anchor=anchor)
+        for t, anchor in ends
     ]
     lines = [tag("line", x1=LEFT, x2=TIMELINE_WIDTH - RIGHT, y1=low, y2=low, class_="axis")]
-    for seconds in tasks.resumed:
+    for seconds in tasks.resume_times:
         x = f"{scale.x(seconds):.1f}"
         lines.append(tag("line", tag("title", "resumed"), x1=x, x2=x, y1=0, y2=low, class_="whole"))
-    return [*lines, *said]
+    return [*lines, *labels]
 
 
 def _own(tasks: TaskGraph, scale: _Scale) -> list[Markup]:
     label = [_label("task graph", scale.y(0))] if scale.labelled else []
-    return [*label, _bar(tasks.supervised, 0, scale, "restored")] if tasks.supervised else []
+    return [*label, _bar(tasks.supervisor_spans, 0, scale, "restored")] if tasks.supervisor_spans else []
 
 
 def _timeline_row(worked: Worked, row: int, scale: _Scale) -> list[Markup]:
     look, sign = LOOKS[worked.status]
-    begin, end = worked.spans[0][0], worked.spans[-1][1]
-    whole = _bar([(begin, end)], row, scale, f"{look} lasting")
-    bar = _bar(worked.spans, row, scale, look, f"{worked.name}: {clock(begin)} to {clock(end)}")
+    start, end = worked.spans[0][0], worked.spans[-1][1]
+    span = _bar([(start, end)], row, scale, f"{look} lasting")
+    bar = _bar(worked.spans, row, scale, look, f"{worked.name}: {clock(start)} to {clock(end)}")
     if not scale.labelled:
-        return [whole, bar]
-    took = tag("text", clock(end - begin), x=f"{scale.x(end) + 7:.1f}", y=f"{scale.y(row) + 4:.1f}")
-    return [_label(f"{sign} {worked.name}", scale.y(row)), whole, bar, took]
+        return [span, bar]
+    took = tag("text", clock(end - start), x=f"{scale.x(end) + 7:.1f}", y=f"{scale.y(row) + 4:.1f}")
+    return [_label(f"{sign} {worked.name}", scale.y(row)), span, bar, took]
 
 
 def _label(text: str, y: float) -> Markup:
@@ -372,12 +377,12 @@ def _bar(spans: Iterable[Span], row: int, scale: _Scale, look: str, title: str =
 
 
 def _merged(spans: Iterable[Span], scale: _Scale) -> Sequence[Span]:
-    """The spans as drawn, those a unit apart as one: a long run has as many as a short one."""
-    found: list[Span] = []
-    for begin, end in sorted(spans):
-        start, stop = scale.x(begin), max(scale.x(end), scale.x(begin) + 1)
-        if found and start <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(stop, found[-1][1]))
+    # Spans that are drawn less than a unit apart are merged, so that the page of a long run stays small.
+    merged: list[Span] = []
+    for span_start, end in sorted(spans):
+        start, stop = scale.x(span_start), max(scale.x(end), scale.x(span_start) + 1)
+        if merged and start <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
         else:
-            found.append((start, stop))
-    return found
+            merged.append((start, stop))
+    return merged

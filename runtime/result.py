@@ -1,4 +1,8 @@
-"""The result of a run."""
+"""Result of a run.
+
+`Result` reads certificates, findings, scores and usage from the trajectory. `Row` is the one-line summary of a
+benchmark run that evaluations store in inspect's log.
+"""
 
 import warnings
 from functools import cached_property
@@ -24,40 +28,40 @@ from certigraph.state.records import (
 from certigraph.state.run import CertifiedState, Known, Transition, certified_state, certified_states, transitions
 from certigraph.state.trajectory import Footer, Header, Trajectory, read_trajectory
 
-# Whether a run has a verdict at all: a question of one's own is answered, and nobody knows its answer.
+# Verdicts: a question of the user has none, since its answer is not known.
 
 ASK = "ask"
-"""The benchmark of questions of one's own."""
+"""Name of the benchmark of questions that users ask."""
 
 
 def is_own(header: Header) -> bool:
-    """Whether a run was of a question of one's own."""
+    """Whether a run answers a question of the user."""
     return header.task.benchmark.partition(":")[0] == ASK
 
 
 def verdict_on(header: Header | None, footer: Footer | None) -> Scores | None:
-    """The scores that say how good a run was; None where there are none."""
+    """Return the scores of a run; None without a footer, without scores, or for a question of the user."""
     return footer.scores if footer and not (header and is_own(header)) else None
 
 
 def is_solved(scores: Scores | None) -> bool | None:
-    """Whether the scorer says that a task is solved, by the full score; None without a score."""
+    """Whether a task has the full score and so is solved; None without a score."""
     return None if scores is None else scores.value >= 1
 
 
 def is_denied(ending: str, solved: bool | None) -> bool:
-    """Whether a run ended `goal` and its scorer says that the task is not solved."""
+    """Whether a run ended `goal` although its scorer decided that the task is not solved."""
     return ending == GOAL and solved is False
 
 
-# What a run gives back: SDP's artifact (Table 1), read off certificates, and how the run ended.
+# The result: SDP's artifact (Table 1), derived from certificates, and how the run ended.
 
 OnError = Literal["warn", "raise", "ignore"]
-"""What `run`, `resume` and `ask` do about a run that ended `error:<boundary>`."""
+"""Reaction of `run`, `resume` and `ask` to the ending `error:<boundary>`."""
 
 
 class RunFailed(Exception):
-    """A run ended `error:<boundary>`; `result` is that run, with what it recorded until then."""
+    """A run ended `error:<boundary>`; `result` holds what it recorded until then."""
 
     def __init__(self, result: "Result") -> None:
         self.result = result
@@ -65,51 +69,51 @@ class RunFailed(Exception):
 
 
 class RunFailedWarning(UserWarning):
-    """A run that is returned ended `error:<boundary>`: no answer and no score of it is the method's own."""
+    """The returned run ended `error:<boundary>`: its answer and score say nothing about the method."""
 
 
 class Result:
-    """A finished or interrupted run, backed by its trajectory file."""
+    """A finished or interrupted run, read from its trajectory file."""
 
     def __init__(self, folder: Path | str, trajectory: Trajectory | None = None) -> None:
         self.folder = Path(folder)
         self.trajectory = trajectory or read_trajectory(self.folder / "trajectory.jsonl")
 
     def __repr__(self) -> str:
-        """The outcome at a glance."""
+        """Ending, certified predicates and folder."""
         certified, planned = len(self.certified.predicates), len(self.state.get("plan", []))
-        told = with_passed(f", {certified} of {planned} certified", len(self.uncertified)) if planned else ""
-        return f"Result({self.ending}{told}, {str(self.folder)!r})"
+        progress = with_passed(f", {certified} of {planned} certified", len(self.uncertified)) if planned else ""
+        return f"Result({self.ending}{progress}, {str(self.folder)!r})"
 
     @cached_property
     def state(self) -> Any:
-        """The graph state that the trajectory adds up to."""
+        """The graph state, rebuilt from the updates in the trajectory."""
         return self.trajectory.state()
 
     @property
     def certificates(self) -> list[Certificate]:
-        """The certified transitions as they were issued, and the passes that a policy `forced` among them."""
+        """The certificates in the order of issue, including the passes that a policy `forced`."""
         certificates: list[Certificate] = self.state.get("certificates", [])
         return certificates
 
     @property
     def states(self) -> list[CertifiedState]:
-        """The state space the run built: every certified state, the empty one first."""
+        """Every certified state in order, the empty state first."""
         return certified_states(self.certificates)
 
     @property
     def certified(self) -> CertifiedState:
-        """The certified state at the end, without predicates that were invalidated since they were certified."""
+        """The certified state at the end, without predicates that were invalidated later."""
         return certified_state(self.certificates, self.invalidations)
 
     @property
     def invalidations(self) -> list[Invalidation]:
-        """Certified predicates that the optional operator `revalidate` found undone, in the order of finding."""
+        """Certified predicates that the optional operator `revalidate` found to hold no longer, in order."""
         return list(self.state.get("invalidations", []))
 
     @property
     def audits(self) -> list[Audit]:
-        """What the optional operator `audit` said of the goal, in order."""
+        """Verdicts of the optional operator `audit` on the goal, in order."""
         return list(self.state.get("audits", []))
 
     @property
@@ -119,12 +123,12 @@ class Result:
 
     @property
     def credit(self) -> list[int]:
-        """The integer that Validate returned for each certified transition: its cascade depth."""
+        """The cascade depth that Validate returned for each certified transition."""
         return [c.depth for c in self.certificates if not c.forced]
 
     @property
     def findings(self) -> list[Known]:
-        """What the steps came to and by which sources, in order; `forced` names the policy that let one pass."""
+        """The findings of the steps with their sources, in order; `forced` names the policy that let one pass."""
         return list(certified_state(self.certificates).known)
 
     @property
@@ -140,7 +144,7 @@ class Result:
 
     @property
     def ending(self) -> str:
-        """How the run ended; "interrupted" while it can be resumed without an ending of its own."""
+        """Ending of the run; "interrupted" while it has none yet and can be resumed."""
         return self.trajectory.ending
 
     @property
@@ -149,7 +153,7 @@ class Result:
         return is_error(self.ending)
 
     def raise_for_error(self) -> Self:
-        """This result, unless the run failed.
+        """Return this result, unless the run failed.
 
         Raises:
             RunFailed: the ending is `error:<boundary>`.
@@ -160,28 +164,28 @@ class Result:
 
     @property
     def message(self) -> str:
-        """What an ending other than the method's own had to say."""
+        """Explanation of an ending that the method did not reach itself, such as an error or a limit."""
         return self.trajectory.footer.message if self.trajectory.footer else ""
 
     @property
     def scores(self) -> Scores | None:
-        """The benchmark's verdict; None where the world could not be asked."""
+        """The scores of the benchmark; None if the world could not be scored."""
         return self.trajectory.footer.scores if self.trajectory.footer else None
 
     @property
     def usage(self) -> Usage:
-        """Calls, tokens, dollars and seconds of the whole run, resumes included."""
+        """Calls, tokens, dollars and seconds of the complete run, resumes included."""
         return self.trajectory.usage
 
 
 def check_on_error(on_error: str) -> None:
-    """Make sure that `on_error` has a known value, before a run begins. Raises UnknownName."""
+    """Check that `on_error` has a known value. Raises UnknownName."""
     if on_error not in get_args(OnError):
         raise UnknownName(f"on_error={on_error!r} is unknown; known: {', '.join(get_args(OnError))}")
 
 
 def report_failure(result: Result, on_error: OnError, *, stacklevel: int = 3) -> Result:
-    """The result, after the warning or the exception that `on_error` wants for a run that failed."""
+    """Return the result; for a failed run, warn or raise first, as `on_error` requires."""
     if on_error == "raise":
         result.raise_for_error()
     elif on_error == "warn" and result.failed:
@@ -192,57 +196,57 @@ def report_failure(result: Result, on_error: OnError, *, stacklevel: int = 3) ->
 def _failure(result: Result) -> str:
     again = f"certigraph.resume({str(result.folder)!r})"
     cause = result.message.rstrip(".") or "no message"
-    return f"the run in {result.folder} ended {result.ending}: {cause}. When that is mended, continue with {again}"
+    return f"the run in {result.folder} ended {result.ending}: {cause}. Fix the cause, then continue with {again}"
 
 
-# What a benchmark's task came to: the record that goes from a run through inspect's log into the figures.
+# The summary of a run that inspect's log carries to the tables.
 
 ROW = "certigraph"
-"""Where a sample's store holds its row, and the name of the score that carries it."""
+"""Key of the row in the store of a sample, and name of the score that carries it."""
 
 
 class Row(Record):
-    """One run of a task: how it ended and what it came to. `certified` and `planned` count predicates."""
+    """One run of a task: its ending, steps and scores. `certified` and `planned` count predicates."""
 
     id: str
     trial: int = 0
-    """Which repetition of the task it was."""
+    """Number of the repetition of the task, from 0."""
     run: str = ""
     """Name of the run's folder."""
     certified: int = 0
     planned: int = 0
     steps: int = 0
-    """World steps, of the last episode where there were several."""
+    """World steps of the last episode."""
     footer: Footer
 
     @property
     def ending(self) -> str:
-        """How the run ended."""
+        """Ending of the run."""
         return self.footer.ending
 
     @property
     def fault(self) -> bool:
-        """Whether the world or its data failed, so that no rate counts the run."""
+        """Whether the world or its data failed; such runs count in no rate."""
         return self.ending in FAULTS
 
     @property
     def scored(self) -> bool:
-        """Whether rates count the run: it has an ending, and no fault."""
+        """Whether the run counts in rates: it has an ending and no fault."""
         return not self.fault and self.ending != INTERRUPTED
 
     @property
     def value(self) -> float:
-        """The official verdict in [0, 1]; 0 where the world could not be asked."""
+        """The official score in [0, 1]; 0 if the world could not be scored."""
         return self.footer.scores.value if self.footer.scores else 0.0
 
     @property
     def cost(self) -> float | None:
-        """The price of the answer where the benchmark reports one: dollars in TravelPlanner."""
+        """The price of the answer if the benchmark reports one: dollars in TravelPlanner."""
         return self.footer.scores.parts.get("cost") if self.footer.scores else None
 
     @property
     def seconds(self) -> float:
-        """Wall-clock inside nodes."""
+        """Wall-clock seconds inside nodes."""
         return self.footer.usage.seconds
 
     @property
@@ -252,7 +256,7 @@ class Row(Record):
 
 
 def row_of(task_id: str, result: Result, trial: int = 0) -> Row:
-    """The row of a finished run."""
+    """Build the row of a finished run."""
     footer = result.trajectory.footer or unfinished_footer()
     planned = len(result.state.get("plan", []))
     certified = len(result.certified.predicates)
@@ -268,5 +272,5 @@ def row_of(task_id: str, result: Result, trial: int = 0) -> Row:
 
 
 def unfinished_footer() -> Footer:
-    """The footer of a run that was cut off before it could write one."""
+    """Build the footer of a run that was cut off before it wrote one."""
     return Footer(ending=INTERRUPTED, usage=Usage(node="all"))

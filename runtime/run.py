@@ -1,4 +1,8 @@
-"""Runs: start, resume, complete and delete."""
+"""Runs: start, resume, complete and delete.
+
+`run` and `resume` block, `arun` and `aresume` are their coroutines. `complete_run` starts or resumes a run, whichever
+its folder needs. `delete` removes everything that certigraph saved of a run.
+"""
 
 import asyncio
 import datetime
@@ -47,8 +51,6 @@ from certigraph.runtime.storage import checkpoints_ready, delete_thread, drop_ch
 from certigraph.state.records import Fault, Task, read_bounded_lines, resumable
 from certigraph.state.trajectory import SCHEMA, Header, read_trajectory
 
-# The driver's public face: run a graph on a task under a budget.
-
 T = TypeVar("T")
 
 
@@ -62,14 +64,14 @@ def run(
     listener: Listener | None = None,
     on_error: OnError = "warn",
 ) -> Result:
-    """Run a graph on a task to its ending and keep the trajectory.
+    """Run a graph on a task to its ending and save the trajectory.
 
     Args:
-        graph: a graph's name, or one that you built: `sdp.build(validate=always_pass)`.
-        benchmark: a benchmark's name, or a live one.
-        task: a task or its id; the benchmark's first one when not given.
+        graph: the name of a graph, or a compiled graph: `sdp.build(validate=always_pass)`.
+        benchmark: the name of a benchmark, or a benchmark object.
+        task: a task or its id; by default the first task of the benchmark.
         context: model, budget, limits and data; all have defaults.
-        out: the folder in which the run gets a folder of its own.
+        out: the folder in which the folder of the run is created.
         listener: called with every trajectory line as it is written.
         on_error: what happens when the ending is `error:<boundary>`: "warn" issues a `RunFailedWarning`, "raise"
             raises `RunFailed`, "ignore" does neither. `result.raise_for_error()` raises later.
@@ -78,13 +80,13 @@ def run(
         The result. Every ending is recorded; a spent budget (`limit:<kind>`) is no error.
 
     Raises:
-        UnknownName: a graph, benchmark, task or model is unknown; no run is begun.
+        UnknownName: a graph, benchmark, task or model is unknown; no run is started.
         RunFailed: the run failed and `on_error` is "raise".
     """
     check_on_error(on_error)
     blocking(checkpoints_ready())
-    begun = arun(graph, benchmark, task, context=context, out=out, listener=listener, on_error="ignore")
-    return report_failure(blocking(begun), on_error)
+    coroutine = arun(graph, benchmark, task, context=context, out=out, listener=listener, on_error="ignore")
+    return report_failure(blocking(coroutine), on_error)
 
 
 async def arun(
@@ -98,18 +100,18 @@ async def arun(
     listener: Listener | None = None,
     on_error: OnError = "warn",
 ) -> Result:
-    """The same as `run`, to await; `name` is that of the run's folder, which is made up otherwise."""
+    """Run a graph as `run` does, without blocking; `name` is the name of the run's folder, by default a new one."""
     check_on_error(on_error)
     context = context or Context()
     live = load_benchmark(benchmark, context.data) if isinstance(benchmark, str) else benchmark
-    known = {"benchmark": live, "limits": context.limits or live.limits}
-    context = context.model_copy(update={**known, "checkpoints": context.checkpoints or usual_checkpoints()})
+    defaults = {"benchmark": live, "limits": context.limits or live.limits}
+    context = context.model_copy(update={**defaults, "checkpoints": context.checkpoints or usual_checkpoints()})
     chosen = redacted(task if isinstance(task, Task) else live.task(task) if task else live.tasks()[0])
     compiled = build_graph(graph) if isinstance(graph, str) else graph
-    asked = (context.model, *context.roles.values()) if context.chat is None else ()
-    for model in asked:
+    named_models = (context.model, *context.roles.values()) if context.chat is None else ()
+    for model in named_models:
         check_model(model)
-    must_be_priced(asked, context.budget)
+    must_be_priced(named_models, context.budget)
     Faults.read(context.faults)
     check_out(out)
     folder = Path(out) / (name or run_name(compiled.name, chosen))
@@ -131,21 +133,18 @@ async def arun(
 
 
 def run_name(graph: str, task: Task) -> str:
-    """A new name for the folder of a run; the time comes first."""
-    about = slug(f"{graph}-{task.benchmark}-{task.id}", 60)
-    return f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{about}-{uuid.uuid4().hex[:4]}"
+    """Create a name for the folder of a run, which begins with the time."""
+    description = slug(f"{graph}-{task.benchmark}-{task.id}", 60)
+    return f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{description}-{uuid.uuid4().hex[:4]}"
 
 
 def blocking(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end on a loop of its own, wherever the caller is; Ctrl-C cancels it."""
+    """Run a coroutine on a new event loop and return its result; Ctrl-C cancels it."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(coroutine)
-    return wait_for(coroutine)  # inside a notebook
-
-
-# Going on with a run that stopped.
+    return wait_for(coroutine)  # a notebook already runs an event loop in this thread
 
 
 def resume(
@@ -158,19 +157,19 @@ def resume(
     listener: Listener | None = None,
     on_error: OnError = "warn",
 ) -> Result:
-    """Go on with a run that was killed, interrupted or stopped by its budget, from its last checkpoint.
+    """Resume a run that was killed, interrupted or stopped by its budget, from its last checkpoint.
 
     Args:
-        folder: the run's folder.
-        budget: a larger budget; the run's own otherwise.
-        limits: larger limits; the run's own otherwise.
-        benchmark: the live benchmark, for a run that was started with one.
-        chat: the live chat model, for a run that was started with one.
-        listener: called with every trajectory line, those of the first part included.
+        folder: the folder of the run.
+        budget: a larger budget; by default the budget that the run was started with.
+        limits: larger limits; by default the limits that the run was started with.
+        benchmark: the benchmark object, for a run that was started with one.
+        chat: the chat model object, for a run that was started with one.
+        listener: called with every trajectory line, including those written before the run stopped.
         on_error: what happens when the ending is `error:<boundary>`: "warn", "raise" or "ignore", as in `run`.
 
     Raises:
-        Fault: the folder holds no run, its run has reached an ending of its own, or an earlier version started it.
+        Fault: the folder holds no run, the run has reached a final ending, or an earlier version started it.
         RunFailed: the run failed and `on_error` is "raise".
     """
     check_on_error(on_error)
@@ -189,7 +188,7 @@ async def aresume(
     listener: Listener | None = None,
     on_error: OnError = "warn",
 ) -> Result:
-    """The same as `resume`, to await."""
+    """Resume a run as `resume` does, without blocking."""
     check_on_error(on_error)
     folder = Path(folder)
     trajectory = read_trajectory(folder / "trajectory.jsonl")
@@ -197,9 +196,9 @@ async def aresume(
     if footer and not resumable(footer.ending):
         raise Fault("data", f"run {header.run_id} has ended: {footer.ending}; start a new one with `certigraph run`")
     if header.schema_version != SCHEMA:
-        found = f"run {header.run_id} has trajectory schema {header.schema_version}, whose checkpoints this version"
+        reason = f"run {header.run_id} has trajectory schema {header.schema_version}, whose checkpoints this version"
         raise Fault(
-            "data", f"{found} cannot restore: it can be read and reported; start it again with `certigraph run`"
+            "data", f"{reason} cannot restore: it can be read and reported; start it again with `certigraph run`"
         )
     context = _with_mind(load_local(folder), header, chat)
     live = benchmark or load_benchmark(header.task.benchmark, context.data)
@@ -218,24 +217,25 @@ async def aresume(
 def _with_mind(context: Context, header: Header, chat: BaseChatModel | None) -> Context:
     model = str(header.context.get("model"))
     if model.startswith(LIVE) and chat is None:
-        raise Fault("data", f"run {header.run_id} asked the live model {model}: resume it with resume(..., chat=...)")
+        fix = "pass the model: certigraph.resume(..., chat=...)"
+        raise Fault("data", f"run {header.run_id} was started with the chat model object {model}: {fix}")
     return context.model_copy(update={"chat": chat})
 
 
-# A run carried to its ending, whatever became of it before: begun, gone on with, or found finished.
+# Completing a run: start it, resume it, or return it as it is.
 
 SPOILT = ("error:environment", "error:operator")
-"""Endings after which a retry begins anew: the world, or what an operator made of it, cannot be trusted to go on."""
+"""Endings after which a retry starts the run again: its world or state may be corrupted."""
 
 
 def begun(folder: Path) -> bool:
-    """Whether a folder holds a run. One whose process died before the first line was whole holds nothing to go by."""
+    """Whether a folder holds a run, which is the case once the header of the trajectory is written."""
     path = folder / "trajectory.jsonl"
     return path.is_file() and has_header(path)
 
 
 def spoilt(folder: Path) -> bool:
-    """Whether a run that was begun ended so that another one has to be begun in its place."""
+    """Whether a run ended in a way that a retry has to start it again instead of resuming it."""
     footer = last_footer(folder / "trajectory.jsonl")
     return footer is not None and footer.ending in SPOILT
 
@@ -243,21 +243,21 @@ def spoilt(folder: Path) -> bool:
 async def completed(
     folder: Path, graph: AnyGraph, live: Benchmark, task: str, context: Context, *, listener: Listener | None = None
 ) -> Result:
-    """The run of a folder as it ended.
+    """Bring the run of a folder to its ending: start it, resume it, or return it when it is finished.
 
-    One that was cut off goes on from its last checkpoint, and so does one whose model or data could not be had: what it
-    certified stays. One with an ending of its own, a spent budget included, is taken as it is.
+    A run that was cut off, or whose model or data failed, is resumed from its last checkpoint, so that it keeps its
+    certificates. A run with any other ending, a spent budget included, is returned unchanged.
 
     Args:
-        folder: the run's; its name is the run's, and it need not exist.
+        folder: the folder of the run, which need not exist; its name is the run id.
         graph: the compiled graph.
         live: the benchmark.
-        task: the task's id.
-        context: of a run that has to be begun.
+        task: the id of the task.
+        context: the context, used when the run has to be started.
         listener: called with every trajectory line.
 
     Raises:
-        Fault: another process is writing the run, or it cannot be gone on with.
+        Fault: another process is writing the run, or it cannot be resumed.
     """
     if not begun(folder):
         chosen = live.task(task)
@@ -284,89 +284,90 @@ def _goes_on(folder: Path) -> bool:
     return footer is None or footer.ending.startswith("error:")
 
 
-# Deleting a run: its files, its rows on a Postgres server, its line in journals; and what else may tell of it.
+# Deleting a run: its files, its rows on a Postgres server and its lines in journals.
 
 
 def delete(folder: Path | str) -> list[str]:
-    """Delete a run: the files that certigraph wrote, and the folder unless it holds others.
+    """Delete a run: the files that certigraph wrote, and the folder unless it holds other files.
 
-    Its rows on a server go first: where that is away, nothing is deleted.
+    Rows on a Postgres server are deleted first: if the server cannot be reached, nothing is deleted.
 
     Returns:
-        What is left and may hold data of the run, for people to look at: other files of the folder, shared stores.
+        One line for each thing that is left and may hold data of the run: other files of the folder, shared stores.
 
     Raises:
-        Fault: ("data") the path is a link or not the folder of a run, the run is being written, or its server is away.
+        Fault: ("data") the path is a link or not the folder of a run, another process is writing the run, or its
+            Postgres server cannot be reached.
     """
     folder = must_be_run(folder)
     with locked(folder / TRAJECTORY):
         context = _context(folder)
-        beside = list(_beside(folder, context))
+        related = list(_beside(folder, context))
         blocking(delete_thread(folder, context))
         for journal in find_journals(folder):
             _strike(journal, folder.name)
         left = _delete_files(folder)
-    return [*left, *beside]
+    return [*left, *related]
 
 
 def must_be_run(folder: Path | str) -> Path:
-    """The resolved folder of a run, which is one whose trajectory has a header with the folder's name as run id.
+    """Resolve the folder of a run, whose trajectory has a header with the folder's name as run id.
 
     Raises:
-        Fault: ("data") it is a link or no such folder.
+        Fault: ("data") the path is a link, or not the folder of a run.
     """
     path = Path(folder)
     refuse_links(path, path / TRAJECTORY)
-    where = path.resolve()
-    run_id = read_run_id(where / TRAJECTORY)
+    resolved = path.resolve()
+    run_id = read_run_id(resolved / TRAJECTORY)
     if run_id is None:
-        told = f"{path} holds no run: give a folder whose {TRAJECTORY} begins with the header of a run"
-        if any(where.glob(f"*/{TRAJECTORY}")):
-            told += f"; all runs in this folder: certigraph delete {path}/*/"
-        raise Fault("data", told)
-    if run_id != where.name:
+        message = f"{path} holds no run: give a folder whose {TRAJECTORY} begins with the header of a run"
+        if any(resolved.glob(f"*/{TRAJECTORY}")):
+            message += f"; all runs in this folder: certigraph delete {path}/*/"
+        raise Fault("data", message)
+    if run_id != resolved.name:
         fix = "rename the folder to that, or remove it with the tools of your system"
         raise Fault("data", f"{path} is not the folder of the run in it, which is named {run_id!r:.100}: {fix}")
-    return where
+    return resolved
 
 
 def _delete_files(folder: Path) -> list[str]:
-    """Delete a run's files, the trajectory last, so that a deletion that was cut off can be repeated."""
+    # The trajectory goes last, so that a deletion that was cut off can be repeated.
     for path in sorted(folder.iterdir(), key=lambda path: path.name == TRAJECTORY):
         if is_run_file(path):
             path.unlink()
     if left := sorted(path.name for path in folder.iterdir()):
-        return [f"{folder} stays, for it holds files that certigraph did not write: {', '.join(left)}"]
+        return [f"{folder} was not removed: it holds files that certigraph did not write: {', '.join(left)}"]
     folder.rmdir()
     return []
 
 
 def _context(folder: Path) -> Context:
-    """The run's own; the usual one where a process died before it was kept, with nothing on a server yet."""
+    # A process that died before it saved the settings has written nothing to a server, so that the default will do.
     return load_local(folder) if (folder / SETTINGS).is_file() else Context()
 
 
 def _beside(folder: Path, context: Context) -> Iterator[str]:
     if context.memory:
-        yield f"the memory {context.memory!r}, which its runs share, may hold lessons of it"
+        yield f"the memory {context.memory!r}, which several runs share, may hold lessons of this run"
     if context.cache:
-        yield f"the cache {context.cache} holds replies that it was given"
+        yield f"the cache {context.cache} holds model replies of this run"
     for log in sorted(folder.parent.glob("*.eval")):
-        yield f"{log} is a log of inspect's, with the answers of all its runs"
+        yield f"{log} is an inspect log with the answers of all its runs"
     if plans := [above for above in folder.parents if (above / "comparison.json").is_file()]:
-        yield f"the tables and pages in {plans[0]} count it; the next `certigraph compare` there runs it again"
-    yield "pages that it read, if it did, are in the web cache; exports, judgements and drawings lie where you put them"
+        yield f"the tables and pages in {plans[0]} count this run; the next `certigraph compare` there runs it again"
+    yield "web pages that the run read are in the web cache; exports, judgements and drawings are where you saved them"
 
 
 def find_journals(folder: Path) -> Iterator[Path]:
-    """The journals of evaluations, next to a run's folder, that have a line of the run."""
+    """Find the evaluation journals next to a run's folder that have a line of the run."""
     files = (file for file in folder.parent.glob("journal-*.jsonl") if not file.is_symlink())
     return (file for file in files if any(_names(line, folder.name) for line in _read_journal(file)))
 
 
 def _strike(journal: Path, run: str) -> None:
-    with whole_file(journal) as draft, draft.open("wb") as kept:
-        kept.writelines(line for line in _read_journal(journal) if not _names(line, run))
+    with whole_file(journal) as draft, draft.open("wb") as file:
+        file.writelines(line for line in _read_journal(journal) if not _names(line, run))
 
 
 def _read_journal(journal: Path) -> Iterator[bytes]:

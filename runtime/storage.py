@@ -1,4 +1,4 @@
-"""Storage of checkpoints and lessons: files of the run's folder, or Postgres."""
+"""Storage of checkpoints and lessons: files in the run's folder, or a Postgres server."""
 
 import os
 import sqlite3
@@ -19,37 +19,38 @@ from certigraph.runtime.files import CHECKPOINTS, MEMORY, is_run_file, own_slug,
 from certigraph.runtime.registry import AnyGraph
 from certigraph.state.records import Fault, resumable
 
-# The store in which a run's lessons survive a crash: a file in the run's folder, or beside it where runs share one.
+# The store of lessons: a file in the run's folder, or next to it if several runs share one.
 
 
 @contextmanager
 def memory_of(
     graph: CompiledStateGraph[Any, Any, Any, Any], folder: Path, shared: str = ""
 ) -> Iterator[BaseStore | None]:
-    """The store for a graph that remembers between episodes; None for one that does not.
+    """Open the store of a graph that remembers lessons between episodes; None for any other graph.
 
     Args:
-        graph: the graph; a store that it has itself is not used, for a resumed run could not find it again.
-        folder: the run's.
-        shared: name of the memory that runs in the same `out` share; empty: the run's own.
+        graph: the graph; a store that it was compiled with is not used, since a resumed run could not find it again.
+        folder: the folder of the run.
+        shared: name of a memory that runs in the same `out` share; if empty, the run has its own store.
     """
     if "lessons" not in graph.channels:
         yield None
         return
-    place = folder.parent / f"memory-{own_slug(shared, 60)}.sqlite" if shared else folder / MEMORY
-    with sound(place):
-        _lay_out(place)
-    with SqliteStore.from_conn_string(str(place)) as store:
+    path = folder.parent / f"memory-{own_slug(shared, 60)}.sqlite" if shared else folder / MEMORY
+    with sound(path):
+        _lay_out(path)
+    with SqliteStore.from_conn_string(str(path)) as store:
         store.setup()
         yield store
 
 
-def _lay_out(place: Path) -> None:
-    """Lay a new file out in one transaction: LangGraph does it in several, and a crash between two leaves it unusable.
+def _lay_out(path: Path) -> None:
+    """Create the tables of a new file in one transaction.
 
-    Of several processes that share the file and come first, one lays it out.
+    LangGraph uses several, and a crash between two of them leaves an unusable file. If several processes open the file
+    at the same time, one of them creates the tables.
     """
-    with closing(sqlite3.connect(place, isolation_level=None)) as file, file:
+    with closing(sqlite3.connect(path, isolation_level=None)) as file, file:
         file.execute("BEGIN IMMEDIATE")
         if not file.execute("SELECT 1 FROM sqlite_master").fetchone():
             for statement in _layout():
@@ -63,37 +64,37 @@ def _layout() -> list[str]:
     return statements
 
 
-# Where a run keeps its checkpoints and lessons: files of its folder, or the Postgres server that the machine names.
+# Checkpoints and lessons of one run.
 
 
 class Kept(NamedTuple):
-    """What LangGraph is compiled with for one run."""
+    """Checkpointer and store that the graph of one run is compiled with."""
 
     saver: BaseCheckpointSaver[Any]
     store: BaseStore | None
 
 
 def usual_checkpoints() -> Literal["", "postgres"]:
-    """Where this machine has new runs keep their checkpoints: a server where CERTIGRAPH_POSTGRES names one."""
+    """Return where new runs save their checkpoints: "postgres" if CERTIGRAPH_POSTGRES names a server, else ""."""
     return "postgres" if os.environ.get("CERTIGRAPH_POSTGRES") else ""
 
 
 async def checkpoints_ready() -> None:
-    """Make sure, before anything is begun, that new runs can keep their checkpoints. Raises Fault."""
+    """Check that the server for checkpoints, if there is one, can be reached. Raises Fault."""
     if usual_checkpoints():
-        await _threads().must_answer()
+        await _threads().check_server()
 
 
 @asynccontextmanager
 async def opened(graph: AnyGraph, folder: Path, context: Context, *, resuming: bool) -> AsyncIterator[Kept]:
-    """Checkpoints and store of the run whose folder this is; its name is the thread.
+    """Open the checkpoints and the store of a run; the name of its folder is the thread id.
 
     Raises:
-        Fault: they are on a Postgres server that is away or not named, or that has another run of this name;
-            or another worker is `resuming` the same run.
+        Fault: they are on a Postgres server that cannot be reached or is not named, or that has another run of this
+            name; or another worker is resuming the same run.
     """
     if context.checkpoints:
-        async with _threads().kept(graph, folder.name, context.memory, new=not resuming) as (saver, store):
+        async with _threads().open_thread(graph, folder.name, context.memory, new=not resuming) as (saver, store):
             yield Kept(saver, store)
     else:
         with memory_of(graph, folder, context.memory) as store, Saver.open(folder / CHECKPOINTS) as saver:
@@ -101,23 +102,23 @@ async def opened(graph: AnyGraph, folder: Path, context: Context, *, resuming: b
 
 
 async def drop_checkpoints(folder: Path, ending: str, context: Context) -> None:
-    """Delete a run's checkpoints where nothing can go on from them: of thousands of runs they are most of the size."""
+    """Delete the checkpoints of a run that cannot be resumed; they are most of the size of a large evaluation."""
     if resumable(ending):
         return
     if context.checkpoints:
-        with suppress(Fault):  # what stays takes room, no more: the run has ended all the same
-            await _threads().delete(folder.name, lessons=False)
+        with suppress(Fault):  # checkpoints that stay only take disk space
+            await _threads().delete_rows(folder.name, lessons=False)
     _delete_files(folder)
 
 
 async def delete_thread(folder: Path, context: Context) -> None:
-    """Delete a run's checkpoints wherever they are, and the lessons that only it has on a server.
+    """Delete the checkpoints of a run, and its lessons on a server unless other runs share them.
 
     Raises:
-        Fault: they are on a Postgres server that is away or not named, or a worker runs the thread.
+        Fault: they are on a Postgres server that cannot be reached or is not named, or a worker is running the thread.
     """
     if context.checkpoints:
-        await _threads().delete(folder.name, lessons=True)
+        await _threads().delete_rows(folder.name, lessons=True)
     _delete_files(folder)
 
 

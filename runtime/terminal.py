@@ -1,4 +1,4 @@
-"""The terminal picture of a running agent."""
+"""Terminal frame of a running agent: `Watched` folds trajectory lines, `frame` draws them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -19,13 +19,14 @@ from certigraph.state.run import predicates_in_force
 from certigraph.state.step import Status
 from certigraph.state.trajectory import Event, Footer, Header, Line, Resumed, assembled
 
-# What a watcher of a run wants to know, folded from trajectory lines as they come, at a few microseconds each.
+# The state of the view.
 
 USAGE = ("calls", "input_tokens", "output_tokens", "cached_tokens", "usd")
+"""Fields of usage that are shown."""
 
 
 class Watched:
-    """The run so far, the plain values of its lines."""
+    """State of a run so far, folded from trajectory lines as they arrive, in a few microseconds each."""
 
     def __init__(self) -> None:
         self.header: Header | None = None
@@ -35,45 +36,45 @@ class Watched:
         self._begin()
 
     def take(self, line: Line) -> None:
-        """Fold one line. After a resume, what ran ahead of the checkpoint is undone; what it cost stays."""
+        """Fold one line. A resume takes back what was done after its checkpoint, except the cost."""
         self._lines.append(line)
         if isinstance(line, Header):
             self.header = line
             self._begin()
         elif isinstance(line, Footer):
             self.footer = line
-            # who began to watch at a resume was not shown what was superseded before
+            # a view that starts with a resume was not sent the events that were superseded before
             self.spent = {name: max(spent, getattr(line.usage, name)) for name, spent in self.spent.items()}
         elif isinstance(line, Resumed):
             self._rewind()
         elif isinstance(line, Event):
-            self._charge(line)
+            self._add_usage(line)
             self._apply(line)
 
     @property
     def target(self) -> str:
-        """The text of the predicate at the head; empty where there is none."""
+        """The text of the predicate at the head of the plan; empty if there is none."""
         return self.plan[self.head] if self.head < len(self.plan) else ""
 
     @property
     def steps(self) -> int:
-        """World steps, those of earlier episodes and of all nodes of a task graph included."""
+        """Number of world steps, including earlier episodes and all nodes of a task graph."""
         return self.tasks.steps if self.tasks.drawn else self.episodes.steps
 
     def limit(self, name: str) -> int | None:
-        """A limit that the run's header names."""
+        """Return a limit from the header of the run."""
         limits = self.header.context.get("limits") if self.header else None
         recorded = limits.get(name) if isinstance(limits, dict) else None
         return recorded if isinstance(recorded, int) else None
 
     @property
     def tokens(self) -> int:
-        """Input and output tokens together."""
+        """Number of input and output tokens."""
         return int(self.spent["input_tokens"] + self.spent["output_tokens"])
 
     @property
-    def whole(self) -> int:
-        """Predicates that stand certified or were let pass, and those still to come."""
+    def total(self) -> int:
+        """Number of predicates: certified, passed and still to come."""
         return self.standing + self.passed + max(len(self.plan) - self.head, 0)
 
     def _begin(self) -> None:
@@ -91,26 +92,26 @@ class Watched:
         self.cost: float | None = None
 
     def _rewind(self) -> None:
-        kept = assembled(self._lines)
+        trajectory = assembled(self._lines)
         self._begin()
-        for event in kept.events:
+        for event in trajectory.events:
             self._apply(event)
-        for event in kept.superseded:
-            self.tasks.charge(event)
-        # calls that a kill left without an event are known only now
-        self.spent = {name: max(spent, getattr(kept.usage, name)) for name, spent in self.spent.items()}
+        for event in trajectory.superseded:
+            self.tasks.add_usage(event)
+        # only the assembled trajectory counts calls that a killed process left without an event
+        self.spent = {name: max(spent, getattr(trajectory.usage, name)) for name, spent in self.spent.items()}
         self.footer = None
 
-    def _charge(self, event: Event) -> None:
+    def _add_usage(self, event: Event) -> None:
         for name in USAGE:
             self.spent[name] += getattr(event.usage, name)
 
     def _apply(self, event: Event) -> None:
-        self.tasks.take(event)
-        if event.scope:  # of a graph inside a node, whose plan and certificates are not the run's
+        self.tasks.fold(event)
+        if event.scope:  # plan and certificates of a graph inside a node are not those of the run
             return
-        self.episodes.take(event)
-        self.rating.take(event)
+        self.episodes.fold(event)
+        self.rating.fold(event)
         update: dict[str, Any] = {**(event.update or {})}
         if "plan" in update:
             self.plan = [predicate["text"] for predicate in update["plan"]]
@@ -121,9 +122,9 @@ class Watched:
             self.reason = attempt["verdict"].get("reason", "") if not attempt["verdict"]["depth"] else ""
         for certificate in update.get("certificates", ()):
             self._certify(Certificate.model_validate(certificate))
-        for lost in update.get("invalidations", ()):
-            self.invalidations.append(Invalidation.model_validate(lost))
-            self.undone.add(self.certificates[lost["certificate"]].position + lost["target"])
+        for invalidation in update.get("invalidations", ()):
+            self.invalidations.append(Invalidation.model_validate(invalidation))
+            self.undone.add(self.certificates[invalidation["certificate"]].position + invalidation["target"])
             self.standing -= 1
         if event.node == "replan":
             self.extended = self.before == EXTENDED
@@ -143,76 +144,79 @@ class Watched:
             self.standing += certificate.depth
 
     def _return(self) -> None:
-        kept = standing(self.certificates)
+        valid = standing(self.certificates)
         in_force = predicates_in_force(self.certificates, self.invalidations)
         self.standing, self.passed = len(in_force), tally(self.certificates).passed
-        gone = {
+        removed = {
             position
             for index, certificate in enumerate(self.certificates)
-            if certificate.restores is None and not (certificate.forced and index in kept)
+            if certificate.restores is None and not (certificate.forced and index in valid)
             for position in _positions(certificate)
         }
-        self.undone = gone - {self.certificates[place.certificate].position + place.target for place in in_force}
+        self.undone = removed - {
+            self.certificates[predicate.certificate].position + predicate.target for predicate in in_force
+        }
 
 
 def _positions(certificate: Certificate) -> range:
     return range(certificate.position, certificate.position + certificate.depth)
 
 
-# Text of models and worlds on a terminal.
+# Text of models and worlds, whose control characters must not reach the terminal.
 
 LONGEST = 300
+"""Default maximum number of characters of a line."""
 
 
 def clean(text: str, most: int = LONGEST) -> str:
-    """One printable line: control characters in what a model or a world wrote must not steer the terminal."""
+    """Turn a text into one printable line of at most `most` characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in clipped(text, most)).split())
 
 
 def harmless(text: str) -> str:
-    """A text of several lines, each printable."""
+    """Replace the control characters of a text, except line ends, by spaces."""
     return "\n".join("".join(c if c.isprintable() else " " for c in line) for line in text.split("\n"))
 
 
-# A watched reward predictor: its latest steps with their rewards, as a picture and as plain lines.
+# Rewards of a reward predictor.
 
 BAR = 20
-"""Cells of a bar of reward 1."""
+"""Width in cells of the bar for a reward of 1."""
 
 
-def reward_part(run: Watched, room: int) -> Table:
-    """The latest rated steps in `room` rows; always as many, so that the frame stands still."""
+def reward_part(run: Watched, height: int) -> Table:
+    """Draw the latest rated steps in exactly `height` rows, so that the frame keeps its height."""
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(width=4, justify="right")
     table.add_column(width=BAR, no_wrap=True)
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-    latest = run.rating.rated[-room:]
+    latest = run.rating.rated[-height:]
     for rated in latest:
         bar = Text("━" * round(BAR * rated.reward), style="green")
         table.add_row(Text(f"{rated.reward:.2f}"), bar, Text(clean(rated.step.action) or "(looked)"))
-    for _ in range(room - len(latest)):
+    for _ in range(height - len(latest)):
         table.add_row(Text(), Text(), Text())
     return table
 
 
 def reward_lines(run: Watched) -> Iterator[str]:
-    """The step that was just rated."""
+    """Yield the plain line for the latest rated step."""
     done, rated = len(run.rating.rated), run.rating.rated[-1]
-    here = f"recording {rated.step.recording + 1}, step {done} of {len(run.rating.steps)}"
-    yield f"{here}: reward {rated.reward:.2f}: {rated.step.action or '(looked)'}"
+    position = f"recording {rated.step.recording + 1}, step {done} of {len(run.rating.steps)}"
+    yield f"{position}: reward {rated.reward:.2f}: {rated.step.action or '(looked)'}"
 
 
-# The plan of a watched run: what is certified, the target, and what is still to come.
+# The plan: certified predicates, the target, and predicates still to come.
 
 
-def plan_part(run: Watched, room: int) -> Table:
-    """The plan around its head in `room` rows, and why the last attempt was rejected."""
+def plan_part(run: Watched, height: int) -> Table:
+    """Draw the plan around its head in `height` rows, with the reason why the last attempt was rejected."""
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(width=1)
     table.add_column(justify="right", style="dim")
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     table.add_column(justify="right", style="dim", no_wrap=True)
-    first, last = window(len(run.plan), run.head, room)
+    first, last = window(len(run.plan), run.head, height)
     for position in range(first, last):
         table.add_row(*_row(run, position))
         if position == run.head and run.reason:
@@ -220,19 +224,19 @@ def plan_part(run: Watched, room: int) -> Table:
     if not run.plan:
         table.add_row("", "", Text("no plan yet", style="dim"), "")
     if not run.reason:
-        table.add_row("", "", "", "")  # the place of the reason, so that the frame keeps its height
+        table.add_row("", "", "", "")  # an empty row for the reason, so that the frame keeps its height
     table.add_row("", "", Text(hidden(first, len(run.plan) - last), style="dim"), "")
     return table
 
 
-def window(length: int, head: int, room: int) -> tuple[int, int]:
-    """The part of a list of that length that is shown in so many rows: its head in the upper third."""
-    first = max(0, min(head - room // 3, length - room))
-    return first, min(length, first + room)
+def window(length: int, head: int, height: int) -> tuple[int, int]:
+    """Return first and last index of the `height` rows of a list that are shown, with its head in the upper third."""
+    first = max(0, min(head - height // 3, length - height))
+    return first, min(length, first + height)
 
 
 def hidden(before: int, after: int) -> str:
-    """How much is not shown on either side."""
+    """Format how many rows are not shown above and below."""
     above = [f"{before} more above"] if before else []
     return ", ".join([*above, *([f"{after} more below"] if after else [])])
 
@@ -250,28 +254,28 @@ def _row(run: Watched, position: int) -> tuple[Text, str, Text, str]:
         return Text("↩", style="blue"), number, Text(text, style="blue"), f"back to state {certificate.restores}"
     if position in run.undone:
         return Text("↶", style="yellow"), number, Text(text, style="dim strike"), "taken back"
-    found = Text.assemble(text, (_found(certificate, position), "dim"))
+    text_with_finding = Text.assemble(text, (_found(certificate, position), "dim"))
     if certificate.forced:
-        return Text("!", style="magenta"), number, found, passed_by(clean(certificate.forced))
-    return Text("✓", style="green"), number, found, f"step {certificate.step}"
+        return Text("!", style="magenta"), number, text_with_finding, passed_by(clean(certificate.forced))
+    return Text("✓", style="green"), number, text_with_finding, f"step {certificate.step}"
 
 
 def _found(certificate: Certificate, position: int) -> str:
-    """The finding behind its predicate, once in a cascade."""
-    shown = certificate.finding if position == certificate.position else None
-    return f" → {clean(in_a_line(shown))}" if shown else ""
+    # Shown once in a cascade, with the predicate at its head.
+    finding = certificate.finding if position == certificate.position else None
+    return f" → {clean(in_a_line(finding))}" if finding else ""
 
 
-# The current episode of a watched run: its subtask or plan, its latest turns, and the scores before it.
+# The current episode: its subtask or plan, its latest turns, and scores of earlier episodes.
 
 MOST_LINES = 12
-"""Lines of turns: a calm picture on a tall terminal too."""
+"""Maximum number of lines of turns, also on a tall terminal."""
 
 HEADINGS = 3
-"""Lines above the turns: the episode, its subtask, an empty one."""
+"""Number of lines above the turns: the episode, its subtask, an empty line."""
 
 EARLIER = 8
-"""Latest scores that are shown of the episodes before."""
+"""Maximum number of scores of earlier episodes."""
 
 TURN_MARKS: dict[Status, tuple[str, str]] = {
     "open": ("▸", "yellow"),
@@ -280,16 +284,18 @@ TURN_MARKS: dict[Status, tuple[str, str]] = {
 }
 
 TurnRow = tuple[Text, Text, Text]
+"""Mark, text, and text at the right."""
+
 EMPTY: TurnRow = (Text(), Text(), Text())
 
 
-def episode_part(run: Watched, room: int) -> Table:
-    """The latest turns in about `room` rows; always as many, so that the frame stands still."""
+def episode_part(run: Watched, height: int) -> Table:
+    """Draw the latest turns in a fixed number of rows, about `height`, so that the frame keeps its height."""
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(width=1)
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     table.add_column(justify="right", no_wrap=True)
-    most = max(min(room - HEADINGS, MOST_LINES), 1)
+    most = max(min(height - HEADINGS, MOST_LINES), 1)
     rows = _latest(run, most)
     for row in (_heading(run), _subtask(run), EMPTY, *rows, *[EMPTY] * (most - len(rows) + 1)):
         table.add_row(*row)
@@ -297,7 +303,7 @@ def episode_part(run: Watched, room: int) -> Table:
 
 
 def _latest(run: Watched, most: int) -> list[TurnRow]:
-    """As many of the latest turns as fit whole."""
+    # As many of the latest turns as fit completely; the last one is cut if it does not fit alone.
     rows: list[TurnRow] = []
     for entry in reversed(list(run.episodes.now.entries()) if run.episodes.all else []):
         lines = [*_lines(entry), *_gathered(run, entry)]
@@ -313,8 +319,8 @@ def _heading(run: Watched) -> TurnRow:
     most = run.limit("trials") if run.episodes.learning else None
     number = f"{run.episodes.now.number} of {most}" if most else f"{run.episodes.now.number}"
     earlier = ", ".join(f"{episode.score:.3g}" for episode in run.episodes.all[:-1][-EARLIER:])
-    told = Text(f"earlier scores {earlier}" if earlier else "", style="dim")
-    return Text(), Text.assemble(("episode ", "dim"), number), told
+    scores = Text(f"earlier scores {earlier}" if earlier else "", style="dim")
+    return Text(), Text.assemble(("episode ", "dim"), number), scores
 
 
 def _subtask(run: Watched) -> TurnRow:
@@ -343,7 +349,7 @@ def _lines(entry: Taken | Refused) -> Iterator[TurnRow]:
 
 
 def _gathered(run: Watched, entry: Taken | Refused) -> Iterator[TurnRow]:
-    """What was known ahead of a turn, and what memory, gate and Supervisor made of it."""
+    """Yield rows for a turn: candidates, changes of the belief, the gate's verdict, the Supervisor's remarks."""
     if isinstance(entry, Refused):
         return
     gathering, prospects = run.episodes.now.gathering, run.episodes.now.prospects
@@ -359,7 +365,7 @@ def _points(entry: Taken) -> Text:
     return Text(f"{entry.points:+.3g}" if entry.scored else "", style="bold green" if entry.points > 0 else "bold red")
 
 
-# The task graph of a watched run: every node with its state and its cost, those at work with what they do now.
+# The task graph: every node with its status and cost, working nodes with their latest action.
 
 TASK_MARKS: dict[NodeStatus, tuple[str, str]] = {
     "pending": ("·", "dim"),
@@ -372,13 +378,14 @@ TASK_MARKS: dict[NodeStatus, tuple[str, str]] = {
 LONGEST_ID, LONGEST_NEEDS = 16, 28
 
 TaskRow = tuple[Text, Text, Text, Text]
+"""Sign, id, text, and text at the right."""
 
 
-def tasks_part(run: Watched, room: int) -> Group:
-    """The nodes, level by level, in at most `room` rows, and the latest revision in the last one.
+def tasks_part(run: Watched, height: int) -> Group:
+    """Draw the nodes, level by level, in at most `height` rows, with the latest revision in the last row.
 
-    Where there is room, every node has a second row for what it does or came to; else those at work have one, and the
-    list is a window around them.
+    If there are enough rows, every node has a second row for its action or result. Otherwise only working nodes have
+    one, and the list is a window around them.
     """
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(width=1)
@@ -386,23 +393,23 @@ def tasks_part(run: Watched, room: int) -> Group:
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     table.add_column(justify="right", style="dim", no_wrap=True)
     nodes = [worked for level in run.tasks.levels() for worked in level]
-    rows, told = _rows(nodes, room - 1)
-    height = max(min(2 * len(nodes), room - 1), 1)
+    rows, omitted = _rows(nodes, height - 1)
+    row_count = max(min(2 * len(nodes), height - 1), 1)
     empty = (Text(), Text(), Text("" if nodes else "no task graph yet", style="dim"), Text())
-    for row in (*rows, *[empty] * (height - len(rows))):  # always as many, so that the frame stands still
+    for row in (*rows, *[empty] * (row_count - len(rows))):  # always as many rows, so that the frame keeps its height
         table.add_row(*row)
-    revised = [f"revision {revision.number}: {revision.words}" for revision in run.tasks.revisions[-1:]]
-    last = Text(clean("; ".join(filter(None, [told, *revised]))), style="cyan", no_wrap=True, overflow="ellipsis")
+    revised = [f"revision {revision.number}: {revision.line}" for revision in run.tasks.revisions[-1:]]
+    last = Text(clean("; ".join(filter(None, [omitted, *revised]))), style="cyan", no_wrap=True, overflow="ellipsis")
     return Group(table, last)
 
 
-def _rows(nodes: Sequence[Worked], room: int) -> tuple[list[TaskRow], str]:
-    """The rows, and in words how many nodes they leave out."""
-    if 2 * len(nodes) <= room:
+def _rows(nodes: Sequence[Worked], height: int) -> tuple[list[TaskRow], str]:
+    """Build the rows, and the text about how many nodes they leave out."""
+    if 2 * len(nodes) <= height:
         return [row for worked in nodes for row in (_node(worked), _now(worked))], ""
     busy = [worked for worked in nodes if worked.status == "working"]
-    detailed = busy[: room // 3]
-    first, last = window(len(nodes), _focus(nodes), room - len(detailed))
+    detailed = busy[: height // 3]
+    first, last = window(len(nodes), _focus(nodes), height - len(detailed))
     rows: list[TaskRow] = []
     for worked in nodes[first:last]:
         rows.append(_node(worked))
@@ -412,10 +419,10 @@ def _rows(nodes: Sequence[Worked], room: int) -> tuple[list[TaskRow], str]:
 
 
 def _focus(nodes: Sequence[Worked]) -> int:
-    """The first node at work, else the first that waits, else the last."""
+    # The first working node, else the first pending one, else the last node.
     for status in ("working", "pending"):
-        if found := [number for number, worked in enumerate(nodes) if worked.status == status]:
-            return found[0]
+        if indices := [number for number, worked in enumerate(nodes) if worked.status == status]:
+            return indices[0]
     return len(nodes) - 1
 
 
@@ -431,31 +438,38 @@ def _facts(worked: Worked) -> Iterator[str]:
         yield worked.changed
     if worked.status == "pending" and worked.node.needs:
         yield clean(f"needs {', '.join(worked.node.needs)}", LONGEST_NEEDS)
-    if worked.whole:
-        yield with_passed(f"{worked.certified}/{worked.whole} certified", worked.passed)
+    if worked.total:
+        yield with_passed(f"{worked.certified}/{worked.total} certified", worked.passed)
     if worked.events:
         yield f"{counted(worked.steps, 'step')}, {counted(worked.calls, 'call')}, {compact(worked.tokens)} tokens"
 
 
 def _now(worked: Worked) -> TaskRow:
-    """What a node does at the moment, or what became of it."""
+    # The second row of a node: its latest action, or its result.
     if worked.status == "working":
-        told = Text(f"→ {clean(worked.action)}" if worked.action else "…", style="default")
+        text = Text(f"→ {clean(worked.action)}" if worked.action else "…", style="default")
     elif worked.outcome:
-        told = Text(clean(worked.outcome.result), style="red" if worked.outcome.status == "failed" else "dim")
+        text = Text(clean(worked.outcome.result), style="red" if worked.outcome.status == "failed" else "dim")
     else:
-        told = Text()
-    return Text(), Text(), told, Text()
+        text = Text()
+    return Text(), Text(), text, Text()
 
 
-# One picture of a watched run, fitted to the terminal: its plan or its latest turns, and what it has cost.
+# The frame: goal, the part that fits the kind of run, and totals.
 
 AROUND = 10
-"""Lines of a frame that are neither plan nor turns."""
+"""Number of lines of a frame besides the plan or turns."""
 
 
 def frame(run: Watched, *, height: int, steps: int | None, seconds: float) -> RenderableType:
-    """The frame for a terminal of that height; `steps` is the limit of world steps, None when it is not known."""
+    """Draw the frame.
+
+    Args:
+        run: the state of the run.
+        height: lines of the terminal.
+        steps: the limit of world steps; None if it is not known.
+        seconds: seconds since the start of the run.
+    """
     goal = Text(clean(run.header.task.goal) if run.header else "waiting for the run", overflow="ellipsis", no_wrap=True)
     inside = Group(goal, Text(), _part(run)(run, max(height - AROUND, 3)), _figures(run, steps, seconds))
     return Panel(
@@ -471,13 +485,13 @@ def _part(run: Watched) -> Callable[[Watched, int], RenderableType]:
     return episode_part if run.episodes.acting else plan_part
 
 
-def step_limit(run: Watched, given: int | None) -> int | None:
-    """The limit of world steps: as given, else as the run's own header has it."""
-    return given if given is not None else run.limit("steps")
+def step_limit(run: Watched, limit: int | None) -> int | None:
+    """Return the limit of world steps: the given one, else the one in the run's header."""
+    return limit if limit is not None else run.limit("steps")
 
 
 def budget(run: Watched) -> float | None:
-    """The money that the task allows, where it names an amount."""
+    """Return the amount of money in the task's constants, if there is one."""
     amount = run.header.task.constants.get("budget") if run.header else None
     return float(amount) if isinstance(amount, int | float) else None
 
@@ -540,7 +554,7 @@ def _of_plan(run: Watched, steps: int | None) -> dict[str, str]:
     graded = {"score": f"{run.episodes.now.reported:g}"} if run.episodes.graded else {}
     passed = {"uncertified": f"{run.passed}"} if run.passed else {}
     return {
-        "certified": f"{run.standing}/{run.whole}",
+        "certified": f"{run.standing}/{run.total}",
         **passed,
         **graded,
         "steps": _of(run.steps, step_limit(run, steps)),
@@ -549,11 +563,10 @@ def _of_plan(run: Watched, steps: int | None) -> dict[str, str]:
 
 
 def _of_episode(run: Watched, steps: int | None) -> dict[str, str]:
-    """A limit of steps is one of each episode."""
-    episodes = run.episodes
-    taken = len(episodes.all[-1].scores) if episodes.all else 0
+    episodes = run.episodes  # the limit of steps holds for each episode
+    steps_taken = len(episodes.all[-1].scores) if episodes.all else 0
     score = episodes.all[-1].reported if episodes.all else 0.0
-    return {"score": f"{score:.3g}", "steps": _of(taken, step_limit(run, steps))}
+    return {"score": f"{score:.3g}", "steps": _of(steps_taken, step_limit(run, steps))}
 
 
 def _of(count: int, limit: int | None) -> str:

@@ -144,7 +144,7 @@ def test_nobody_scores_a_question_of_ones_own(ask, tmp_path: Path):
 def test_nobody_analyses_or_judges_a_question_of_ones_own(ask):
     ask()
     found = find_runs([Path("runs")])
-    with pytest.raises(Fault, match="nothing to analyse: look at one by certigraph report runs/"):
+    with pytest.raises(Fault, match="nothing to analyse: show one with certigraph report runs/"):
         scored(found)
     other = found.runs[0][1].model_copy(update={"task": Task(benchmark="web", id="gyms/1")})
     assert scored(found._replace(runs=[*found.runs, (Path("x"), other)])).runs == [(Path("x"), other)]

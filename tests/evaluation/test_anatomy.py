@@ -30,7 +30,7 @@ from certigraph.state.records import RESTORE, Fault, Predicate, Scores, Task, Us
 from certigraph.state.run import certified_state
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory, read_trajectory
 
-# The anatomy of runs on hand-made trajectories whose answers are known.
+# Analyses of hand-made trajectories with known results.
 
 KINDS = ("transport", "stay", "meals", "goal")
 PLAN = [{"text": f"p{place}", "kind": kind} for place, kind in enumerate(KINDS)]
@@ -106,7 +106,7 @@ def test_a_cascade_is_one_certificate_and_shares_its_cost():
     assert figures(told["depths"], "depth") == {(1,): (round(2 / 3, 6), 3), (2,): (round(1 / 3, 6), 3)}
     assert figures(told["retried"]) == {"sdp": (round(1 / 3, 6), 3)}
     first, second, third, last = found.predicates.to_dict("records")
-    # a rejected and a certified try: two world steps and four calls for two predicates, the plan's own call left out
+    # a rejected and a certified attempt: two steps and four calls for two predicates, without the call for the plan
     assert [(p["steps"], p["calls"], p["tokens"]) for p in (first, second, third)] == [
         (1, 2, 20),
         (1, 2, 20),
@@ -332,7 +332,7 @@ def test_frames_and_shares_add_up(recorded):
         assert counts.get("certified", 0) + counts.get("open", 0) == mine[0]["planned"].iloc[0]
         assert mine[3]["calls"].sum() == made.trajectory.usage.calls == mine[0]["calls"].iloc[0]
         assert mine[3]["seconds"].sum() == pytest.approx(made.trajectory.usage.seconds)
-        # replay by the state says the same as reading the events
+        # folding the state gives the same result as reading the events
         state = made.trajectory.state()
         assert (len(state["attempts"]), len(state["certificates"])) == (len(mine[1]), mine[0]["certificates"].iloc[0])
     told = analyse(found)
@@ -396,7 +396,7 @@ def test_everything_is_written_whole(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_bad_folders_say_what_to_do(tmp_path):
-    with pytest.raises(Fault, match="make some with `certigraph run`"):
+    with pytest.raises(Fault, match="create some with `certigraph run`"):
         find_runs([tmp_path])
     with pytest.raises(Fault, match="no such folder"):
         find_runs([tmp_path / "none"])
@@ -406,7 +406,7 @@ def test_bad_folders_say_what_to_do(tmp_path):
     with pytest.raises(Fault, match=r"trajectory.jsonl:2: not a trajectory line"):
         list(recorded_runs(find_runs([tmp_path])))
     path.write_text("\n".join([lines[1], *lines]))
-    with pytest.raises(Fault, match=r"trajectory.jsonl:1: no header"):
+    with pytest.raises(Fault, match=r"trajectory.jsonl:1: not a header"):
         find_runs([tmp_path])
 
 
@@ -447,7 +447,7 @@ def test_the_page_and_the_terminal_call_a_simulated_agent_so(tmp_path, capsys):
     assert "simulated agent answers" in (tmp_path / "anatomy" / "anatomy.html").read_text()
 
 
-# What steps found, and what a policy let pass, in figures and exports: nothing forced counts as certified.
+# Findings and forced passes in figures and exports: nothing forced counts as certified.
 
 
 @pytest.fixture
@@ -513,7 +513,7 @@ def test_replay_counts_certified_steps_alone(result):
 
 
 class Returning(Script):
-    """The second predicate passes, the third fails, and the new plan goes back to where the first stood."""
+    """The second predicate passes, the third fails, and the new plan returns to the state of the first."""
 
     def __init__(self):
         super().__init__(plan=3, verdicts=[1, PASSED, 0, 0, 0])

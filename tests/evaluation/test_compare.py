@@ -18,7 +18,7 @@ from certigraph.evaluation.evaluation_results import read_evaluation
 from certigraph.evaluation.sweep import prepared
 from certigraph.state.records import Fault
 
-# Evaluations made one by one and compared by their logs; those that cannot be compared say why.
+# Comparison of separate evaluations by their logs, and messages for those that cannot be compared.
 
 pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 
@@ -59,7 +59,7 @@ def test_logs_of_one_method_are_told_apart_by_number(full: Path, tmp_path: Path)
 
 @pytest.mark.slow
 def test_a_log_that_is_given_twice_is_refused(full: Path):
-    with pytest.raises(Fault, match=r"is given twice: .*give another"):
+    with pytest.raises(Fault, match=r"is given twice: give each log once"):
         compare_logs([full, full.parent / "." / ".." / full.parent.name / full.name])
 
 
@@ -119,7 +119,7 @@ def test_another_benchmark_is_refused(full: Path, tmp_path: Path):
         compare_logs([full, Path(found.log)])
 
 
-# A limit of dollars is refused before anything starts where a model's price is unknown, whoever was to ask it.
+# A limit of dollars is refused before anything starts if the price of a model is unknown, for every role.
 
 pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
@@ -162,7 +162,7 @@ def test_dollars_without_a_price_are_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-# A comparison whose runs keep their checkpoints on a server leaves none there.
+# A comparison with checkpoints on a server leaves none there.
 
 pytest.importorskip("psycopg", reason="pip install 'certigraph[postgres]'")
 pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")

@@ -1,4 +1,4 @@
-"""Comparisons: plans that are held to, and runs that go on after anything."""
+"""Comparisons: saved plans are enforced, and runs are resumed after any interruption."""
 
 import asyncio
 import csv
@@ -54,7 +54,7 @@ def asked(*graphs: str, tasks: Sequence[str] = TASKS, calls: int = 6, swaps: Seq
 
 
 def done(given: Order, folder: Path) -> list[str]:
-    """Carry the comparison out; the cells that had to be."""
+    """Run the comparison and return the cells that were run."""
     told: list[str] = []
     plan, context, benchmark, _ = given
     compare(plan, context, benchmark, folder, told=lambda cell, _: told.append(f"{cell.method.name} {cell.task}"))
@@ -116,7 +116,7 @@ def test_a_local_model_is_known_by_its_file(tmp_path: Path, monkeypatch: pytest.
     assert (plan.model, plan.roles) == ("local:tiny.gguf", {"planner": "local:tiny.gguf"})
 
 
-# --- carrying out
+# --- execution
 
 
 def test_what_is_done_is_kept(tmp_path: Path):
@@ -195,7 +195,7 @@ def test_one_process_at_a_time(tmp_path: Path):
             done(asked(), tmp_path)
 
 
-# --- figures
+# --- statistics
 
 
 def test_tasks_that_a_method_lacks_are_left_out_for_all():

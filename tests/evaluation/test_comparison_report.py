@@ -26,7 +26,7 @@ from certigraph.evaluation.plots import AXES, draw_curves
 from certigraph.runtime.history import Row
 from certigraph.state.records import Fault, Task
 
-# What the page of a comparison calls it, and how its table of runs counts trials.
+# Title of the page of a comparison, and trials in its table of runs.
 
 
 def variant(number: int) -> Method:
@@ -64,7 +64,7 @@ def test_trials_are_counted_from_zero(tmp_path: Path):
     assert "<td>3-0</td>" in page([method], tmp_path)
 
 
-# Faults of worlds and data are counted next to success and never as failures of a method; errors of models are.
+# Faults of worlds and data are counted separately, never as failures of a method; errors of models are failures.
 
 pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 

@@ -42,7 +42,7 @@ from certigraph.runtime.run import run
 from certigraph.state.records import Scores, Task, UnknownName, Usage, Verdict
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 
-# What methods need a run, paired over tasks: known answers, tables and files.
+# Needs of methods, paired over tasks: known results, tables and files.
 
 pytest.importorskip("scipy", reason="pip install 'certigraph[eval]'")
 
@@ -66,7 +66,7 @@ def needed(rows: Sequence[Row], *methods: str) -> dict[tuple[str, str], Need]:
 
 @pytest.mark.slow
 def test_the_change_is_that_of_the_sums_with_tasks_drawn_in_pairs():
-    """Two tasks can be drawn in three ways: 100 -> 50 alone, both (400 -> 100), 300 -> 50 alone."""
+    """Two tasks have three resamples: 100 -> 50 alone, both (400 -> 100), 300 -> 50 alone."""
     found = changed({"a": [100], "b": [300]}, {"a": [50], "b": [50]})
     assert found == pytest.approx((2, -75, -100 * 5 / 6, -50))
 
@@ -216,7 +216,7 @@ def test_steps_are_counted_where_they_were_taken_and_scores_where_they_count():
     assert max(point.score for point in points_of(run)) == 40
 
 
-# Ablations: variants by swaps, the rules of appendix C on hand-made runs, and how far off those are.
+# Ablations: variants by swaps, the rules of appendix C on hand-made runs, and the error of these estimates.
 
 pytest.importorskip("scipy", reason="pip install 'certigraph[eval]'")
 
@@ -314,7 +314,7 @@ def test_a_run_that_gave_up_ended_where_the_prefix_says(tmp_path: Path):
 
 
 def _attempts_by_certificate(state: Any) -> list[int]:
-    """Tries at each target that was certified, told by positions alone."""
+    """Number of attempts at each certified target, by position."""
     counts, run_length = list[int](), 0
     for attempt in state["attempts"]:
         run_length += 1
@@ -384,7 +384,7 @@ def test_words_on_several_estimates_go_by_holms_p():
     tasks = tuple(f"3-{n}" for n in range(8))
     swaps = ("validate=always_pass", "replan=give_up", "validate=capped:depth=1")
     plan_ = order(variants("sdp", swaps), "blocksworld", Choice(tasks), Context()).plan
-    # alone each has p = 0.033; three of them say nothing
+    # each alone has p = 0.033; three of them are not significant
     apart = (40, 40, 40, 40, 0, 0, 0, 0)
     rows = [row_ablating("sdp", task, 0, 100) for task in tasks]
     rows += [row_ablating(s, task, 0, 100.0 - d) for s in swaps for task, d in zip(tasks, apart, strict=True)]
@@ -429,7 +429,7 @@ def test_one_command_ablates_and_the_same_command_goes_on(capsys: pytest.Capture
 
 @pytest.mark.slow
 def test_variants_share_tasks_trials_and_draws(tmp_path: Path):
-    """A variant that changes nothing gives the very runs of the full method: pairing is exact."""
+    """A variant that changes nothing has the same runs as the full method: pairing is exact."""
     context = Context(model="simulated:propose=0.2,act=0.4,accept=0.1,reject=0.1", budget=Budget(calls=200))
     one = run("sdp", "blocksworld", "4-2", context=context, out=tmp_path / "1")
     two = run(sdp.build(validate=unchanged), "blocksworld", "4-2", context=context, out=tmp_path / "2")

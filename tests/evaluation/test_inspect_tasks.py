@@ -178,7 +178,7 @@ def test_a_cache_answers_under_inspect_too_and_knows_the_model_behind_the_bridge
         ({"swaps": ["validator=always_pass"]}, "validate"),
         ({"swaps": ["validate=always_pas"]}, "always_pass"),
         ({"swaps": ["validate"]}, "SLOT=OPERATOR"),
-        ({"swaps": ["validate=capped:deep=1"]}, "validate=capped:deep=1 cannot be made"),
+        ({"swaps": ["validate=capped:deep=1"]}, "validate=capped:deep=1 cannot be built"),
         ({"model": "nobodys/model"}, "PROVIDER/NAME"),
         ({"roles": ["planner=nobodys/model"]}, "PROVIDER/NAME"),
         ({"budget": ["call=3"]}, "known: attempts"),

@@ -1,4 +1,4 @@
-"""Goal precision: how many runs ending `goal` the scorer confirms, wherever goal endings are shown."""
+"""Goal precision: the share of runs ending `goal` that are solved, in every output that shows it."""
 
 import io
 import json

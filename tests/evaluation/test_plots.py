@@ -1,4 +1,4 @@
-"""The drawing of many methods with long names: nothing runs into anything else."""
+"""Drawings of many methods with long names: no texts overlap."""
 
 from itertools import combinations
 from pathlib import Path

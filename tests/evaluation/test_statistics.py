@@ -1,4 +1,4 @@
-"""Statistics: known answers by hand and by other routes through scipy, and what simulations say they promise."""
+"""Statistics: results by hand, by other functions of scipy, and by simulation."""
 
 import math
 import warnings
@@ -92,7 +92,7 @@ def test_no_interval_leaves_the_scale():
 
 
 def test_each_score_needs_its_cluster():
-    with pytest.raises(ValueError, match="2 scores, but 1 clusters"):
+    with pytest.raises(ValueError, match="2 scores but 1 clusters"):
         mean_of([1, 2], ["a"])
 
 
@@ -212,7 +212,7 @@ def test_pass_k_by_hand():
 
 
 def test_too_few_trials():
-    with pytest.raises(Fault, match=r"2 of 3 tasks have fewer than 4 trials \(b has 2\).*--trials 4, or ask for k=2"):
+    with pytest.raises(Fault, match=r"2 of 3 tasks have fewer than 4 trials \(b has 2\).*--trials 4, or use k=2"):
         pass_hat_k({"a": [True] * 4, "b": [True] * 2, "c": [False] * 3}, 4)
     with pytest.raises(Fault, match="b has 0"):
         pass_hat_k({"a": [True], "b": []}, 1)
@@ -221,7 +221,7 @@ def test_too_few_trials():
     assert pass_hat_k({}, 2).n == 0
 
 
-# --- what simulations say
+# --- simulations
 
 
 def rates(draws: int, of: Callable[[], bool]) -> float:
@@ -289,7 +289,7 @@ def test_intervals_of_differences_cover(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.slow
 def test_equal_methods_are_seldom_told_apart(monkeypatch: pytest.MonkeyPatch):
-    """At 6 pairs the interval alone would claim a difference in one case of eight."""
+    """At 6 pairs the interval alone would find a difference in one case of eight."""
     monkeypatch.setattr(pairs, "RESAMPLES", 400)
     chance = np.random.default_rng(6)
     drawn = [{str(task): [score] for task, score in enumerate(scores)} for scores in chance.normal(size=(600, 6))]

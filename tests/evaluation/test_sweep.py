@@ -116,7 +116,9 @@ def test_a_benchmark_that_fails_keeps_no_other_from_being_run(tmp_path: Path, mo
     with monkeypatch.context() as patch:
         patch.setattr(BlocksWorld, "open", broken)
         [stopped] = worked(given, out)
-    assert stopped.startswith("blocksworld: the first 3 runs failed alike (no Java here): mend that and go on with: ")
+    assert stopped.startswith(
+        "blocksworld: the first 3 runs failed alike (no Java here): fix the cause and go on with: "
+    )
     assert stopped.endswith(f"certigraph sweep {given} --out {out}")
     assert runs_left(given, out) == [9, 0]
     assert worked(given, out) == []

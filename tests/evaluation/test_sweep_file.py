@@ -154,7 +154,7 @@ def test_a_variant_that_changes_nothing_is_run_once():
             "no graph of the sweep has the slots of validat=always_pass; sdp: .*validate",
         ),
         ("sdp", {"validate": "always_pas"}, "unknown operator 'always_pas'"),
-        ("sdp", {"validate": "capped:dept=1"}, "cannot be made"),
+        ("sdp", {"validate": "capped:dept=1"}, "cannot be built"),
     ],
 )
 def test_names_that_do_not_exist(graph: str, operators: dict[str, str], told: str):

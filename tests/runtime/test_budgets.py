@@ -1,4 +1,4 @@
-"""Tests of `runtime.budgets`."""
+"""Tests of budgets: every limit ends a run exactly, and every call is counted once."""
 
 import asyncio
 from pathlib import Path
@@ -25,20 +25,20 @@ from certigraph.state.records import LimitReached
 from certigraph.state.serialization import serializer
 from certigraph.state.trajectory import CallBegun, read_trajectory, total
 
-# A looping model stops at exactly what it was granted, whichever graph asks it; the ending says which limit it was.
+# A model that never makes progress stops exactly at its limit in every graph; the ending names the limit.
 
 ENDLESS = Limits(
     attempts=9_999, replans=9_999, steps=9_999, trials=99, substeps=999, subtasks=999, failures=999, repeats=0
 )
 FEW = 5
-"""Fewer calls than any of the papers' loops needs for this task, with a model that is always right."""
+"""Fewer calls than any method of the papers needs for this task with a model that is always right."""
 
 LOADING = ("mcts", "react_reward")
-"""Graphs that load an encoder, or imagine much."""
+"""Graphs that load an encoder or simulate many steps."""
 
 
 class Looping(ScriptedChat):
-    """Says the least for ever, or what the expert would: 100 tokens read, 10 written, `pause` seconds a call."""
+    """Model with minimal answers, or the expert's: 100 input and 10 output tokens, `pause` seconds a call."""
 
     pause: float = 0.0
     free: bool = False
@@ -140,7 +140,7 @@ def test_without_a_limit_of_dollars_a_price_is_not_asked_for(tmp_path: Path) -> 
     assert looped(tmp_path, calls=FEW).ending == "limit:calls"
 
 
-# --- gone on with
+# --- resumed runs
 
 
 @pytest.mark.parametrize("graph", ["sdp", "react", "step", "tdp"])
@@ -160,7 +160,7 @@ def test_going_on_with_more_stops_at_exactly_that(tmp_path: Path, graph: str) ->
 
 
 def test_calls_that_an_error_cut_off_count_when_the_run_is_gone_on_with(tmp_path: Path) -> None:
-    """A loop of `resume` around a model that never answers as it should comes to its end."""
+    """A loop of `resume` around a model that never gives a valid answer ends."""
     silent = ScriptedChat(replies=("no JSON",) * 99)
     context = Context(chat=silent, budget=Budget(calls=8))
     result = run("sdp", "blocksworld", "4-0", context=context, out=tmp_path)
@@ -172,7 +172,7 @@ def test_calls_that_an_error_cut_off_count_when_the_run_is_gone_on_with(tmp_path
     assert result.usage.calls == 8
 
 
-# --- calls that began and that no event records
+# --- calls that started and that no event records
 
 
 def test_calls_that_no_event_records_count_and_are_named(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_calls_that_no_event_records_count_and_are_named(tmp_path: Path) -> None
     before = stopped.usage.calls
     with Recorder(path) as recorder:
         for _ in range(2):
-            recorder.begin_call(CallBegun(node="validate", model="m", input_tokens=7), most=9)
+            recorder.begin_call(CallBegun(node="validate", model="m", input_tokens=7), max_calls=9)
     lost = read_trajectory(path)
     assert lost.usage.calls == before + 2
     assert [event.usage.input_tokens for event in lost.superseded] == [7, 7]
@@ -195,15 +195,15 @@ def test_parallel_parts_together_begin_no_more_calls_than_the_run_is_granted(tmp
     stopped = begun(tmp_path, "sdp", calls=2)
     with Recorder(stopped.folder / "trajectory.jsonl") as recorder, pytest.raises(LimitReached, match="4 of 4 calls"):
         for _ in range(9):
-            recorder.begin_call(CallBegun(node="solve"), most=4)
+            recorder.begin_call(CallBegun(node="solve"), max_calls=4)
     assert read_trajectory(stopped.folder).usage.calls == 4
 
 
-# What the books of a run of TDP say when nodes are cut off in the middle of a question: every call is paid once.
+# Usage of a TDP run whose nodes are cut off during a model call: every call is counted once.
 
 
 class Garbling(Pondering):
-    """Plans, and then says of `b` what is no action: every try is paid for."""
+    """Model that plans, and then gives invalid actions for `b`: every attempt is paid for."""
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
         unusable = ChatResult(generations=[ChatGeneration(message=AIMessage("no idea"))])
@@ -211,14 +211,14 @@ class Garbling(Pondering):
 
 
 def booked(result: Result) -> Any:
-    """What the latest checkpoint says was spent."""
+    """Usage in the latest checkpoint."""
     with SqliteSaver.from_conn_string(str(result.folder / "checkpoints.sqlite")) as saver:
         saver.serde = serializer()
         return tdp.build(saver).get_state({"configurable": {"thread_id": result.folder.name}}).values["spent"]
 
 
 def assert_paid_once(result: Result) -> None:
-    """Every call is in the checkpoint or in a line that is not, and in one of them only."""
+    """Every call is either in the checkpoint or in a superseded line, and in one of them only."""
     failed = [event for event in result.trajectory.events if event.update is None]
     elsewhere = total(event.usage for event in [*failed, *result.trajectory.superseded]).spent()
     kept, told = booked(result), result.state["spent"]

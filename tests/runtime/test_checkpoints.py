@@ -24,7 +24,7 @@ from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.records import Fault
 
-# Clocks that step and machines whose clocks differ: a run goes on from its last checkpoint all the same.
+# Clocks that jump, and machines whose clocks differ: a run is still resumed from its last checkpoint.
 
 TESTS = Path(__file__).parent.parent
 
@@ -45,7 +45,7 @@ def known_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Called with seconds: from then on, this is as a new process on a machine whose clock is off by so many."""
+    """Function that makes this process behave like a new one on a machine whose clock is off by some seconds."""
     real = time.time_ns
 
     def start_process(offset: float) -> None:
@@ -92,7 +92,7 @@ def test_every_resume_takes_up_the_latest_checkpoint_though_each_clock_is_an_hou
 def test_where_ids_cannot_be_made_to_follow_the_run_stops_and_says_so(
     tmp_path: Path, clock: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    """As with a LangGraph that makes its ids in another way."""
+    """A LangGraph that generates its ids in another way."""
     clock(0)
     stopped = started("sdp", tmp_path, calls=4)
     monkeypatch.setattr(savers, "_GENERATED", "elsewhere")
@@ -137,7 +137,7 @@ PROCESSES = [
 
 
 def process(code: str, offset: float, step: float, events: int, *arguments: object) -> int:
-    """The status of a process that kills itself after so many events of its run, if it has as many."""
+    """Exit status of a process that kills itself after a number of events of its run."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [TESTS.parent / "src", TESTS / "helpers"]))}
     command = [sys.executable, "-c", code, *map(str, (offset, step, events, *arguments))]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
@@ -146,7 +146,7 @@ def process(code: str, offset: float, step: float, events: int, *arguments: obje
 
 
 def killed_run(out: Path, work: tuple[str, str, str], offsets: list[float], step: float, between: int) -> Result:
-    """A run that was killed every few events, carried on each time by a process with another clock."""
+    """A run that was killed every few events and resumed each time by a process with another clock."""
     process(BEGIN, 0, step, between, out, *work)
     [folder] = out.iterdir()
     for offset in offsets:
@@ -188,7 +188,7 @@ def test_workers_whose_clocks_differ_by_a_minute_share_a_run_on_postgres(work: t
     assert len(ahead) <= 2 * result.trajectory.resumes  # no more than what was at work when a process died
 
 
-# Checkpoints that are spoilt, or that somebody planted: one line says so, and the run is left as it was.
+# Corrupted or manipulated checkpoints: one line reports them, and the run is left unchanged.
 
 CALLED = json.dumps({"lc": 2, "type": "constructor", "id": ["os", "system"], "args": ["touch"]}).encode()
 
@@ -200,7 +200,7 @@ def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
 
 
 def refused(stopped: Result, change: str, *values: object) -> str:
-    """What is said of a run whose checkpoints were changed."""
+    """Message about a run whose checkpoints were changed."""
     with closing(sqlite3.connect(stopped.folder / "checkpoints.sqlite")) as file, file:
         file.execute(f"UPDATE checkpoints SET {change}", values)
     before = (stopped.folder / "trajectory.jsonl").read_bytes()

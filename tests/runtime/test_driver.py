@@ -32,11 +32,11 @@ from certigraph.runtime.run import arun, resume, run
 from certigraph.state.records import Fault, Task
 from certigraph.state.trajectory import Event, Line
 
-# The worlds of runs: hundreds at once leave each other's open, and all are closed when their run is over.
+# Worlds of runs: hundreds of parallel runs keep their own worlds open, and all are closed when their run ends.
 
 
 class Counting(BlocksWorld):
-    """BlocksWorld that counts the worlds it opens and those that are closed; a model is asked between two steps."""
+    """BlocksWorld that counts the worlds it opens and closes; a model is called between two steps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ def test_worlds_are_closed_also_where_their_run_fails():
     assert "fails:a" not in EPISODES
 
 
-# A trajectory and checkpoints that hold different work: named and refused, and never scored.
+# A trajectory and checkpoints that hold different work: refused with a message, and never scored.
 
 WORLDS: dict[str, dict[str, Any]] = {
     "sdp": {"benchmark": "blocksworld", "task": "4-0"},
@@ -112,7 +112,7 @@ def resumed_run(graph: str, folder: Path) -> Result:
 
 
 def drop_last_lines(folder: Path, count: int) -> list[dict[str, Any]]:
-    """Cut off the end of a trajectory; returns the events that are gone."""
+    """Cut off the end of a trajectory and return the removed events."""
     path = folder / "trajectory.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:-count]))
@@ -159,7 +159,7 @@ def test_a_line_that_repeats_another_is_refused(tmp_path: Path):
 def test_a_checkpoint_that_is_not_the_latest_is_never_scored(
     behind: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """The state of a run that its budget stops is read from its checkpoints."""
+    """The state of a run that its budget stopped is read from its checkpoints."""
     read, stale = Saver.get_tuple, list[bool]()
 
     def read_stale(self: Saver, config: Any) -> Any:
@@ -180,14 +180,14 @@ def test_a_checkpoint_that_is_not_the_latest_is_never_scored(
     assert "lack" in result.message
 
 
-# What services and pages may do to a run, over real HTTP: a service ends it, to be resumed; a page never does.
+# Failing services and pages over HTTP: a service ends the run, which can be resumed; a page never does.
 
 KEY = "sentinel-key-0123456789"
 PAGE = f"<html><head><title>Hall</title></head><body><p>{TEXT}</p></body></html>"
 
 
 class Served(SmallResearch):
-    """The one question, asked of Serper's API, with pages over HTTP."""
+    """One question, searched with Serper's API, with pages over HTTP."""
 
     def __init__(self, site: Site, folder: Path) -> None:
         super().__init__(SmallWeb({}), RIGHT)
@@ -269,16 +269,16 @@ def test_a_page_that_cannot_be_had_is_told_and_the_run_goes_on(service: Stub, be
     assert reason in (result.folder / "trajectory.jsonl").read_text()
 
 
-# What runs leave behind in their process: nothing, however many there were.
+# Runs leave no memory allocated in their process.
 
 TASKS = ("3-0", "3-1", "3-2")
 
 LEFT = 20
-"""Blocks a run that may be left: pytest keeps a few log records. One record of a trajectory is more."""
+"""Maximum number of memory blocks left per run: pytest keeps a few log records. A trajectory record needs more."""
 
 
 def blocks_after(graph: AnyGraph, out: Path, rounds: int) -> int:
-    """Python's memory blocks in use after some runs and a collection."""
+    """Number of Python's memory blocks in use after some runs and a garbage collection."""
     for _ in range(rounds):
         for task in TASKS:
             run(graph, "blocksworld", task, out=out)

@@ -24,13 +24,13 @@ from certigraph.runtime.result import Result
 from certigraph.runtime.terminal import Watched
 from certigraph.state.trajectory import read_trajectory
 
-# Runs that look ahead as they are watched, reported and exported: candidates, what they are worth, and the reward.
+# Runs that look ahead in live views, reports and exports: candidates with their values, and the reward.
 
 UP = "unstack the red block from on top of the blue block"
 BACK = "stack the red block on top of the blue block"
 DONE = "stack the red block on top of the orange block"
 SHOWN = 140
-"""Characters of a plain line that are surely shown."""
+"""Number of characters of a plain line that are always shown."""
 
 GRAPHS: dict[str, Any] = {
     "react_reward": lambda: react_reward.build(**RATING, choose=taking([UP, DONE])),
@@ -39,7 +39,7 @@ GRAPHS: dict[str, Any] = {
 
 
 class Watching:
-    """A run in task 3-1, where red lies on blue and is wanted on orange, with what was said of it meanwhile."""
+    """A run of task 3-1, where red is on blue and should be on orange, with the lines of its live view."""
 
     def __init__(self, name: str, out: Path) -> None:
         plain = Console(file=io.StringIO(), width=400)
@@ -131,14 +131,14 @@ def test_exports_tell_each_predicted_reward(tmp_path: Path):
     assert delivered["message"] == "rewards"
 
 
-# A predictor's run as it is watched and reported: every step with its reward, predicted and true curves.
+# Runs of reward predictors in live views and reports: every step with its reward, predicted and true curves.
 
 GOAL = "the red block is on top of the blue block"
 PLACES = ["the red block is on the table", "the hand is currently holding the red block", GOAL]
 
 
 async def share(state, runtime):
-    """Rewards that a test can foresee: half for the hand, all for the goal."""
+    """Predictable rewards: 0.5 for holding the block, 1 for the goal."""
     seen = state["step"].observation
     return {"reward": float(seen == GOAL) or 0.5 * ("holding" in seen)}
 

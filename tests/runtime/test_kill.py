@@ -1,4 +1,4 @@
-"""Tests of `runtime.kill`."""
+"""Tests of runs whose process is killed."""
 
 import itertools
 import json
@@ -32,13 +32,13 @@ from certigraph.runtime.run import resume, run
 from certigraph.state.serialization import serializer
 from certigraph.state.trajectory import Event, Trajectory, read_lines
 
-# Runs whose process dies: what is on disk resumes to what an uninterrupted run would have certified.
+# Runs whose process dies: resumed, they certify what an uninterrupted run certifies.
 
 pytestmark = pytest.mark.slow
 
 TESTS = Path(__file__).parent.parent
 VARYING = {"episode": "", "usage": [], "spent": None}
-"""What differs from run to run."""
+"""Fields that differ from run to run."""
 
 PRELUDE = """
 import os, signal, sys
@@ -86,7 +86,7 @@ def only_run(out: Path) -> Path:
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    """The whole lines of a trajectory, torn one left out."""
+    """The complete lines of a trajectory, without a torn one."""
     texts = (folder / "trajectory.jsonl").read_bytes().split(b"\n")
     return [json.loads(text) for text in texts[:-1]]
 
@@ -179,7 +179,7 @@ def test_interrupted_from_the_keyboard(count: int, whole: dict[str, Result], tmp
 
 
 FULL = Limits(steps=40, passages=2, context=900)
-"""A context that MemGPT fills."""
+"""Limits with a context that MemGPT fills."""
 
 SEARCH = """
 from certigraph.adapters.protocols import Context
@@ -191,7 +191,7 @@ run(graph, 'riddles', 'looped', context=context, out=out, listener=after_events(
 
 
 def parallel(state: dict[str, Any]) -> dict[str, Any]:
-    """The state without what differs from run to run; searches that run at once end in any order."""
+    """The state without fields that differ from run to run; parallel searches end in any order."""
     branches = sorted(state.get("branches", ()), key=lambda branch: branch.number)
     return {**state, **VARYING, "branches": branches}
 
@@ -216,13 +216,13 @@ def test_a_search_that_was_killed_ends_as_one_that_was_not(graph: str, events: i
     assert lines(folder)[: len(before)] == before
 
 
-# Runs of TDP whose process dies: in the middle of a batch, between batches, while the world is brought up to date.
+# Runs of TDP whose process dies: during a batch, between batches, while actions are repeated in the world.
 
 VARYING_TDP = ("episode", "usage", "spent")
-"""What differs from run to run."""
+"""Fields that differ from run to run."""
 
 PAUSES = {"a": 0.0, "b": 0.02, "c": 0.04}
-"""Seconds of a model call: of the first batch one node ends when the others are at work."""
+"""Seconds of a model call: one node of the first batch ends while the others are working."""
 
 WORLDS = {"jobs": Jobs, "serial_jobs": SerialJobs}
 
@@ -283,13 +283,13 @@ def killed(code: str, *arguments: object) -> None:
 
 
 def told(state: Any) -> dict[str, Any]:
-    """A state without what varies; a tuple that was in a checkpoint is a list."""
+    """A state without fields that vary; a tuple from a checkpoint is a list."""
     kept = {key: value for key, value in state.items() if key not in VARYING_TDP}
     return {key: list(value) if isinstance(value, tuple) else value for key, value in kept.items()}
 
 
 def executions(trajectory: Trajectory) -> dict[str, list[tuple[int, str]]]:
-    """The nodes that ran, by sub-task: those of sub-tasks at the same time come in any order."""
+    """The nodes that ran, by sub-task; parallel sub-tasks run in any order."""
     found: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for event in trajectory.events:
         found[event.subtask].append((event.superstep, event.node))
@@ -332,7 +332,7 @@ def test_killed_after_the_nth_event_tdp(benchmark: str, events: int, whole_tdp: 
     finished = {line.subtask for line in before if line.subtask} - {name for _, name in chat.asked}
     ended = [outcome["node"] for line in before if line.node == "solve" for outcome in line.update["outcomes"]]  # type: ignore
     assert {*ended} <= finished, "what had ended was not asked for again"
-    # of a sub-task at work, the calls of the superstep that was cut off, and of the one whose checkpoint was on its way
+    # a working sub-task loses the calls of the superstep that was cut off and of the one whose checkpoint was not saved
     repeated = len(chat.asked) + sum(line.usage.calls for line in before) - whole_tdp[benchmark].usage.calls
     assert 0 <= repeated <= 2 * len(PAUSES)
 
@@ -367,7 +367,7 @@ def test_a_budget_spent_by_the_only_node_at_work_is_an_ending_to_go_on_from(
     assert_as_if_nothing_happened_tdp(result, whole_tdp["serial_jobs"])
 
 
-# Research that is killed: it goes on where it was, with what it had fetched, and fetches nothing twice.
+# Research that is killed: it is resumed with the pages it had fetched, and fetches nothing twice.
 
 TASK = "gyms/1"
 NEVER = 10_000
@@ -395,7 +395,7 @@ def child_web(code: str, cache: Path, *arguments: object) -> int:
 
 
 def pages(log: Path) -> list[str]:
-    """The pages that were fetched, in their order, each as often as it was."""
+    """The pages that were fetched, in order, with repetitions."""
     return [line for line in log.read_text().splitlines() if line.startswith("GET") and "robots.txt" not in line]
 
 
@@ -405,7 +405,7 @@ def twice(lines: list[str]) -> set[str]:
 
 @pytest.fixture(scope="module")
 def whole_web(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    """The same research, uninterrupted and in this process, with a cache of its own."""
+    """The same research without interruption in this process, with its own cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CERTIGRAPH_WEB_CACHE", str(tmp_path_factory.mktemp("cache")))
         return run("sdp", "web", TASK, out=tmp_path_factory.mktemp("whole"))
@@ -436,13 +436,13 @@ def test_killed_while_it_fetches_it_repeats_at_most_what_was_under_way(
     assert twice(pages(log)) <= under_way
 
 
-# Runs that look ahead and whose process dies: they resume to what an uninterrupted run would have come to.
+# Runs that look ahead and whose process dies: resumed, they reach the result of an uninterrupted run.
 
 GRAPHS = {
     "react_reward": lambda: react_reward.build(**RATING),
     "mcts": lambda: mcts.build(**RATING, propose=listed),
 }
-"""What differs from run to run."""
+"""Fields that differ from run to run."""
 
 BEGUN = """
 import os, signal, sys
@@ -481,7 +481,7 @@ def test_killed_after_the_nth_event_reward(name: str, events: int, whole_reward:
     assert {**result.state, **VARYING} == {**whole_reward[name].state, **VARYING}
 
 
-# Calls are never more than granted, and none is missing from the record, on any endpoint and after any kill.
+# Calls never exceed the budget, and all are recorded, with any endpoint and after any kill.
 
 ORDERLY = (("sdp", "blocksworld", "4-0"), ("react", "blocksworld", "4-0"), ("step", "blocksworld", "4-0"))
 """Graphs that send one request at a time."""
@@ -493,7 +493,7 @@ PARALLEL = (
 )
 KINDS = ("healthy", "refuses_schema", "refuses_all", "fails_first", "reset", "no_usage", MIXED)
 AT_ONCE_BUDGETS = 8
-"""Requests that these graphs have in flight, at most."""
+"""Maximum number of parallel requests of these graphs."""
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -509,7 +509,7 @@ def test_an_endpoint_never_gets_more_requests_than_granted_whatever_kills_the_ru
     kills = 0
     with misbehaving_endpoint(draw.choice(KINDS), answer, delay=0.03) as server:
         for _ in range(2):
-            # the request has arrived and its answer waits: what is in flight is known to the endpoint
+            # the request has arrived and its answer is delayed: the endpoint knows the pending requests
             kills += carry_until_killed(case, server, tmp_path, server.count + draw.randint(1, 4))
             assert server.count <= case.calls
             assert (
@@ -545,7 +545,7 @@ def test_kills_alone_use_up_a_budget_and_a_loop_of_resumes_ends(tmp_path: Path) 
         assert server.count == recorded_calls(tmp_path) == case.calls
 
 
-# A small part of the kill campaign, so that the script keeps working; results/reliability has the large one.
+# A small part of the kill campaign, which checks that its script works; results/reliability has the complete one.
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill_campaign.py"
 

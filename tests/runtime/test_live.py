@@ -306,7 +306,7 @@ def test_searches_along_hypotheses_are_said_as_they_end(tmp_path):
     assert "certified" not in said
 
 
-# What steps found, and what a policy let pass, in reports and live views: nothing forced is shown as certified.
+# Findings and forced passes in reports and live views: nothing forced is shown as certified.
 
 
 @pytest.fixture

@@ -40,13 +40,13 @@ from certigraph.runtime.storage import delete_thread, drop_checkpoints, opened, 
 from certigraph.state.records import Fault
 from certigraph.state.trajectory import read_lines
 
-# Checkpoints on a Postgres server: every graph comes to what it comes to with files, and goes on as it does there.
+# Checkpoints on a Postgres server: every graph has the same results as with files, and resumes in the same way.
 
 pytest.importorskip("psycopg", reason="pip install 'certigraph[postgres]'")
 
 
 VARYING = {"episode": "", "usage": [], "spent": None}
-"""What differs from run to run."""
+"""Fields that differ from run to run."""
 
 SMALL = Limits(steps=6, trials=2, attempts=3, replans=2, passages=2, context=900)
 SOON, LATER = Budget(calls=5), Budget(calls=15)
@@ -76,25 +76,25 @@ def checkpointed(result: Result) -> dict[str, Any]:
 
 
 def told(result: Result) -> tuple[Any, ...]:
-    """All of a run but what differs from run to run."""
+    """A run without fields that differ from run to run."""
     nodes = sorted(e.node for e in result.trajectory.events)
     return result.ending, result.scores, result.usage.calls, nodes, plain(result.state)
 
 
 def resumed(result: Result) -> list[tuple[int, list[int]]]:
-    """From which superstep the run went on, and from which ones the graphs inside its nodes did."""
+    """The supersteps from which the run and the graphs inside its nodes were resumed."""
     lines = read_lines(result.folder / "trajectory.jsonl")
     return [(line.superstep, sorted(line.scopes.values())) for line in lines if line.type == "resumed"]
 
 
 def plain(state: dict[str, Any]) -> Any:
-    """A state without what differs from run to run; of searches that run at once any may end first."""
+    """A state without fields that differ from run to run; parallel searches end in any order."""
     branches = sorted(state.get("branches", ()), key=lambda branch: branch.number)
     return listed({**state, **VARYING, "branches": branches})
 
 
 def listed(value: Any) -> Any:
-    """A checkpoint keeps no tuples."""
+    """Convert tuples to lists, as checkpoints do."""
     if isinstance(value, dict):
         return {key: listed(inner) for key, inner in value.items()}
     return [listed(inner) for inner in value] if isinstance(value, (list, tuple)) else value
@@ -133,7 +133,7 @@ def test_what_was_written_after_the_latest_checkpoint_is_forgotten_and_nothing_e
     [(late, all_before)] = used.sql(asked, thread)
 
     async def forget() -> None:
-        async with Lease.taken(thread) as lease:
+        async with Lease.acquire(thread) as lease:
             await PostgresSaver(lease).prepare_resume(thread)
 
     asyncio.run(forget())
@@ -155,7 +155,7 @@ def test_runs_share_a_memory_by_its_name_alone(tmp_path: Path):
 
 
 def recalled(result: Result) -> list[Any]:
-    """What each episode was told of those before."""
+    """The lessons of earlier episodes that each episode was given."""
     return [tuple(e.update["lessons"]) for e in result.trajectory.events if e.node == "recall" and e.update]
 
 
@@ -170,7 +170,7 @@ def test_lessons_come_back_as_they_were_given():
     odd = {"text": "NUL \0, half \ud800, \x1b[0m, 'quote\\u0000", "number": 1.0, "huge": 1e300, "none": None}
 
     async def kept() -> list[Any]:
-        async with Lease.taken("store", new=True) as lease:
+        async with Lease.acquire("store", new=True) as lease:
             one, other = (PostgresLessons(lease, place_of(name)) for name in ("one", "one more"))
             await asyncio.to_thread(one.put, ("lessons", "a", "odd % _name"), "k1", odd, False)
             await one.aput(("lessons", "b"), "k2", {"n": 2}, False)
@@ -232,7 +232,7 @@ def test_a_name_that_the_server_has_is_not_begun_again(used: Server, tmp_path: P
     assert rows(used, "same") == before
 
 
-# The lease of a thread: one worker writes at a time, whatever becomes of connections.
+# The lease of a thread: one worker writes at a time, even if connections are lost.
 
 pytest.importorskip("psycopg", reason="pip install 'certigraph[postgres]'")
 
@@ -248,11 +248,11 @@ async def backend(connection: Connection) -> int:
 @pytest.mark.slow
 def test_who_lost_the_connection_writes_nothing_once_another_worker_had_the_run(used: Server):
     async def overtaken() -> None:
-        async with Lease.taken("t", new=True) as mine:
+        async with Lease.acquire("t", new=True) as mine:
             used.sql("SELECT pg_terminate_backend(%s)", await mine.use(backend))
-            async with Lease.taken("t"):
+            async with Lease.acquire("t"):
                 pass  # somebody else went on with it, and is through with it already
-            with pytest.raises(Fault, match="run t was gone on with by another worker"):
+            with pytest.raises(Fault, match="run t was resumed by another worker"):
                 await mine.use(alive)
             with pytest.raises(Fault, match="another worker"):
                 await mine.use(alive)
@@ -265,7 +265,7 @@ def test_who_lost_the_connection_waits_for_its_own_ghost_and_goes_on(used: Serve
     monkeypatch.setattr(leases, "GRACE", 0.1)
 
     async def haunted() -> bool:
-        async with Lease.taken("g", new=True) as mine:
+        async with Lease.acquire("g", new=True) as mine:
             pid = await mine.use(backend)
             with psycopg.connect(used.url, autocommit=True) as ghost:
                 used.sql("SELECT pg_terminate_backend(%s)", pid)
@@ -283,9 +283,9 @@ def test_a_lease_is_one_workers(used: Server, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(leases, "GRACE", 0.1)
 
     async def both() -> None:
-        async with Lease.taken("l"), Lease.taken("l2"):
-            with pytest.raises(Fault, match="run l is being run by another worker"):
-                async with Lease.taken("l"):
+        async with Lease.acquire("l"), Lease.acquire("l2"):
+            with pytest.raises(Fault, match="run l is running in another worker"):
+                async with Lease.acquire("l"):
                     pass
 
     asyncio.run(both())
@@ -297,7 +297,7 @@ def test_workers_that_come_first_lay_the_tables_out_once(server: Server, monkeyp
     monkeypatch.setenv(VARIABLE, server.url.removesuffix("postgres") + "fresh")
 
     async def one(number: int) -> bool:
-        async with Lease.taken(f"t{number}") as lease:
+        async with Lease.acquire(f"t{number}") as lease:
             return await lease.use(alive)
 
     async def all_at_once() -> list[bool]:
@@ -309,7 +309,7 @@ def test_workers_that_come_first_lay_the_tables_out_once(server: Server, monkeyp
     assert invalid == 0
 
 
-# What jsonb would refuse or change comes back as it was; what it would not stays as it is.
+# Values that jsonb would refuse or change are escaped and restored; all others are unchanged.
 
 TEXTS = st.text(st.characters(codec=None), max_size=8) | st.sampled_from(["\0", "\ud800", "\x1b", "\x1b1", "\\u0000"])
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS
@@ -338,7 +338,7 @@ def test_what_is_no_number_comes_back_as_that():
     assert loaded(dumped(-math.inf)) == -math.inf
 
 
-# When checkpoints go to a server, what is said where that cannot be, and the server that users are given.
+# Selection of a server for checkpoints, messages when it cannot be used, and the server in the documentation.
 
 pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
 
@@ -366,7 +366,7 @@ def test_a_server_that_is_not_there_is_told_before_anything_is_begun(
 ):
     pytest.importorskip("psycopg")
     monkeypatch.setenv("CERTIGRAPH_POSTGRES", "postgresql://ann:secret-word@127.0.0.1:1/x")
-    with pytest.raises(Fault, match="is away") as refused:
+    with pytest.raises(Fault, match="cannot be reached") as refused:
         begin("sdp", "blocksworld", out=tmp_path / "runs")
     assert "secret-word" not in str(refused.value)
     assert not (tmp_path / "runs").exists()

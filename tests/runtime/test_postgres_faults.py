@@ -1,4 +1,4 @@
-"""Tests of `runtime.postgres_faults`."""
+"""Tests of `runtime.postgres` with failing workers and servers, and with manipulated rows."""
 
 import asyncio
 import json
@@ -25,12 +25,12 @@ from certigraph.evaluation.evaluation_results import Evaluation
 from certigraph.graphs import sdp
 from certigraph.runtime import postgres as leases
 from certigraph.runtime.checkpoints import AWAY
-from certigraph.runtime.postgres import delete, kept
+from certigraph.runtime.postgres import delete_rows, open_thread
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.records import Fault
 
-# Workers that die, and the server of their checkpoints: runs go on, and nothing certified is lost.
+# Workers that die, and a server of checkpoints that dies: runs are resumed, and no certificate is lost.
 
 pytest.importorskip("psycopg", reason="pip install 'certigraph[postgres]'")
 pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.slow
 
 TESTS = Path(__file__).parent.parent
 VARYING = {"episode": "", "usage": [], "spent": None}
-"""What differs from run to run."""
+"""Fields that differ from run to run."""
 
 TASKS = [f"{blocks}-{seed}" for blocks in (4, 5) for seed in range(6)]
 
@@ -69,7 +69,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 
 def worker(out: Path, events: int) -> subprocess.Popen[str]:
-    """A worker that dies after so many events."""
+    """A worker that dies after a number of events."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent / "src"), str(TESTS / "helpers")])}
     command = [sys.executable, "-c", WORKER, str(out), str(events)]
     return subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
@@ -126,7 +126,7 @@ def test_a_second_worker_is_turned_away_until_the_first_is_dead(whole: Result, t
     first.send_signal(signal.SIGSTOP)
     elsewhere = shutil.copytree(folder, tmp_path / "elsewhere" / folder.name)
     try:
-        with pytest.raises(Fault, match=f"run {folder.name} is being run by another worker") as refused:
+        with pytest.raises(Fault, match=f"run {folder.name} is running in another worker") as refused:
             resume(elsewhere)
         assert refused.value.ending == "error:data"
     finally:
@@ -201,7 +201,7 @@ def measured(out: Path) -> Evaluation:
 
 
 def struck(server: Server, out: Path, over: list[int]) -> None:
-    """Kill the server once a few runs are over and others are at work, and start it again a moment later."""
+    """Kill the server when a few runs have ended and others are running, and start it again a moment later."""
     deadline = time.monotonic() + 60
     while ended(out) < 3 and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -219,7 +219,7 @@ def table(evaluation: Evaluation) -> dict[str, Any]:
     return {row.id: (row.ending, row.footer.scores, row.certified, row.footer.usage.calls) for row in evaluation.rows}
 
 
-# Postgres and what should not be trusted: names of runs, rows that somebody planted, addresses with a password.
+# Untrusted input of Postgres: names of runs, manipulated rows, addresses with a password.
 
 pytest.importorskip("psycopg", reason="pip install 'certigraph[postgres]'")
 
@@ -238,10 +238,10 @@ NAMES = (
 
 
 async def driven(thread: str, *, new: bool = True, steps: int = 3) -> dict[str, Any]:
-    """The state of a thread that made a run of a script, or the one that is kept."""
+    """The state of a thread after a new scripted run, or the saved state."""
     script = Script(plan=steps)
     config: Any = {"configurable": {"thread_id": thread}}
-    async with kept(sdp.graph, thread, "", new=new) as (saver, store):
+    async with open_thread(sdp.graph, thread, "", new=new) as (saver, store):
         graph = sdp.graph.copy({"checkpointer": saver, "store": store})
         if new:
             await graph.ainvoke({"task": script.task("only")}, config, context=Context(benchmark=script))
@@ -258,7 +258,7 @@ def test_the_name_of_a_run_is_never_read_as_anything_else():
             await driven(name, steps=number + 1)
         for number, name in enumerate(NAMES):
             assert len((await driven(name, new=False))["certificates"]) == number + 1
-        await delete(NAMES[1], lessons=True)
+        await delete_rows(NAMES[1], lessons=True)
         assert await driven(NAMES[1], new=False) == {}
         assert len((await driven(NAMES[0], new=False))["certificates"]) == 1
 
@@ -272,11 +272,11 @@ def test_a_name_that_is_no_text_for_postgres_is_refused(name: str):
         asyncio.run(driven(name))
 
 
-# --- planted rows
+# --- manipulated rows
 
 
 def payloads(mark: Path) -> Iterator[tuple[str, bytes]]:
-    """What would make a file, were it taken for more than data."""
+    """Stored values that would create a file if they were executed instead of read."""
     command = f"touch {mark}"
     yield "pickle", f"cposix\nsystem\n(S'{command}'\ntR.".encode()
     yield "msgpack", ormsgpack.packb(ormsgpack.Ext(0, ormsgpack.packb(("os", "system", command))))
@@ -363,9 +363,9 @@ def test_the_password_is_written_nowhere(used: Server, tmp_path: Path):
             "turned .*away .*authentication failed",
         ),
         ("postgresql://tester:{password}@127.0.0.1:{port}/NOWHERE", "turned .*away .*does not exist"),
-        ("postgresql://tester:{password}/oops@127.0.0.1:{port}/postgres", "is no address"),
-        ("postgresql://tester:{password}@127.0.0.1:{port}/postgres?{password}=1", "is no address"),
-        ("{password}", "is no address"),
+        ("postgresql://tester:{password}/oops@127.0.0.1:{port}/postgres", "is not the address"),
+        ("postgresql://tester:{password}@127.0.0.1:{port}/postgres?{password}=1", "is not the address"),
+        ("{password}", "is not the address"),
         ("postgresql://tester:{password}@127.0.0.1:9/postgres", "away"),
     ],
 )

@@ -21,13 +21,13 @@ from certigraph.runtime.questions import closing_of
 from certigraph.runtime.run import run
 from certigraph.state.records import Fault, UnknownName, Verdict
 
-# `certigraph.ask`: with engines by name, a folder, or search and pages of one's own.
+# `certigraph.ask` with search providers by name, with a folder, and with search and page objects.
 
 HALL = "http://a.example/hall"
 
 
 def knowing() -> Context:
-    """A mind that draws its finding from the first source."""
+    """A scripted model that takes its finding from the first source."""
 
     def respond(prompt: str, schema: dict[str, Any]) -> Any:
         return next((RIGHT[field] for field in schema.get("properties", {}) if field in RIGHT), minimal(schema))
@@ -54,7 +54,7 @@ def test_an_engine_and_a_reader_of_one_s_own_are_asked(tmp_path: Path):
 
 
 class Plain:
-    """Speaks in plain dicts."""
+    """A search provider that returns plain dicts."""
 
     name = "plain"
 
@@ -88,7 +88,7 @@ def test_a_question_of_blanks_is_none():
         certigraph.ask("  ")
 
 
-# The closing summary of a question of one's own.
+# The summary of a user's question.
 
 FORCED = (PASSED.model_copy(update={"finding": None, "forced": "force_accept"}),) * 2
 

@@ -1,4 +1,4 @@
-"""Disks that are full, and folders that are none for runs: the message has the fix, and what was written stays good."""
+"""Full disks and unsuitable folders: the message has the fix, and written lines stay valid."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ from certigraph.state.trajectory import Event, read_trajectory
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """No file grows beyond so many bytes inside the block."""
+    """Limit the size of files inside the block."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

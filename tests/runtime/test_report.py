@@ -44,7 +44,7 @@ def header(goal="reach the end", **changes):
 
 
 class Tape:
-    """Lines of a run made by hand."""
+    """Hand-made trajectory lines of a run."""
 
     def __init__(self, *texts):
         self.lines, self.plan, self.head, self.steps = [], [Predicate(text=t) for t in texts], 0, 0

@@ -1,4 +1,4 @@
-"""A run that ended `error:*` does not pass for an answer: Python warns or raises, and names the folder and the fix."""
+"""Runs that ended `error:*`: Python warns or raises, and the message names the folder and the fix."""
 
 import asyncio
 import warnings
@@ -14,7 +14,7 @@ from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.state.records import UnknownName
 
 UNUSABLE = Context(chat=ScriptedChat(replies=("no object",) * 40))
-"""A model whose answers have no form."""
+"""A model whose answers match no schema."""
 
 
 def failing(out: Path, **options: Any) -> certigraph.Result:

@@ -31,7 +31,7 @@ SENTINEL = "sk/live+S3NT1N3L==0123456789~abcdef"
 
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], Script]:
-    """Makes a script known by its name, as `resume` needs it."""
+    """Register a scripted model by name, as `resume` needs it."""
 
     def register(script: Script) -> Script:
         monkeypatch.setitem(benchmarks.BENCHMARKS, script.name, "doubles:Script")
@@ -43,7 +43,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], Script]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    """An uninterrupted run, the measure of all interrupted ones."""
+    """An uninterrupted run, with which interrupted ones are compared."""
     return run("sdp", "blocksworld", "4-0", out=tmp_path_factory.mktemp("whole"))
 
 
@@ -135,7 +135,7 @@ def test_seconds_stop_a_slow_world(tmp_path: Path):
 
 
 def assert_goes_on(stopped: Result, whole: Result, **larger: Any) -> None:
-    """The stopped run, resumed, ends as if it had never stopped, and has paid for all of it once."""
+    """The stopped run, resumed, ends as if it had never stopped, and every call is counted once."""
     before = read_trajectory(trajectory_file(stopped))
     result = resume(stopped.folder, **larger)
     assert (result.ending, earned(result)) == ("goal", earned(whole))
@@ -173,7 +173,7 @@ def test_a_resumed_run_keeps_its_operators_and_settings(tmp_path: Path):
 
 
 class Lost(Exception):
-    """What the world, the data or an operator raises."""
+    """An error that the world, the data or an operator raises."""
 
 
 async def broken(state: Any, runtime: Any) -> dict[str, Any]:
@@ -252,7 +252,7 @@ def test_a_world_that_fails_when_all_is_done_does_not_undo_the_run(method: str, 
 
 
 def assert_usable(result: Result, ending: str, said: str) -> None:
-    """A batch can go on with it: a name, a message and figures, and everything up to there on disk."""
+    """A batch can continue: the failed run has a name, a message, usage and a saved trajectory."""
     assert result.ending == ending
     assert said in result.message
     assert not result.terminated
@@ -300,7 +300,7 @@ def test_a_cancelled_run_closes_its_world_and_can_be_resumed(
     assert earned(resume(folder)) == earned(run("sdp", Slow(), out=tmp_path))  # type: ignore[arg-type]
 
 
-# --- interrupted in the middle of a line, of a step, of a checkpoint
+# --- interrupted while a line, a step or a checkpoint is written
 
 
 def interrupted(folder: Path, most: int = 6) -> Result:
@@ -363,14 +363,14 @@ def test_a_run_of_an_earlier_schema_is_read_and_reported_and_not_resumed(schema:
 
 @pytest.mark.parametrize("lost", [1, 2, 3])
 def test_lines_ahead_of_the_checkpoint_are_superseded_and_stay_paid(lost: int, whole: Result, tmp_path: Path):
-    """The newest checkpoints never reached the disk, their lines did."""
+    """The latest checkpoints were not saved, but their trajectory lines were."""
     stopped = interrupted(tmp_path)
     forget_checkpoints(stopped.folder, lost, writes=True)
     assert_redone(resume(stopped.folder, budget=Budget()), lost, whole)
 
 
 def test_calls_that_a_crash_lost_count_against_the_budget(tmp_path: Path):
-    """A run that was killed is granted no more calls than one that was not: its endpoint was asked all the same."""
+    """A killed run may make no more calls than any other: calls that were lost had been sent."""
     stopped = interrupted(tmp_path, 6)
     forget_checkpoints(stopped.folder, 3, writes=True)
     for _ in range(2):
@@ -380,7 +380,7 @@ def test_calls_that_a_crash_lost_count_against_the_budget(tmp_path: Path):
 
 @pytest.mark.parametrize("most", range(1, 9))
 def test_a_node_whose_checkpoint_is_missing_runs_again(most: int, whole: Result, tmp_path: Path):
-    """LangGraph saves what a node wrote before the checkpoint that holds it, and would not run the node again."""
+    """LangGraph saves the writes of a node before the next checkpoint, and would not run the node again."""
     stopped = interrupted(tmp_path, most)
     forget_checkpoints(stopped.folder, 1, writes=False)
     assert_redone(resume(stopped.folder, budget=Budget()), 1, whole)
@@ -388,7 +388,7 @@ def test_a_node_whose_checkpoint_is_missing_runs_again(most: int, whole: Result,
 
 @pytest.mark.parametrize("most", range(1, 9))
 def test_a_node_whose_line_was_never_written_runs_again(most: int, whole: Result, tmp_path: Path):
-    """A cancelled run may have saved what its last node wrote, while the line says that the node was cut off."""
+    """A cancelled run may have saved the writes of its last node, although its line says that the node was cut off."""
     stopped = interrupted(tmp_path, most)
     forget_checkpoints(stopped.folder, 1, writes=False)
     path = trajectory_file(stopped)
@@ -410,7 +410,7 @@ def assert_redone(result: Result, count: int, whole: Result) -> None:
 
 
 def forget_checkpoints(folder: Path, count: int, *, writes: bool) -> None:
-    """Take back the newest checkpoints, and with `writes` also what nodes wrote after the one that is now newest."""
+    """Delete the latest checkpoints, and with `writes` also what nodes wrote after the remaining latest one."""
     with closing(sqlite3.connect(folder / "checkpoints.sqlite")) as connection:
         ids = [
             row[0] for row in connection.execute("SELECT checkpoint_id FROM checkpoints ORDER BY checkpoint_id DESC")
@@ -497,7 +497,7 @@ def test_runs_side_by_side_do_not_mix(tmp_path: Path):
 
 
 class Leaky(Garbage):
-    """Repeats the key in what it raises and in what it answers."""
+    """Model that repeats the key in its errors and answers."""
 
     raises: bool = True
 

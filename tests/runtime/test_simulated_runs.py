@@ -1,4 +1,4 @@
-"""Runs of the simulated agent: the expert's at rate zero, the same wherever and however they run, as theory says."""
+"""Runs of the simulated agent: reproducible, equal to the expert's at error rate 0, with the expected failures."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ TESTS = Path(__file__).parent.parent
 FLAWLESS = "simulated:propose=0,act=0,accept=0,reject=0"
 TASKS = ("4-0", "4-1", "4-2", "5-0", "5-1", "5-2")
 VARYING = ("run_id", "created", "seconds", "model", "episode", "t")
-"""What differs between two runs that did the same."""
+"""Fields that differ between two equal runs."""
 
 CHILD = """
 import os, signal, sys
@@ -115,14 +115,14 @@ def test_variants_share_their_draws_until_they_part(tmp_path: Path):
     assert parted
 
 
-# --- the theory: a target is exhausted when each of its B attempts fails
+# --- expected rates: a target is exhausted when each of its B attempts fails
 
 
 TASK = {"benchmark": "buttons", "id": "row"}
 
 
 class Buttons:
-    """A world of buttons in a row. One press makes each condition true; whatever else is done, it refuses."""
+    """A world of buttons in a row. Pressing a button makes its condition true; other actions are rejected."""
 
     name, briefing, configurations = "buttons", "", ()
     limits = Limits(attempts=1, replans=10_000, steps=10_000)
@@ -175,7 +175,7 @@ class Buttons:
 
 
 def failed_whole(tried: list[Attempt], budget: int) -> int:
-    """How often as many attempts in a row as a target has were all in vain."""
+    """Number of times that all attempts at a target failed."""
     found = in_vain = 0
     for attempt in tried:
         in_vain = 0 if attempt.verdict.depth else in_vain + 1

@@ -57,7 +57,7 @@ def test_fold_tells_states_revisions_and_what_each_node_took():
         "g": "pending",
     }
     assert [(r.added, r.changed, r.removed) for r in tasks.revisions] == [(("c",), ("g",), ("b",))]
-    assert tasks.nodes["g"].former == [(1, Node(id="g", task="tell", needs=("a", "b")))]
+    assert tasks.nodes["g"].earlier == [(1, Node(id="g", task="tell", needs=("a", "b")))]
     assert [(w.steps, w.calls, w.tokens) for w in tasks.nodes.values()] == [
         (2, 9, 1080),
         (2, 8, 960),  # not the three that its predecessors did
@@ -81,7 +81,7 @@ def test_what_a_resume_drops_is_paid_by_its_node_and_time_goes_on():
     after = tape.lines[4].model_copy(update={"t": 0.75, "superstep": 3})
     tasks = read_task_graph(assembled([tape.header, *resumed, after]))
     assert (tasks.nodes["a"].calls, tasks.nodes["a"].steps) == (6, 0)
-    assert tasks.resumed == [4.0]
+    assert tasks.resume_times == [4.0]
     assert tasks.nodes["a"].spans[-1] == (4.25, 4.75)
 
 
@@ -286,7 +286,7 @@ def test_runs_that_were_stopped_early_render(tmp_path):
 def test_a_run_begun_again_on_its_thread_has_a_graph_of_its_own():
     tasks = TaskGraph("tdp")
     for line in [*eventful().lines, *small().lines]:
-        tasks.take(line)
+        tasks.fold(line)
     assert [*tasks.nodes] == ["a", "b", "g"]
     assert not tasks.revisions
 

@@ -1,4 +1,4 @@
-"""What tracers that listen to LangChain's callbacks see of a run: OpenTelemetry by OpenInference, and LangSmith."""
+"""Traces of a run by LangChain callbacks: OpenTelemetry with OpenInference, and LangSmith."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ TASK = {"task": {"benchmark": "blocksworld", "id": "4-0"}}
 
 
 class Spans:
-    """The finished spans, in the order in which they began."""
+    """The finished spans in order of start."""
 
     def __init__(self, exporter):
         self.all = sorted(exporter.get_finished_spans(), key=lambda span: span.start_time)
@@ -122,7 +122,7 @@ def test_a_resumed_run_is_a_second_tree(exporter, tmp_path):
 
 
 class Names(BaseCallbackHandler):
-    """Writes down what began."""
+    """Callback handler that records what started."""
 
     def __init__(self):
         self.began = []
