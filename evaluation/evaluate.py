@@ -255,8 +255,6 @@ def _tolerated(fail_on: float | None, planned: Callable[[], int]) -> int:
     if fail_on is None:
         return 0
     if not 0 < fail_on < math.inf:
-        raise UnknownName(
-            f"--fail-on {fail_on:g} is not positive and finite: give a number of runs, as in 5, or a share of them, as in 0.1"
-        )
+        raise UnknownName(f"--fail-on {fail_on:g}: give a number of runs, as in 5, or a share of them, as in 0.1")
     # rounded first: 0.07 * 100 is slightly more than 7 in floating point
     return math.ceil(fail_on if fail_on >= 1 else round(fail_on * planned(), 6))

@@ -327,14 +327,14 @@ def test_an_error_in_a_worker_is_the_jobs_own_and_costs_no_worker():
 
 def test_workers_that_cannot_come_up_are_told_of_and_not_waited_for():
     ray = Ray("ModuleNotFoundError: No module named 'certigraph'")
-    with pytest.raises(Fault, match="no Ray worker comes up: ModuleNotFoundError: No module named 'certigraph'"):
+    with pytest.raises(Fault, match="no Ray worker starts: ModuleNotFoundError: No module named 'certigraph'"):
         rows(ray, "a", "b", "c", workers=2)
     assert len(ray.actors) <= 2 * 3
 
 
 def test_what_workers_cannot_ask_is_refused_and_without_a_cluster_there_are_none():
     own_models("openai:gpt-4o", "scripted:expert", "local", "openai:org/name", "simulated:act=0.2,seed=3")
-    with pytest.raises(UnknownName, match="--ray asks models from its workers, where inspect's 'anthropic/claude'"):
+    with pytest.raises(UnknownName, match="--ray runs models on its workers, where inspect's model 'anthropic/claude'"):
         own_models("scripted:expert", "anthropic/claude")
     with pytest.raises(UnknownName, match="--ray local"), working(None, "local", 2, None):
         pass
