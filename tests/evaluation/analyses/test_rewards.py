@@ -254,7 +254,7 @@ def test_a_measurement_that_is_interrupted_goes_on_to_the_same_figures(
     monkeypatch.setattr(rewards_report, "print_told", lambda told, out, as_json: None)
     with monkeypatch.context() as patched:
         patched.setattr(rewards, "rate", interrupted)
-        with pytest.raises(Interrupted, match="goes on"):
+        with pytest.raises(Interrupted, match="resume with"):
             measure(methods, context, tmp_path / "cut", limit=3, as_json=True)
     assert len(read_rated(tmp_path / "cut" / ROWS)) == 4
     for out in ("cut", "whole"):
