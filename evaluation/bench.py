@@ -224,7 +224,7 @@ class Bench(Record):
 
 
 def bench(supersteps: int = 1_000, *, repetitions: int = 5, big: bool = False, episodes: int = 0) -> Bench:
-    """Measure speed, checkpoint size, the TravelPlanner store and whole evaluations.
+    """Measure speed, checkpoint size, the TravelPlanner store and complete evaluations.
 
     Args:
         supersteps: supersteps of each loop, rounded down to a multiple of four.

@@ -221,9 +221,9 @@ def search(name: str, size: int, folder: Path, queries: Sequence[Query]) -> tupl
     start = perf_counter()
     answer = engine.open(folder, passages)
     opening = 1_000 * (perf_counter() - start)
-    found = sum(query.id in answer(query.bare, K) for query in queries) / len(queries)
+    share = sum(query.id in answer(query.bare, K) for query in queries) / len(queries)
     bare, laden = (_latencies(answer, [query[column] for query in queries]) for column in (0, 1))
-    return Searched(opening=opening, bare=bare, laden=laden, found=found), answer
+    return Searched(opening=opening, bare=bare, laden=laden, found=share), answer
 
 
 def memory() -> Memory:

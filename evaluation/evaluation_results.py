@@ -295,7 +295,7 @@ def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
             Console(highlight=False, soft_wrap=True).print(f"warning: {warning}", markup=False)
         for reason in _reasons(evaluation):
             Console(highlight=False, soft_wrap=True).print(f"  {reason}", markup=False)
-        label = "go on with what failed: certigraph eval --retry" if evaluation.failed else "log:"
+        label = "resume or repeat what failed: certigraph eval --retry" if evaluation.failed else "log:"
         Console(highlight=False, soft_wrap=True).print(f"{label} {evaluation.log}", style="dim", markup=False)
 
 

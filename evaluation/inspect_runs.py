@@ -297,7 +297,7 @@ _SILENT: Any = {"api_key": SecretStr("none"), "max_retries": 0, "disable_streami
 
 # The journal: which run belongs to which sample, so that a retry after a crash finds earlier runs.
 
-_FIX = "delete the file, and the evaluation's runs begin again"
+_FIX = "delete the file; the evaluation's runs then start again"
 
 
 class Cell(NamedTuple):
@@ -329,7 +329,7 @@ class Journal:
         if folder and not spoilt(folder):
             return folder.name
         if folder:
-            self._shared.drop(folder.name)
+            self._shared.drop_copy(folder.name)
         name = run_name(graph, task)
         self.record(cell, name)
         return name
@@ -343,19 +343,19 @@ class Journal:
         self._runs[cell] = run
         self._begun[cell] += 1
         if self._name:
-            with (self._shared.here / self._name).open("a", encoding="utf-8") as lines:
+            with (self._shared.folder / self._name).open("a", encoding="utf-8") as lines:
                 # newline first, because a crash may have cut off the line before
                 lines.write("\n" + json.dumps([*cell, run], ensure_ascii=False))
-            self._shared.keep(self._name)
+            self._shared.upload(self._name)
 
     def begun(self, cell: Cell) -> Path | None:
         """Return the folder of the cell's latest run; None where there is none, or its folder was deleted."""
-        folder = self._shared.run(self._runs[cell]) if cell in self._runs else None
+        folder = self._shared.fetch_run(self._runs[cell]) if cell in self._runs else None
         return folder if folder and begun(folder) else None
 
     @cached_property
     def _runs(self) -> dict[Cell, str]:
-        file = self._shared.file(self._name) if self._name else None
+        file = self._shared.fetch_file(self._name) if self._name else None
         if file is None or not file.is_file():
             return {}
         with file.open("rb") as lines:
@@ -417,7 +417,7 @@ class Runs(NamedTuple):
             run=run,
         )
         row = await pool.done(job)
-        Shared(self.out).drop(run)  # the copy that the journal fetched to see the run's progress
+        Shared(self.out).drop_copy(run)  # the copy that the journal fetched to see the run's progress
         return Ran(row, context.model)
 
     async def run_here(self, state: TaskState, cell: Cell, run: str) -> Ran:
@@ -428,9 +428,9 @@ class Runs(NamedTuple):
         shared = Shared(self.out)
         # scripted models need no bridge
         async with agent_bridge(AgentState(messages=state.messages)) if models else nullcontext():
-            result = await completed(shared.run(run), self.graph, self.live, cell.task, run_context, listener=_note)
+            result = await completed(shared.fetch_run(run), self.graph, self.live, cell.task, run_context, listener=_note)
         row = row_of(cell.task, result, cell.trial)
-        shared.keep(run)
+        shared.upload(run)
         return Ran(row, context.model, models.limit if models else None)
 
 

@@ -174,8 +174,8 @@ def certified_run(
     return solve
 
 
-def _left_out(cell: Cell, why: str) -> Row:
-    return Row(id=cell.task, trial=cell.trial, footer=unfinished_footer().model_copy(update={"message": why}))
+def _left_out(cell: Cell, reason: str) -> Row:
+    return Row(id=cell.task, trial=cell.trial, footer=unfinished_footer().model_copy(update={"message": reason}))
 
 
 # The benchmarks as inspect tasks.
@@ -184,8 +184,8 @@ OneOrMore = str | int | list[str]
 """Type of an argument on inspect's command line, which parses numbers and splits at commas."""
 
 RETRIES = 0
-"""Number of times that inspect repeats a failed request. The budget would not count them; runs repeat and count
-theirs."""
+"""Number of times that inspect repeats a failed request: none, because the budget would not count these requests. Runs
+repeat requests and count them."""
 
 
 def task_of(benchmark: str) -> Callable[..., InspectTask]:

@@ -510,12 +510,12 @@ def _notes(judged: Judged, cases: Cases, out: str) -> Iterator[str]:
     if cases.unknown:
         yield f"left out: {counted(len(cases.unknown), 'run')} without a question here, the first {cases.unknown[0]}"
     if judged.stopped:
-        yield f"{counted(judged.left, 'answer')} not judged: {judged.stopped.ending}; the same command goes on"
+        yield f"{counted(judged.left, 'answer')} not judged: {judged.stopped.ending}; resume with the same command"
     yield f"judgements: {out}"
 
 
 def _plain(judged: Judged, cases: Cases) -> dict[str, Any]:
-    found = {method: mean._asdict() for method, mean in means(judged.judgements).items()}
+    by_method_name = {method: mean._asdict() for method, mean in means(judged.judgements).items()}
     stopped = judged.stopped.ending if judged.stopped else ""
     left_out = {"unfinished": cases.unfinished, "unreferenced": cases.unreferenced}
-    return {"methods": found, "left": judged.left, **left_out, "stopped": stopped}
+    return {"methods": by_method_name, "left": judged.left, **left_out, "stopped": stopped}

@@ -91,12 +91,12 @@ class Purse:
     Runs that are executing when it is exhausted continue, so that it can be exceeded by at most their budgets.
 
     Args:
-        most: the limits.
+        limits: the limits of the total budget.
         cells: all cells of the sweep; the usage of their earlier runs is counted.
     """
 
-    def __init__(self, most: Most, cells: Iterable[Cell]) -> None:
-        self.most, self.started = most, time.monotonic()
+    def __init__(self, limits: Most, cells: Iterable[Cell]) -> None:
+        self.limits, self.started = limits, time.monotonic()
         self.by_run: dict[Path, Spending] = {}
         for cell in cells:
             if trajectory := recorded(cell):
@@ -114,15 +114,15 @@ class Purse:
 
     def exhausted(self) -> str:
         """Return a message that names the exhausted limit; empty while no limit is reached."""
-        spent, most = self.spent(), self.most
+        spent, limits = self.spent(), self.limits
         hours = (time.monotonic() - self.started) / HOUR
-        if most.usd and spent.usd >= most.usd:
-            return f"{spent.usd:.4g} of {most.usd:g} usd are spent"
-        if most.tokens and spent.tokens >= most.tokens:
-            return f"{spent.tokens:,} of {most.tokens:,} tokens are spent"
-        if most.calls and spent.calls >= most.calls:
-            return f"{spent.calls:,} of {most.calls:,} calls are made"
-        return f"{most.hours:g} hours are over" if most.hours and hours >= most.hours else ""
+        if limits.usd and spent.usd >= limits.usd:
+            return f"{spent.usd:.4g} of {limits.usd:g} usd are spent"
+        if limits.tokens and spent.tokens >= limits.tokens:
+            return f"{spent.tokens:,} of {limits.tokens:,} tokens are spent"
+        if limits.calls and spent.calls >= limits.calls:
+            return f"{spent.calls:,} of {limits.calls:,} calls are made"
+        return f"{limits.hours:g} hours are over" if limits.hours and hours >= limits.hours else ""
 
 
 def must_have_prices(most: Most, models: Iterable[str]) -> None:
@@ -173,7 +173,7 @@ class Prepared(NamedTuple):
         return f"{COMMAND} {shlex.quote(str(self.file))}{ray}"
 
     @property
-    def go_on(self) -> str:
+    def resume_command(self) -> str:
         """The command that resumes it."""
         return f"{self.command} --out {shlex.quote(str(self.out))}"
 
@@ -279,7 +279,7 @@ def _spent(given: Prepared, budget: Purse) -> Sequence[str]:
     if not (reason and runs):
         return ()
     condition = "" if reason.endswith("over") else f"a larger `most` in {given.file} and "
-    return (f"{reason}: {counted(runs, 'run')} left; go on with {condition}{given.go_on}",)
+    return (f"{reason}: {counted(runs, 'run')} left; resume with {condition}{given.resume_command}",)
 
 
 # The findings of a sweep so far, by benchmark.
@@ -320,7 +320,7 @@ class SweepFindings(NamedTuple):
 
     model: str
     methods: tuple[str, ...]
-    found: tuple[Found, ...]
+    benchmarks: tuple[Found, ...]
     effects: tuple[Effect, ...]
     left_out: tuple[str, ...]
     stopped: tuple[str, ...]
@@ -330,25 +330,31 @@ class SweepFindings(NamedTuple):
     @property
     def left(self) -> int:
         """Number of unfinished runs; while there are any, the figures cover only part of the tasks."""
-        return sum(found.left for found in self.found)
+        return sum(found.left for found in self.benchmarks)
 
     def of(self, method: str) -> list[Summary]:
         """Return a method's figures, one summary per benchmark."""
-        return [summary for one in self.found for summary in one.comparison.methods if summary.method == method]
+        return [
+            summary
+            for findings in self.benchmarks
+            for summary in findings.comparison.methods
+            if summary.method == method
+        ]
 
 
 def findings_of(given: Prepared, stopped: Sequence[str] = ()) -> SweepFindings:
     """Compute the findings of a sweep so far, and write the report of every comparison."""
     budget = Purse(given.sweep.most, ())
-    found = [_found(given, arm, budget) for arm in given.arms]
+    by_benchmark = [_found(given, arm, budget) for arm in given.arms]
     effects = [
-        _effects(arm.title, arm.order.plan, one.comparison.rows) for arm, one in zip(given.arms, found, strict=True)
+        _effects(arm.title, arm.order.plan, findings.comparison.rows)
+        for arm, findings in zip(given.arms, by_benchmark, strict=True)
     ]
     plan = given.arms[0].order.plan
     return SweepFindings(
         model=plan.outline.model,
         methods=tuple(method.name for method in plan.methods),
-        found=tuple(found),
+        benchmarks=tuple(by_benchmark),
         effects=tuple(_adjusted(list(chain.from_iterable(effects)))),
         left_out=given.left_out,
         stopped=tuple(stopped),
@@ -382,7 +388,7 @@ def _pairs(methods: Sequence[Method]) -> Iterator[tuple[Method, Method]]:
 
 def _effects(title: str, plan: Plan, rows: Sequence[Row]) -> list[Effect]:
     """Compute the effects on one benchmark, over the tasks that every method has finished."""
-    by_method = {name: scores_of(mine) for name, mine in shared_rows(plan.outline, rows).items()}
+    by_method = {name: scores_of(method_rows) for name, method_rows in shared_rows(plan.outline, rows).items()}
     differences = [
         with_faults(
             difference_of(variant.name, unchanged.name, by_method[variant.name], by_method[unchanged.name]), rows
@@ -411,12 +417,12 @@ EFFECTS = ("benchmark", *DIFFERENCES)
 
 def heads(findings: SweepFindings) -> tuple[str, ...]:
     """Return the names of the table's columns."""
-    return ("method", *map(head, findings.found), *AMOUNTS)
+    return ("method", *map(head, findings.benchmarks), *AMOUNTS)
 
 
-def head(found: Found) -> str:
+def head(findings: Found) -> str:
     """Format a benchmark's title with the number of tasks of its figures."""
-    return f"{found.title}, n={found.comparison.n}"
+    return f"{findings.title}, n={findings.comparison.n}"
 
 
 def lines(findings: SweepFindings) -> Iterator[tuple[str, ...]]:
@@ -436,8 +442,8 @@ def score(summary: Summary) -> str:
 
 def endings_of(summaries: Sequence[Summary]) -> Counter[str]:
     """Count the runs by ending, the most frequent first."""
-    found = sum((Counter(summary.endings) for summary in summaries), Counter[str]())
-    return Counter(dict(found.most_common()))
+    counts = sum((Counter(summary.endings) for summary in summaries), Counter[str]())
+    return Counter(dict(counts.most_common()))
 
 
 def amounts(summaries: Sequence[Summary]) -> tuple[str, ...]:
@@ -464,9 +470,9 @@ def effect_cells(effect: Effect) -> tuple[str, ...]:
 
 def told(findings: SweepFindings) -> str:
     """Format the scope of the table: numbers of methods and benchmarks, model, and runs that are left."""
-    runs = sum(found.runs for found in findings.found)
+    runs = sum(found.runs for found in findings.benchmarks)
     part = "" if not findings.left else f"; partial: {findings.left} of {counted(runs, 'run')} are still to be run"
-    size = f"{counted(len(findings.methods), 'method')} on {counted(len(findings.found), 'benchmark')}"
+    size = f"{counted(len(findings.methods), 'method')} on {counted(len(findings.benchmarks), 'benchmark')}"
     return f"{size}, {findings.model}{answering(findings.model.split(AND))}{part}"
 
 
@@ -497,7 +503,7 @@ def plain(findings: SweepFindings) -> dict[str, Any]:
         "left_out": list(findings.left_out),
         "stopped": list(findings.stopped),
         "spent": findings.spent.model_dump(),
-        "benchmarks": [_benchmark(found) for found in findings.found],
+        "benchmarks": [_benchmark(found) for found in findings.benchmarks],
         "effects": [_effect(effect) for effect in findings.effects],
     }
 
@@ -512,13 +518,20 @@ def write_files(findings: SweepFindings) -> None:
     (findings.out / "sweep.json").write_text(text, encoding="utf-8")
     write_csv(findings.out / "sweep.csv", [*_methods(findings)])
     write_csv(findings.out / "effects.csv", [_effect(effect) for effect in findings.effects])
-    write_csv(findings.out / "rows.csv", [line for found in findings.found for line in _runs(found)])
+    write_csv(findings.out / "rows.csv", [line for found in findings.benchmarks for line in _runs(found)])
 
 
-def _benchmark(found: Found) -> dict[str, Any]:
-    comparison = found.comparison.model_dump(mode="json", exclude={"rows"})
-    runs = [{**row.model_dump(mode="json"), "folder": found.folders[row.run]} for row in found.comparison.rows]
-    return {"name": found.title, "runs": found.runs, "left": found.left, "page": found.page, **comparison, "rows": runs}
+def _benchmark(findings: Found) -> dict[str, Any]:
+    comparison = findings.comparison.model_dump(mode="json", exclude={"rows"})
+    runs = [{**row.model_dump(mode="json"), "folder": findings.folders[row.run]} for row in findings.comparison.rows]
+    return {
+        "name": findings.title,
+        "runs": findings.runs,
+        "left": findings.left,
+        "page": findings.page,
+        **comparison,
+        "rows": runs,
+    }
 
 
 def _effect(effect: Effect) -> dict[str, Any]:
@@ -527,11 +540,11 @@ def _effect(effect: Effect) -> dict[str, Any]:
 
 
 def _methods(findings: SweepFindings) -> Iterator[dict[str, Any]]:
-    for found in findings.found:
+    for found in findings.benchmarks:
         for summary in found.comparison.methods:
             yield {"benchmark": found.title, **line_of(summary.model_dump(mode="json"))}
 
 
-def _runs(found: Found) -> Iterator[dict[str, Any]]:
-    for row in found.comparison.rows:
-        yield {"benchmark": found.title, **line_of(row.model_dump(mode="json")), "folder": found.folders[row.run]}
+def _runs(findings: Found) -> Iterator[dict[str, Any]]:
+    for row in findings.comparison.rows:
+        yield {"benchmark": findings.title, **line_of(row.model_dump(mode="json")), "folder": findings.folders[row.run]}

@@ -74,7 +74,7 @@ class Place(NamedTuple):
 def draw_scores(findings: SweepFindings, methods: Sequence[Method]) -> Markup:
     """Write `scores.png` and `scores.svg`, and return the drawing for the page."""
     with mpl.rc_context(CHART_STYLE):
-        return written(_figure(findings.found, places(methods)), findings.out / "scores")
+        return written(_figure(findings.benchmarks, places(methods)), findings.out / "scores")
 
 
 def places(methods: Sequence[Method]) -> list[Place]:
@@ -89,26 +89,26 @@ def places(methods: Sequence[Method]) -> list[Place]:
     return rows
 
 
-def _figure(found: Sequence[Found], lines: Sequence[Place]) -> Figure:
-    columns = min(len(found), COLUMNS)
-    rows = -(-len(found) // columns)
+def _figure(benchmarks: Sequence[Found], lines: Sequence[Place]) -> Figure:
+    columns = min(len(benchmarks), COLUMNS)
+    rows = -(-len(benchmarks) // columns)
     height = rows * (ROW * (lines[-1].y + 1) + AROUND)
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     panels = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
-    for panel, one in zip(panels, found, strict=False):
-        _panel(panel, one, lines)
-    for spare in panels[len(found) :]:
+    for panel, findings in zip(panels, benchmarks, strict=False):
+        _panel(panel, findings, lines)
+    for spare in panels[len(benchmarks) :]:
         spare.remove()
     return figure
 
 
-def _panel(panel: Any, found: Found, lines: Sequence[Place]) -> None:
-    by_name = {summary.method: summary for summary in found.comparison.methods}
+def _panel(panel: Any, findings: Found, lines: Sequence[Place]) -> None:
+    by_name = {summary.method: summary for summary in findings.comparison.methods}
     for line in lines:
         _dot(panel, by_name[line.name], line)
         _reference(panel, by_name[line.name], line, lines)
-    n = found.comparison.n
-    panel.set_title(f"{found.title}, n={n}", loc="left", fontsize=9.5, color=GREY)
+    n = findings.comparison.n
+    panel.set_title(f"{findings.title}, n={n}", loc="left", fontsize=9.5, color=GREY)
     panel.set_xlim(-3, 103)
     panel.set_ylim(lines[-1].y + 0.7, -0.7)
     panel.set_yticks([line.y for line in lines], [line.label for line in lines])
@@ -168,7 +168,9 @@ KINDS = (("goal", "good"), ("limit:", "warn"), ("gave_up", "bad"), ("error:", "b
 
 def tinted(findings: SweepFindings, methods: Sequence[Method]) -> Markup:
     """Build the table of scores; a higher score has a darker background."""
-    benchmarks = (tag("th", tag("a", one.title, href=_link(one)), tag("small", _size(one))) for one in findings.found)
+    benchmarks = (
+        tag("th", tag("a", one.title, href=_link(one)), tag("small", _size(one))) for one in findings.benchmarks
+    )
     over = (tag("th", name) for name in ("endings", "faults", "calls", "tokens", "usd"))
     head = tag("thead", tag("tr", tag("th", ""), *benchmarks, *over))
     body = tag("tbody", *(_line(findings, method) for method in methods))
@@ -180,7 +182,7 @@ def notices(findings: SweepFindings) -> Markup:
     stopped = [tag("p", reason, class_="notice") for reason in findings.stopped]
     if findings.left and not stopped:
         stopped = [tag("p", f"Partial: {counted(findings.left, 'run')} left.", class_="notice")]
-    warnings = (f"{one.title}: {warning}" for one in findings.found for warning in one.comparison.warnings)
+    warnings = (f"{one.title}: {warning}" for one in findings.benchmarks for warning in one.comparison.warnings)
     stopped += [tag("p", warning, class_="notice") for warning in warnings]
     left_out = [tag("p", "; ".join(findings.left_out), class_="notice quiet")] if findings.left_out else []
     return joined(*stopped, *left_out)
@@ -188,7 +190,7 @@ def notices(findings: SweepFindings) -> Markup:
 
 def endings_key(findings: SweepFindings) -> Markup:
     """Build the legend of the bars' colours."""
-    seen = endings_of([summary for found in findings.found for summary in found.comparison.methods])
+    seen = endings_of([summary for found in findings.benchmarks for summary in found.comparison.methods])
     return joined(*(joined(tag("i", class_=f"dot {_kind(ending)}"), tag("span", ending)) for ending in seen))
 
 
@@ -223,17 +225,17 @@ def _pieces(counts: dict[str, int]) -> Iterator[Markup]:
 
 
 def _kind(ending: str) -> str:
-    return next((kind for begins, kind in KINDS if ending.startswith(begins)), "idle")
+    return next((kind for prefix, kind in KINDS if ending.startswith(prefix)), "idle")
 
 
-def _size(found: Found) -> str:
-    n, planned, trials = found.comparison.n, found.comparison.planned, found.comparison.trials
+def _size(findings: Found) -> str:
+    n, planned, trials = findings.comparison.n, findings.comparison.planned, findings.comparison.trials
     tasks = f"{n} of {counted(planned, 'task')}" if n < planned else counted(n, "task")
     return tasks + (f" x {trials} trials" if trials > 1 else "")
 
 
-def _link(found: Found) -> str:
-    return quote(found.page)
+def _link(findings: Found) -> str:
+    return quote(findings.page)
 
 
 # The page: one self-contained HTML file.
@@ -281,7 +283,7 @@ def _body(given: Prepared, findings: SweepFindings, methods: Sequence[Method], t
 
 
 def _figures(findings: SweepFindings) -> Markup:
-    runs, spent = sum(found.runs for found in findings.found), findings.spent
+    runs, spent = sum(found.runs for found in findings.benchmarks), findings.spent
     return tag(
         "dl",
         figure("runs", f"{runs - findings.left:,}", f"of {runs:,}"),
@@ -294,11 +296,11 @@ def _figures(findings: SweepFindings) -> Markup:
 
 def _facts(given: Prepared) -> Markup:
     plan = read_plan(given.arms[0].folder)
-    most = given.sweep.most.as_json().items()
+    limits = given.sweep.most.as_json().items()
     facts = {
         "model": ", ".join([plan.model, *(f"{role}: {model}" for role, model in plan.roles.items())]),
         "budget a run": budget_told(plan),
-        "all runs together": ", ".join(f"{value:,.12g} {kind}" for kind, value in most) or "no limit",
+        "all runs together": ", ".join(f"{value:,.12g} {kind}" for kind, value in limits) or "no limit",
         "faults": plan.faults or "none",
         "begun": plan.created.replace("T", " "),
         "machine": plan.machine,
@@ -369,7 +371,7 @@ def worked_off(
     """
     given = prepared(file, out, workers)
     if report_only and not begun_in(given.out):
-        raise Fault("data", f"{given.out} holds no sweep: start it with {given.go_on}")
+        raise Fault("data", f"{given.out} holds no sweep: start it with {given.resume_command}")
     if report_only:
         held(given)
     stopped = [] if report_only else carried_out(given, silent=as_json)
@@ -400,7 +402,7 @@ def _show(findings: SweepFindings, *, as_json: bool) -> None:
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=PIPED)
     console.print(told(findings), *tables(findings), sep="\n\n", markup=False)
-    for one in findings.found:
+    for one in findings.benchmarks:
         for warning in one.comparison.warnings:
             console.print(f"\nwarning: {one.title}: {warning}", markup=False, soft_wrap=True)
     last = Console(highlight=False, soft_wrap=True)
@@ -427,9 +429,9 @@ def _at_most(given: Prepared) -> str:
     text = f"{counted(waiting, 'run')} to go"
     if is_scripted(given.sweep.model):
         return text
-    most = f"{text}, at most {counted(waiting * budget.calls, 'call')}, {waiting * budget.tokens:,} tokens"
+    maximum = f"{text}, at most {counted(waiting * budget.calls, 'call')}, {waiting * budget.tokens:,} tokens"
     shared = ", ".join(f"{value:,.12g} {kind}" for kind, value in given.sweep.most.as_json().items())
-    return f"{most} and {waiting * budget.usd:,.2f} usd" + (f"; together no more than {shared}" if shared else "")
+    return f"{maximum} and {waiting * budget.usd:,.2f} usd" + (f"; together no more than {shared}" if shared else "")
 
 
 def _plain_forecast(given: Prepared) -> dict[str, object]:

@@ -59,39 +59,39 @@ class Shared:
 
     def __init__(self, out: str) -> None:
         self._files: Any = None
-        self.here = Path(out)
+        self.folder = Path(out)
         if is_url(out):
             remember_address(out)
             self._files, self._at = library("fsspec.core", f"{show_address(out)} needs", "ray").url_to_fs(out)
-            self.here = cache_folder() / "runs" / hashlib.sha256(out.encode()).hexdigest()[:16]
+            self.folder = cache_folder() / "runs" / hashlib.sha256(out.encode()).hexdigest()[:16]
 
-    def run(self, name: str) -> Path:
+    def fetch_run(self, name: str) -> Path:
         """Return the local folder of a run, downloaded first where the store's copy has made more progress."""
-        if self._files and self._size(name) > _size(self.here / name):
-            shutil.rmtree(self.here / name, ignore_errors=True)
+        if self._files and self._size(name) > _size(self.folder / name):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
             for file in self._files.find(f"{self._at}/{name}"):
                 self._fetch(f"{name}/{file.rpartition('/')[2]}")
-        return self.here / name
+        return self.folder / name
 
-    def drop(self, name: str) -> None:
+    def drop_copy(self, name: str) -> None:
         """Delete the local copy of a run, unless it has made more progress than the store's."""
-        if self._files and self._size(name) >= _size(self.here / name):
-            shutil.rmtree(self.here / name, ignore_errors=True)
+        if self._files and self._size(name) >= _size(self.folder / name):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
 
-    def file(self, name: str) -> Path:
+    def fetch_file(self, name: str) -> Path:
         """Return the local path of a file of the evaluation, downloaded first; the file may not exist."""
         if self._files and self._files.exists(f"{self._at}/{name}"):
             self._fetch(name)
-        self.here.mkdir(parents=True, exist_ok=True)
-        return self.here / name
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return self.folder / name
 
-    def keep(self, name: str) -> None:
+    def upload(self, name: str) -> None:
         """Upload a file or a finished run, and delete the local copy of a run; a folder needs no upload."""
         if not self._files:
             return
-        path = self.here / name
+        path = self.folder / name
         for file in path.iterdir() if path.is_dir() else [path]:
-            target = f"{self._at}/{file.relative_to(self.here).as_posix()}"
+            target = f"{self._at}/{file.relative_to(self.folder).as_posix()}"
             self._files.makedirs(target.rpartition("/")[0], exist_ok=True)
             self._files.put_file(str(file), target)
         if path.is_dir():
@@ -103,8 +103,8 @@ class Shared:
         return int(self._files.size(path) or 0) if self._files.exists(path) else 0
 
     def _fetch(self, name: str) -> None:
-        (self.here / name).parent.mkdir(parents=True, exist_ok=True)
-        self._files.get_file(f"{self._at}/{name}", str(self.here / name))
+        (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        self._files.get_file(f"{self._at}/{name}", str(self.folder / name))
 
 
 def _size(run: Path) -> int:
@@ -135,7 +135,7 @@ class Job(Record):
     run: str
     """Name of the run's folder."""
 
-    def anywhere(self) -> Self:
+    def to_portable(self) -> Self:
         """Return a copy that any process can execute: with absolute paths and without objects of this process.
 
         A run whose checkpoints are stored on a server uses that server, or fails on a machine that does not name one.
@@ -145,7 +145,7 @@ class Job(Record):
         context = Context.model_validate({**self.context.model_dump(), **paths})
         return self.model_copy(update={"context": context, "out": _absolute(self.out)})
 
-    def failed(self, ending: str, message: str) -> Row:
+    def failed_row(self, ending: str, message: str) -> Row:
         """Build the row of a run that no worker could finish."""
         footer = unfinished_footer().model_copy(update={"ending": ending, "message": message})
         return Row(id=self.task, trial=self.context.trial, run=self.run, footer=footer)
@@ -179,20 +179,20 @@ class Worker:
         try:
             return await _row(job)
         except Stopped as stopped:
-            return job.failed(stopped.ending, redact_message(str(stopped)))
+            return job.failed_row(stopped.ending, redact_message(str(stopped)))
         except UnknownName as unknown:
-            return job.failed("error:data", redact_message(str(unknown)))
+            return job.failed_row("error:data", redact_message(str(unknown)))
 
 
 async def _row(job: Job) -> Row:
     live = load_benchmark(job.benchmark, job.context.data)
     graph = _graph(job.graph, json.dumps(job.operators, sort_keys=True))
     shared = Shared(job.out)
-    folder = shared.run(job.run)
+    folder = shared.fetch_run(job.run)
     await _released(folder / TRAJECTORY)
     result = await completed(folder, graph, live, job.task, job.context)
     row = row_of(job.task, result, job.context.trial)
-    shared.keep(job.run)
+    shared.upload(job.run)
     return row
 
 
@@ -252,7 +252,7 @@ class Pool:
         Raises:
             Fault: no worker can be started.
         """
-        job = job.anywhere()
+        job = job.to_portable()
         if not self._began:
             self._began = True
             for _ in range(self.workers):
@@ -296,7 +296,7 @@ class Pool:
             finally:
                 worker.stop()
         message = f"{TRIES + 1} workers were lost while they executed this run; its progress is saved for a retry"
-        return row or job.failed("error:environment", message)
+        return row or job.failed_row("error:environment", message)
 
     def _start(self) -> None:
         """Start one more worker, which takes jobs as soon as its process is ready."""
@@ -345,7 +345,7 @@ class _Hired:
         try:
             row: Row = await pending
         except self._ray.exceptions.RayTaskError as error:
-            return job.failed("error:operator", redact_message(str(error.cause)))
+            return job.failed_row("error:operator", redact_message(str(error.cause)))
         except self._ray.exceptions.RayError:
             self.stop()
             return None

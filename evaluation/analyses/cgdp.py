@@ -179,8 +179,8 @@ def growing_prompts(tables: Tables) -> Figure:
 STUDY_FIGURES: dict[str, Callable[[Tables], Figure]] = {"quality": quality_by_tokens, "growth": growing_prompts}
 
 
-def _panels(found: pd.DataFrame, draw: Callable[[Any, pd.DataFrame], None], across: str, up: str) -> Figure:
-    groups = list(found.groupby(["harness", "variant"], sort=False))
+def _panels(table: pd.DataFrame, draw: Callable[[Any, pd.DataFrame], None], across: str, up: str) -> Figure:
+    groups = list(table.groupby(["harness", "variant"], sort=False))
     columns = max(1, min(len(groups), COLUMNS))
     lines = max(1, -(-len(groups) // columns))
     figure = Figure(figsize=(max(INCHES * columns, WIDTH), HEIGHT * lines + 0.5), layout="constrained")
@@ -195,7 +195,7 @@ def _panels(found: pd.DataFrame, draw: Callable[[Any, pd.DataFrame], None], acro
     if groups:
         panels[0].set_ylim(bottom=0)  # after drawing: the panels share the axis, and a limit stops its autoscaling
         panels[0].set_ylabel(up)
-        handles = _key(panels[0], found["memory"])
+        handles = _key(panels[0], table["memory"])
         figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), frameon=False)
     return figure
 
@@ -324,20 +324,22 @@ class Asked(NamedTuple):
     """The gate, in shadow mode or stopping runs, in the notation of `--swap`."""
 
 
-def methods_of(asked: Asked) -> tuple[Method, ...]:
+def methods_of(selection: Asked) -> tuple[Method, ...]:
     """Convert the study's arms, and the other graphs, to methods of one comparison.
 
     Raises:
         UnknownName: a harness, condition, gate, operator or ablation is unknown; the message lists the known ones.
     """
-    ablation = ABLATIONS.get(asked.ablate)
-    if asked.ablate and not ablation:
-        raise UnknownName(f"unknown ablation {asked.ablate!r}; known: {', '.join(ABLATIONS)}")
+    ablation = ABLATIONS.get(selection.ablate)
+    if selection.ablate and not ablation:
+        raise UnknownName(f"unknown ablation {selection.ablate!r}; known: {', '.join(ABLATIONS)}")
     harnesses, memories = (ablation.harnesses, ablation.memories) if ablation else ((), ())
-    arms = arms_of(asked.harnesses or harnesses or HARNESSES, asked.memories or memories or MEMORIES, asked.gates)
-    _, gate = parse_swap(f"gate={asked.gate}")
+    arms = arms_of(
+        selection.harnesses or harnesses or HARNESSES, selection.memories or memories or MEMORIES, selection.gates
+    )
+    _, gate = parse_swap(f"gate={selection.gate}")
     methods = (method_of(arm, gate) for arm in (ablated(arms, ablation) if ablation else arms))
-    return (*methods, *methods_from(asked.beside))
+    return (*methods, *methods_from(selection.beside))
 
 
 def worked_off(order: Order, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:

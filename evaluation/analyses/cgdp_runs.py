@@ -378,9 +378,9 @@ def evidence_lost(seen: Seen) -> bool | None:
     if not seen.truth.support:
         return None
     early = _turns(seen)[: _half(len(seen.rounds))]
-    found = {source for turn in early for source in turn.sources} & seen.truth.support.keys()
+    retrieved = {source for turn in early for source in turn.sources} & seen.truth.support.keys()
     context = f" {' '.join(words(_kept(seen)))} "
-    return _wrong(seen) and not all(_names(context, seen.truth.support[source]) for source in found)
+    return _wrong(seen) and not all(_names(context, seen.truth.support[source]) for source in retrieved)
 
 
 def goal_displaced(seen: Seen) -> bool | None:

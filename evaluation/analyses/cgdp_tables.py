@@ -68,15 +68,15 @@ def effects(episodes: pd.DataFrame, measures: Sequence[str] = ("score", "tokens"
     bound the 95 % interval of a bootstrap over tasks; `detectable` is the minimum detectable difference.
     """
     arms = _arms(episodes)
-    found = [line for measure in measures for line in _family_wise(episodes, list(pairs_of(arms)), measure)]
-    return pd.DataFrame(found, columns=EFFECT_COLUMNS)
+    rows = [line for measure in measures for line in _family_wise(episodes, list(pairs_of(arms)), measure)]
+    return pd.DataFrame(rows, columns=EFFECT_COLUMNS)
 
 
 def effects_by_hops(episodes: pd.DataFrame) -> pd.DataFrame:
     """Compute the differences in score for each number of hops; a family has one number of hops."""
     by_hops = episodes.dropna(subset=["hops"]).groupby("hops")
-    found = [effects(rows, ["score"]).assign(hops=hops) for hops, rows in by_hops]
-    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=[*EFFECT_COLUMNS, "hops"])
+    tables = [effects(rows, ["score"]).assign(hops=hops) for hops, rows in by_hops]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*EFFECT_COLUMNS, "hops"])
 
 
 def difference(left: Mapping[str, Sequence[float]], right: Mapping[str, Sequence[float]]) -> Difference:
@@ -97,11 +97,11 @@ def adjusted(differences: Sequence[Difference]) -> list[Difference]:
 
 
 def _family_wise(episodes: pd.DataFrame, pairs: Sequence[Pair], measure: str) -> Iterator[dict[str, object]]:
-    rows = {name: by_task(mine, measure) for name, mine in episodes.groupby("method", sort=False)}
+    rows = {name: by_task(family_pairs, measure) for name, family_pairs in episodes.groupby("method", sort=False)}
     for family in dict.fromkeys(pair.family for pair in pairs):
-        mine = [pair for pair in pairs if pair.family == family]
-        differences = adjusted([difference(rows[pair.left.name], rows[pair.right.name]) for pair in mine])
-        for pair, one in zip(mine, differences, strict=True):
+        family_pairs = [pair for pair in pairs if pair.family == family]
+        differences = adjusted([difference(rows[pair.left.name], rows[pair.right.name]) for pair in family_pairs])
+        for pair, one in zip(family_pairs, differences, strict=True):
             named = one.model_copy(update={"method": pair.left.name, "against": pair.right.name})
             yield {"family": family, "measure": measure, **_told(named)}
 
@@ -334,8 +334,8 @@ def artefacts(frames: Frames) -> pd.DataFrame:
 def gaps(frames: Frames) -> pd.DataFrame:
     """Count the runs of each arm that show each gap: their number (`shown`), the number of decidable runs, the
     share."""
-    found = [_gap(frames.episodes, gap.name) for gap in GAPS]
-    return pd.concat(found, ignore_index=True)[["gap", *ARM_COLUMNS, "shown", *COLUMNS]]
+    tables = [_gap(frames.episodes, gap.name) for gap in GAPS]
+    return pd.concat(tables, ignore_index=True)[["gap", *ARM_COLUMNS, "shown", *COLUMNS]]
 
 
 def prompts(frames: Frames) -> pd.DataFrame:
@@ -379,10 +379,10 @@ def cell(value: Any) -> str:
 
 
 def _each(rows: pd.DataFrame, by: list[str], measures: dict[str, Callable[[pd.DataFrame], Told]]) -> pd.DataFrame:
-    found = [
+    tables = [
         grouped(rows, by, measure_function).assign(measure=measure) for measure, measure_function in measures.items()
     ]
-    return pd.concat(found, ignore_index=True)[[*by, "measure", *COLUMNS]]
+    return pd.concat(tables, ignore_index=True)[[*by, "measure", *COLUMNS]]
 
 
 def _gap(episodes: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -125,10 +125,10 @@ Scores = dict[tuple[str, str, str], dict[str, list[float]]]
 """(method, queries, measure) -> question id -> list with its score, 0 to 1."""
 
 MEASURES: dict[str, Callable[[Finding, frozenset[str]], float]] = {
-    "R@2": lambda found, gold: recall(found(2), gold),
-    "R@5": lambda found, gold: recall(found(5), gold),
-    "R@10": lambda found, gold: recall(found(10), gold),
-    "all@10": lambda found, gold: float(gold <= set(found(10))),
+    "R@2": lambda hits, gold: recall(hits(2), gold),
+    "R@5": lambda hits, gold: recall(hits(5), gold),
+    "R@10": lambda hits, gold: recall(hits(10), gold),
+    "all@10": lambda hits, gold: float(gold <= set(hits(10))),
 }
 """Measures: share of a question's supporting passages among k hits, and whether all of them are among ten."""
 
@@ -169,9 +169,9 @@ def findings(retriever: Retriever, question: Asked) -> dict[str, Finding]:
     }
 
 
-def recall(found: Collection[str], gold: frozenset[str]) -> float:
+def recall(hits: Collection[str], gold: frozenset[str]) -> float:
     """Compute the share of `gold` among the hits."""
-    return len(gold.intersection(found)) / len(gold)
+    return len(gold.intersection(hits)) / len(gold)
 
 
 def _ids(retriever: Retriever, query: str) -> list[str]:
@@ -226,9 +226,9 @@ class RecallStudy(Record):
 def recalls(split: str, scores: Scores) -> list[Recall]:
     """Compute the figures of a split: by queries, then by method."""
     keys = sorted(scores, key=lambda key: (ONCE, WOVEN, EACH).index(key[1]))
-    found = [_recall(split, key, scores) for key in keys]
-    adjusted = holm([one.p for one in found])
-    return [one.model_copy(update={"p_holm": p}) for one, p in zip(found, adjusted, strict=True)]
+    figures = [_recall(split, key, scores) for key in keys]
+    adjusted = holm([figure.p for figure in figures])
+    return [figure.model_copy(update={"p_holm": p}) for figure, p in zip(figures, adjusted, strict=True)]
 
 
 def _recall(split: str, key: tuple[str, str, str], scores: Scores) -> Recall:
@@ -259,14 +259,14 @@ def print_recall(study: RecallStudy) -> None:
     """Print the recalls of each split and their differences to plain BM25, with 95 % intervals, in points of 100."""
     console = Console(width=WIDTH, highlight=False, soft_wrap=True)
     for corpus in study.corpora:
-        mine = [one for one in study.recalls if one.split == corpus.split]
+        of_split = [one for one in study.recalls if one.split == corpus.split]
         sizes = [
             counted(corpus.questions, "question"),
             counted(corpus.hops, "hop"),
             counted(corpus.passages, "passage"),
         ]
         console.print(f"{corpus.split}: {', '.join(sizes)}", style="bold")
-        console.print(_table(mine, corpus.questions))
+        console.print(_table(of_split, corpus.questions))
     console.print(
         "second line: difference to bm25 asked the question once; bold where told apart (p of Holm within 5 %)"
     )
@@ -392,7 +392,7 @@ def recall_study(
         raise UnknownName(f"no split {unknown[0]!r}; there are {', '.join(FILES)}")
     model = _model() if dense else None
     corpora: list[Corpus] = []
-    found: list[Recall] = []
+    figures: list[Recall] = []
     for split in splits:
         path = data / FILES[split]
         questions, passages = read_questions(path), list(read_passages(path))
@@ -403,8 +403,8 @@ def recall_study(
         if told:
             told(corpora[-1])
         retrievers = methods(passages, model, vectors or cache_folder() / "vectors")
-        found += recalls(split, scored(questions, retrievers))
-    return RecallStudy(corpora=tuple(corpora), recalls=tuple(found), encoder=model.name if model else None)
+        figures += recalls(split, scored(questions, retrievers))
+    return RecallStudy(corpora=tuple(corpora), recalls=tuple(figures), encoder=model.name if model else None)
 
 
 def _model() -> Encoder:

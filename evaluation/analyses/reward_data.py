@@ -283,10 +283,10 @@ def read_counts(folder: Path) -> dict[str, Count]:
     if not path.is_file():
         return {}
     try:
-        found = [Count.model_validate(one) for one in json_value(file_bytes(path, MOST_SETTINGS))]
+        counts = [Count.model_validate(one) for one in json_value(file_bytes(path, MOST_SETTINGS))]
     except (ValueError, TypeError, ValidationError) as error:
         raise Fault("data", f"{path} is no list of counts: delete it, and build again in that folder") from error
-    return {count.domain: count for count in found}
+    return {count.domain: count for count in counts}
 
 
 def write_count(folder: Path, count: Count) -> None:
@@ -346,7 +346,7 @@ class Asked(NamedTuple):
     data: str | None = None
 
 
-def build(request: Asked, folder: Path, *, at_once: int = 1, told: Told | None = None) -> Count:
+def build(request: Asked, folder: Path, *, at_once: int = 1, progress: Told | None = None) -> Count:
     """Build the missing pairs of a domain. The same tasks and seed give the same file, even after interruptions.
 
     For a benchmark without its data the counts have the reason in `failed`, so that other domains can still be built.
@@ -368,8 +368,8 @@ def build(request: Asked, folder: Path, *, at_once: int = 1, told: Told | None =
     for outcome in _outcomes(request, folder, queues(tasks, domain, request.seed), kinds, count.wanted, at_once):
         outcomes.append(outcome)
         count = _counted(count, outcomes, kinds)
-        if told:
-            told(count)
+        if progress:
+            progress(count)
     sort_pairs(folder, request.domain, _pairs(outcomes))
     write_count(folder, count)
     return count
@@ -541,4 +541,4 @@ def _built(request: Asked, folder: Path, *, at_once: int, silent: bool) -> Count
             reporter.total = count.wanted
             reporter(count.built, f"{count.out} dropped")
 
-        return build(request, folder, at_once=at_once, told=report)
+        return build(request, folder, at_once=at_once, progress=report)

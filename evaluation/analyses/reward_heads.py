@@ -64,14 +64,16 @@ def steps_of(one: Recording) -> list[Seen]:
     return [Seen(action=row.action, observation=row.observation) for row in one.trajectory]
 
 
-def samples(pairs: Sequence[Pair], encoder: Encoder, told: Callable[[str], None] = lambda line: None) -> list[Sample]:
+def samples(
+    pairs: Sequence[Pair], encoder: Encoder, progress: Callable[[str], None] = lambda line: None
+) -> list[Sample]:
     """Create the samples of all pairs. A hundred pairs are encoded at a time, which is faster than step by step."""
     created: list[Sample] = []
     for start in range(0, len(pairs), 100):
         chunk = pairs[start : start + 100]
         encoder.encode([text for pair in chunk for text in _texts(pair)])
         created += [sample(pair, encoder) for pair in chunk]
-        told(f"{len(created)} of {len(pairs)} tasks encoded")
+        progress(f"{len(created)} of {len(pairs)} tasks encoded")
     return created
 
 
@@ -107,7 +109,12 @@ FEWEST = 2
 
 
 def train_heads(
-    samples: Sequence[Sample], encoder: str, *, folds: int = FOLDS, seed: int = 0, told: Callable[[str], None] = print
+    samples: Sequence[Sample],
+    encoder: str,
+    *,
+    folds: int = FOLDS,
+    seed: int = 0,
+    progress: Callable[[str], None] = print,
 ) -> Heads:
     """Train one head per fold, each on the tasks of the other folds; with one fold a head on all tasks.
 
@@ -118,7 +125,7 @@ def train_heads(
     for fold in range(folds):
         training = [one for one in samples if folds == 1 or fold_of(one.task, folds) != fold]
         heads.append(train_head(training, seed))
-        told(f"head {fold + 1} of {folds}: {len(training)} tasks")
+        progress(f"head {fold + 1} of {folds}: {len(training)} tasks")
     domains = tuple(sorted({one.domain for one in samples}))
     card = Card(encoder=encoder, domains=domains, folds=folds, tasks=len(samples), seed=seed)
     return Heads(card, tuple(heads))
@@ -215,7 +222,7 @@ def train_lora(
     *,
     base: str = BASE,
     recipe: Recipe = PAPER,
-    told: Callable[[str], None] = print,
+    progress: Callable[[str], None] = print,
 ) -> Path:
     """Tune adapters and head to rank prefixes of the same task, and write them with the tokenizer to the folder `out`.
 
@@ -243,7 +250,7 @@ def train_lora(
             loss.backward()
             optimiser.step()
             schedule.step()
-        told(f"epoch {epoch + 1} of {recipe.epochs}: loss {loss.item():.3f}")
+        progress(f"epoch {epoch + 1} of {recipe.epochs}: loss {loss.item():.3f}")
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
     return out
@@ -313,7 +320,7 @@ def transfer(
     *,
     folds: int = FOLDS,
     seed: int = 0,
-    told: Callable[[str], None] = lambda line: None,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> Transfer:
     """Train on each domain and on all together, and rate every domain with each.
 
@@ -324,9 +331,9 @@ def transfer(
     trained = (*domains, ALL) if len(domains) > 1 else domains
     rows = []
     for name in trained:
-        told(f"training on {name}")
+        progress(f"training on {name}")
         training = [one for one in samples if name in (ALL, one.domain)]
-        heads = train_heads(training, encoder, folds=folds, seed=seed, told=lambda line: None)
+        heads = train_heads(training, encoder, folds=folds, seed=seed, progress=lambda line: None)
         rows.append(tuple(distance([one for one in samples if one.domain == rated], heads) for rated in domains))
     return Transfer(domains=domains, trained=trained, distances=tuple(rows))
 
@@ -375,7 +382,7 @@ def train_command(
     """
     source = needed_encoder(encoder)
     prefixes = samples(chosen(data, domains, limit), source, told)
-    heads = train_heads(prefixes, encoder, folds=folds, seed=seed, told=told)
+    heads = train_heads(prefixes, encoder, folds=folds, seed=seed, progress=told)
     save_heads(out, heads)
     return heads.card
 
@@ -392,7 +399,7 @@ def transfer_command(
 ) -> Transfer:
     """Train on each domain and on all, and rate each domain with each; arguments and errors as in `train_command`."""
     prefixes = samples(chosen(data, domains, limit), needed_encoder(encoder), told)
-    return transfer(prefixes, encoder, folds=folds, seed=seed, told=told)
+    return transfer(prefixes, encoder, folds=folds, seed=seed, progress=told)
 
 
 def tune_command(
@@ -412,7 +419,7 @@ def tune_command(
     Args:
         base: name of the model on the Hugging Face hub, or its folder; it is never downloaded automatically.
     """
-    return train_lora(chosen(data, domains, limit), out, base=base, recipe=PAPER._replace(seed=seed), told=told)
+    return train_lora(chosen(data, domains, limit), out, base=base, recipe=PAPER._replace(seed=seed), progress=told)
 
 
 def chosen(data: str | None, domains: Sequence[str], limit: int | None) -> list[Pair]:

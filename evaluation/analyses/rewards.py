@@ -213,7 +213,7 @@ def rate_all(
     rows: Path,
     *,
     at_once: int = 1,
-    told: Callable[[int, int], None] = lambda done, failed: None,
+    progress: Callable[[int, int], None] = lambda done, failed: None,
 ) -> list[Failed]:
     """Rate every pair with every predictor, except those in the file of rows, and append the new rows.
 
@@ -234,7 +234,7 @@ def rate_all(
             append(rows, row)
         else:
             failed.append(row)
-        told(done, len(failed))
+        progress(done, len(failed))
         faults = faults + 1 if isinstance(row, Failed) and row.of_model else 0
         if faults == MOST_FAULTS:
             raise Fault("model", f"stopped after {faults} pairs in a row: {failed[-1].reason}")

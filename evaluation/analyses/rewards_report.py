@@ -107,8 +107,10 @@ def _gap(methods: Sequence[Method], rows: Sequence[Rated]) -> list[str]:
 
 def _finals(lines: Sequence[Line]) -> list[str]:
     """Domains in which the first predictor's negative trajectories end with higher rewards than the positive ones."""
-    mine = [line for line in lines if line.predictor == lines[0].predictor and line.domain != OVERALL]
-    wrong = [line.domain for line in mine if line.figures["final_positive"].mean <= line.figures["final_negative"].mean]
+    first = [line for line in lines if line.predictor == lines[0].predictor and line.domain != OVERALL]
+    wrong = [
+        line.domain for line in first if line.figures["final_positive"].mean <= line.figures["final_negative"].mean
+    ]
     where = f"not in {', '.join(wrong)}" if wrong else "in every domain"
     return [f"{lines[0].predictor}: mean final reward of positive trajectories above that of negative ones {where}."]
 
@@ -126,9 +128,9 @@ def bars(lines: Sequence[Line]) -> Figure:
     panel: Any = figure.subplots()
     width = 0.85 / len(names)
     for index, name in enumerate(names):
-        mine = [line for line in lines if line.predictor == name]
-        positions = [domains.index(line.domain) + (index - (len(names) - 1) / 2) * width for line in mine]
-        means = [line.figures[EPIC] for line in mine]
+        of_predictor = [line for line in lines if line.predictor == name]
+        positions = [domains.index(line.domain) + (index - (len(names) - 1) / 2) * width for line in of_predictor]
+        means = [line.figures[EPIC] for line in of_predictor]
         errors = [[m.mean - (m.mean if m.low is None else m.low) for m in means]]
         errors.append([(m.mean if m.high is None else m.high) - m.mean for m in means])
         ink, hatch = INKS[index % len(INKS)], "//" if index >= len(INKS) else None
@@ -428,7 +430,7 @@ def measure(
                 context,
                 out / ROWS,
                 at_once=at_once,
-                told=lambda done, failures: reporter(done, f"{failures} failed" if failures else ""),
+                progress=lambda done, failures: reporter(done, f"{failures} failed" if failures else ""),
             )
         wanted = {digest(Piece(method, pair, context)) for method in methods for pair in pairs}
         rows = list({row.digest: row for row in read_rated(out / ROWS) if row.digest in wanted}.values())
@@ -457,8 +459,8 @@ def _measure_speeds(
     known = {key.digest: key for key in read_lines(path, Speed)}
     digests = {method.name: digest_of(method, context, "", "\n".join(pairs)) for method in methods}
     for method in methods:
-        mine = [row.seconds for row in rows if row.predictor == method.name]
-        if digests[method.name] in known or not mine or median(mine) > SLOW:
+        seconds = [row.seconds for row in rows if row.predictor == method.name]
+        if digests[method.name] in known or not seconds or median(seconds) > SLOW:
             continue
         if result := speed(method, pairs, context):
             known[digests[method.name]] = result.model_copy(update={"digest": digests[method.name]})

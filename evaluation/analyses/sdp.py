@@ -124,9 +124,9 @@ def print_anatomy(anatomy: Anatomy, out: Path, unbegun: Sequence[Path] = (), own
     for run in anatomy.interrupted:
         console.print(f"no ending on record, counted as interrupted: {run}", style="dim", markup=False)
     for path in unbegun:
-        console.print(f"left out, stopped before it began: {path.parent}", style="dim", markup=False)
+        console.print(f"left out, stopped before it started: {path.parent}", style="dim", markup=False)
     if own:
-        console.print(f"left out, nobody scores them: {counted(own, 'question')} of your own", style="dim")
+        console.print(f"left out, without scores: {counted(own, 'question')} of your own", style="dim")
     console.print(f"{counted(len(anatomy.frames.runs), 'run')}; {out / NAME}", markup=False)
 
 

@@ -207,9 +207,9 @@ def pairs(traces: Sequence[Trace]) -> list[Pair]:
     result = []
     for model in sorted({trace.method.model for trace in best}):
         for task in tasks_of(best):
-            mine = [trace for trace in best if (trace.method.model, trace.task) == (model, task)]
-            unchanged = [trace for trace in mine if not trace.method.swaps]
-            without = [trace for trace in mine if trace.method.swaps == WITHOUT]
+            task_traces = [trace for trace in best if (trace.method.model, trace.task) == (model, task)]
+            unchanged = [trace for trace in task_traces if not trace.method.swaps]
+            without = [trace for trace in task_traces if trace.method.swaps == WITHOUT]
             if unchanged and without:
                 result.append(_pair(model, task, unchanged, without))
     return result

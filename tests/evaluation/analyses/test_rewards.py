@@ -149,7 +149,7 @@ def test_a_measurement_goes_on_with_what_is_left(pairs: Path, tmp_path: Path):
     kept = rows.read_text()
     rows.write_text(kept + '{"predictor": "mono')
     asked: list[int] = []
-    assert rate_all(methods, names, context, rows, told=lambda done, failed: asked.append(done)) == []
+    assert rate_all(methods, names, context, rows, progress=lambda done, failed: asked.append(done)) == []
     assert asked == [3]
     assert rows.read_text().startswith(kept) and len(read_rated(rows)) == 3
 
@@ -276,7 +276,7 @@ if __name__ == "__main__":
     def told(done, failed):
         if done == 3:
             os.kill(os.getpid(), signal.SIGKILL)
-    rate_all(predictors(["monotonic"]), names, Context(data=data), rows, at_once=2, told=told)
+    rate_all(predictors(["monotonic"]), names, Context(data=data), rows, at_once=2, progress=told)
 """
 
 
