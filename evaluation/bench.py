@@ -1,5 +1,4 @@
-"""The command `certigraph bench`: overhead per superstep, episodes per minute, TravelPlanner's store, rewards and
-Ray."""
+"""The command `certigraph bench`: overhead per superstep, episodes per minute, store, rewards and Ray."""
 
 import json
 import random

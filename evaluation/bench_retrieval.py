@@ -167,8 +167,7 @@ ENGINES = {
     "bm25s": Engine("bm25s", _open_bm25s, _build_bm25s, peer=True),
     "rank-bm25": Engine("rank_bm25", _pool, queries=5, peer=True),
 }
-"""The engines by name; all use certigraph's analysis of the same passages. `rank-bm25` is certigraph's `Pool` over
-it."""
+"""The engines by name, over the same analysis of the same passages; `rank-bm25` is certigraph's `Pool`."""
 
 
 # The work of one process: build an index, or open one and answer queries.
@@ -186,8 +185,10 @@ class Built(Record):
 
 
 class Searched(Record):
-    """Milliseconds to open and to answer (median, 95th percentile), and the share of queries with the passage in ten
-    hits."""
+    """Milliseconds to open and to answer (median, 95th percentile).
+
+    `found` is the share of queries whose passage is among the ten hits.
+    """
 
     opening: float
     bare: tuple[float, float]
@@ -265,8 +266,7 @@ class _Timed:
 
 
 def in_processes(number: int, job: Callable[..., tuple[Any, object]], *arguments: Any) -> list[tuple[Any, Memory]]:
-    """Call a job in several concurrent processes; return the results with each process's memory after all have
-    finished.
+    """Call a job in several concurrent processes; return results, and the memory of each after all have finished.
 
     Raises:
         Fault: a process died.
@@ -302,9 +302,8 @@ def _work(connection: Connection, job: Callable[..., tuple[Any, object]], argume
     connection.send(result)
     connection.recv()
     connection.send(memory())
-    connection.poll(
-        None
-    )  # wait until all have answered: the pages that `kept` maps are shared only while all processes live
+    # wait until all have answered: the pages that `kept` maps are shared only while all processes live
+    connection.poll(None)
     del kept
 
 

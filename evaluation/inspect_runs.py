@@ -428,7 +428,9 @@ class Runs(NamedTuple):
         shared = Shared(self.out)
         # scripted models need no bridge
         async with agent_bridge(AgentState(messages=state.messages)) if models else nullcontext():
-            result = await completed(shared.fetch_run(run), self.graph, self.live, cell.task, run_context, listener=_note)
+            result = await completed(
+                shared.fetch_run(run), self.graph, self.live, cell.task, run_context, listener=_note
+            )
         row = row_of(cell.task, result, cell.trial)
         shared.upload(run)
         return Ran(row, context.model, models.limit if models else None)

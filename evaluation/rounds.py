@@ -242,8 +242,10 @@ _CONTEXT = ("model", "roles", "budget", "limits", "trial", "data")
 
 
 def cleaned(trajectory: Trajectory) -> Trajectory:
-    """Return a copy of a run with keys masked, lone surrogates replaced, and paths in the message cut to the last
-    name."""
+    """Return a copy of a run for other people.
+
+    Keys are masked, lone surrogates replaced, and paths in the message cut to the last name.
+    """
     # cached, because the same texts recur: a view, its observation, the names of fields
     copy = Trajectory.model_validate(_plain(trajectory.model_dump(), cache(_valid)))
     footer = copy.footer and copy.footer.model_copy(update={"message": without_folders(copy.footer.message)})

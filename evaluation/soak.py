@@ -62,9 +62,8 @@ def slow_endpoint(delay: float) -> Iterator[str]:
 
 
 def _process(connection: Connection, delay: float) -> None:
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches the complete process group; this process ends with the pipe
+    # Ctrl-C reaches the complete process group; this process ends with the pipe
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     asyncio.run(_serve(connection, delay))
 
 

@@ -123,8 +123,10 @@ class Case(Choosing):
 
 
 class Most(Record):
-    """Total budget of a sweep. When a limit is reached no more runs are started; executing runs continue to their
-    end."""
+    """Total budget of a sweep.
+
+    When a limit is reached no more runs are started; executing runs continue to their end.
+    """
 
     usd: float | None = Field(None, gt=0, allow_inf_nan=False)
     """US dollars; refused where a model has no known price."""

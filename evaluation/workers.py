@@ -460,8 +460,8 @@ def own_models(*names: str) -> None:
     for name in names:
         if "/" in name and not name.startswith(("openai:", "local:")):
             raise UnknownName(
-                f"--ray runs models on its workers, where inspect's model {name!r} is not available: name an endpoint's "
-                "model as openai:NAME, with CERTIGRAPH_BASE_URL set on every machine; or leave --ray out"
+                f"--ray runs models on its workers, where inspect's model {name!r} is not available: "
+                "name an endpoint's model as openai:NAME, with CERTIGRAPH_BASE_URL set on every machine; or omit --ray"
             )
         check_model(name)
 
@@ -478,8 +478,8 @@ def _connect(ray: Any, address: str, workers: int | None) -> None:
         message = redact_message(" ".join(str(error).split()))
         raise Fault(
             "environment",
-            f"no Ray cluster at {show_address(address)} ({message}): is it up, and is RAY_AUTH_MODE=token set as there? "
-            "Start one with `ray start --head`, or write --ray local",
+            f"no Ray cluster at {show_address(address)} ({message}): is it running, and is RAY_AUTH_MODE=token set "
+            "as there? Start one with `ray start --head`, or write --ray local",
         ) from error
 
 

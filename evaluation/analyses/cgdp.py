@@ -318,8 +318,7 @@ class Asked(NamedTuple):
     gates: Sequence[str] = (SHADOW,)
     ablate: str = ""
     beside: Sequence[str] = ()
-    """Other graphs to run on the same tasks, such as sdp; they are in the comparison's page, not in the study's
-    tables."""
+    """Other graphs to run on the same tasks, such as sdp; only the page of the comparison shows them."""
     gate: str = GATE
     """The gate, in shadow mode or stopping runs, in the notation of `--swap`."""
 

@@ -1,5 +1,4 @@
-"""Data frames of CGDP's study: replayed gates, blended counterfactuals, costs of beliefs, and the frames of all
-runs."""
+"""Data frames of CGDP's study: replayed gates, blended counterfactuals, costs of beliefs, frames of all runs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -34,8 +33,10 @@ from certigraph.state.trajectory import Event
 
 
 class Replayed(NamedTuple):
-    """Replay of one setting on one run: the round, from 1, after which it would have fired (None: never), and the
-    tokens saved."""
+    """Replay of one setting on one run.
+
+    `fired` is the round, from 1, after which the setting would have fired (None: never); `saved` are the tokens saved.
+    """
 
     setting: str
     fired: int | None

@@ -42,8 +42,10 @@ give the 20."""
 
 
 class Ablation(NamedTuple):
-    """Harnesses and variants of an ablation; the empty variant is the default setting. Empty `memories`: all
-    conditions."""
+    """Harnesses and variants of an ablation.
+
+    The empty variant is the default setting; empty `memories` are all memory conditions.
+    """
 
     harnesses: tuple[str, ...]
     variants: tuple[str, ...]
@@ -131,8 +133,7 @@ def method_of(arm: Arm, gate: Spec) -> Method:
 
 
 def is_arm(method: Method) -> bool:
-    """Return whether a method is an arm; other graphs of the comparison may have the same operators, but not the
-    name."""
+    """Return whether a method is an arm; another graph may have the same operators, but not the name."""
     return {"memory", "gate"} <= set(method.operators) and method.name == arm_of(method).name
 
 
@@ -227,8 +228,7 @@ class Seen(NamedTuple):
 
     @property
     def forced(self) -> str:
-        """What forced the answer: the gate, exhausted rounds, ...; empty where the agent submitted it, or without
-        answer."""
+        """What forced the answer: the gate, exhausted rounds, ...; empty where nothing forced one."""
         action = self.state.get("action")
         return str(action.args.get("forced", "")) if action and action.kind == FINISH else ""
 
@@ -277,8 +277,10 @@ CLOSING = ("answer", "deliver")
 
 
 class Spending(NamedTuple):
-    """Tokens of one round: its number from 1, prompt tokens of the agent's node and of memory, all tokens but the
-    gate's."""
+    """Tokens of one round.
+
+    `number` is from 1; `agent` and `memory` are prompt tokens of these nodes; `tokens` are all tokens but the gate's.
+    """
 
     number: int
     agent: int

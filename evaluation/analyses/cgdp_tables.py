@@ -332,8 +332,7 @@ def artefacts(frames: Frames) -> pd.DataFrame:
 
 
 def gaps(frames: Frames) -> pd.DataFrame:
-    """Count the runs of each arm that show each gap: their number (`shown`), the number of decidable runs, the
-    share."""
+    """Count the runs of each arm that show each gap: their number (`shown`), the decidable runs, the share."""
     tables = [_gap(frames.episodes, gap.name) for gap in GAPS]
     return pd.concat(tables, ignore_index=True)[["gap", *ARM_COLUMNS, "shown", *COLUMNS]]
 

@@ -188,8 +188,10 @@ def attempt(benchmark: str, data: str | None, seed: int, task: Task) -> Pair | D
 def attempts(
     benchmark: str, data: str | None, seed: int, tasks: Sequence[Task], at_once: int = 1
 ) -> Iterator[Pair | Dropped]:
-    """Build the pairs of tasks; yield outcomes as they finish. Simulators, which may crash or hang, run in
-    processes."""
+    """Build the pairs of tasks; yield outcomes as they finish.
+
+    Simulators run in processes of their own, because they may crash or hang.
+    """
     work = partial(attempt, benchmark, data, seed)
     if at_once == 1 and getattr(load_benchmark(benchmark, data), "instant", False):
         yield from map(work, tasks)

@@ -44,8 +44,7 @@ USUAL = (
     "monotonic",
     "constant=monotonic:rate=constant",
 )
-"""Default predictors: StateFactory, its other granularities, StateFactory with goals known beforehand, two
-baselines."""
+"""Default predictors: StateFactory with all granularities, StateFactory with goals known beforehand, two baselines."""
 
 
 def predictors(specs: Sequence[str], encoders: Sequence[str] = ()) -> tuple[Method, ...]:

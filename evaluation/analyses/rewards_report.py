@@ -353,8 +353,7 @@ def _drawings(
 
 
 def write_transfer(done: Transfer, out: Path) -> None:
-    """Write the transfer matrix and its drawing to a measurement's folder; the next page of the measurement shows
-    it."""
+    """Write the transfer matrix and its drawing to a measurement's folder, for the next page of the measurement."""
     out.mkdir(parents=True, exist_ok=True)
     with whole_file(out / TRANSFER) as draft:
         draft.write_text(done.model_dump_json(indent=1) + "\n", encoding="utf-8")

@@ -76,8 +76,10 @@ MILESTONES = 50.0
 
 
 class Accident(Record):
-    """An accidental win: `before` is the score before the winning step, `gold` the gold path's before its last
-    focus."""
+    """An accidental win.
+
+    `before` is the score before the winning step, `gold` the gold path's score before its last focus.
+    """
 
     run: str
     method: str

@@ -210,10 +210,10 @@ WHOLE_TASK, SUBTASK, TASK_GRAPH = "whole task", "sub-task", "task graph"
 
 
 class Size(NamedTuple):
-    """Size of one prompt. `rooms` is the number of world steps that its task needs, `steps` the number before the
-    prompt.
+    """Size of one prompt.
 
-    A scripted model counts one token per four characters, rounded down.
+    `rooms` is the number of world steps that its task needs, `steps` the number before the prompt. A scripted model
+    counts one token per four characters, rounded down.
     """
 
     kind: str
@@ -251,8 +251,10 @@ def sizes_of(cell: Cell, trajectory: Trajectory) -> Iterator[Size]:
 
 
 class Total(NamedTuple):
-    """Cost of one episode of a task that needs `rooms` world steps; `read` are prompt tokens, `written` output
-    tokens."""
+    """Cost of one episode of a task that needs `rooms` world steps.
+
+    `read` are prompt tokens, `written` output tokens.
+    """
 
     kind: str
     rooms: int
