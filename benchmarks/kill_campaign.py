@@ -73,7 +73,7 @@ def scienceworld_cases() -> list[Case]:
     return [Case(graph, "scienceworld", task, "scripted:expert") for graph in SCIENCEWORLD for task in tasks]
 
 
-# One child process -----------------------------------------------------------------------------------------------
+# One child process.
 
 
 def step_clock(seconds: float) -> None:
@@ -155,7 +155,7 @@ def kill(process: multiprocessing.Process) -> None:
     process.join()
 
 
-# Kills --------------------------------------------------------------------------------------------------------------
+# The campaign of kills.
 
 
 @dataclass(frozen=True)
@@ -301,7 +301,7 @@ def run_kills(options: argparse.Namespace, root: Path, context: dict[str, Any] |
     return result
 
 
-# Budgets --------------------------------------------------------------------------------------------------------------
+# The campaign of budgets.
 
 
 class Server(ThreadingHTTPServer):
@@ -329,7 +329,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        """Count, then answer or fail."""
+        """Count the request, then answer or fail."""
         server = self.server
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with server.log.open("ab") as log:
@@ -481,7 +481,7 @@ def budget_record(problem: str, received: int, recorded: int, calls: int, kills:
     return [*record, *(["killed"] if kills else [])]
 
 
-# Command line -------------------------------------------------------------------------------------------------------
+# The command line.
 
 
 def run_postgres(options: argparse.Namespace, root: Path) -> CampaignResult:

@@ -278,7 +278,7 @@ def submissions(runs: Iterable[Trajectory], data: str | None) -> Iterator[tuple[
 def latest_answers(runs: Iterable[Trajectory]) -> dict[str, JsonValue]:
     """Return the answer of the latest run of each task, by id, without runs that did not end or ended in an error.
 
-    Runs on recorded pages (another configuration) are left out too, because their pages may hold other runs' findings.
+    Runs with the configuration `recorded` are left out too: their pages are those that other agents' runs recorded.
     """
     runs_of_benchmark = (run for run in runs if run.header.task.benchmark == NAME)
     ended = [run for run in runs_of_benchmark if run.footer and not run.ending.startswith("error:")]

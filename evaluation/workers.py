@@ -239,11 +239,11 @@ class Pool:
     def __init__(self, ray: Any, workers: int, at_once: int) -> None:
         self.workers, self.at_once = workers, at_once
         self._ray = ray
-        self._seats: asyncio.Queue[_Hired | None] = asyncio.Queue()
-        self._alone = asyncio.Lock()
-        self._hired: list[_Hired] = []
+        self._slots: asyncio.Queue[_Hired | None] = asyncio.Queue()
+        self._own_worker = asyncio.Lock()
+        self._workers: list[_Hired] = []
         self._starts: set[asyncio.Task[None]] = set()
-        self._began = False
+        self._started = False
         self._failures: list[str] = []
 
     async def done(self, job: Job) -> Row:
@@ -253,43 +253,43 @@ class Pool:
             Fault: no worker can be started.
         """
         job = job.to_portable()
-        if not self._began:
-            self._began = True
+        if not self._started:
+            self._started = True
             for _ in range(self.workers):
                 self._start()
         for _ in range(TRIES):
-            if row := await self._in_company(job):
+            if row := await self._run_on_shared_worker(job):
                 return row
-        return await self._on_its_own(job)
+        return await self._run_on_own_worker(job)
 
     def close(self) -> None:
         """Stop the workers; their unfinished runs can be resumed."""
         for start in self._starts:
             start.cancel()
-        for worker in self._hired:
+        for worker in self._workers:
             worker.stop()
 
-    async def _in_company(self, job: Job) -> Row | None:
+    async def _run_on_shared_worker(self, job: Job) -> Row | None:
         worker = await self._free_worker()
         try:
             row = await worker.done(job)
         finally:
             if not worker.lost:
-                self._seats.put_nowait(worker)
-            elif worker in self._hired:
-                self._hired.remove(worker)
+                self._slots.put_nowait(worker)
+            elif worker in self._workers:
+                self._workers.remove(worker)
                 self._start()
         return row
 
     async def _free_worker(self) -> "_Hired":
-        while worker := await self._seats.get():
+        while worker := await self._slots.get():
             if not worker.lost:
                 return worker
-        self._seats.put_nowait(None)  # for the other tasks that wait for a worker
+        self._slots.put_nowait(None)  # for the other tasks that wait for a worker
         raise Fault("environment", f"no Ray worker starts: {self._failures[-1]}")
 
-    async def _on_its_own(self, job: Job) -> Row:
-        async with self._alone:
+    async def _run_on_own_worker(self, job: Job) -> Row:
+        async with self._own_worker:
             worker = _Hired(self._ray, processors=0)
             try:
                 row = await worker.done(job)
@@ -301,23 +301,23 @@ class Pool:
     def _start(self) -> None:
         """Start one more worker, which takes jobs as soon as its process is ready."""
         worker = _Hired(self._ray, processors=1)
-        self._hired.append(worker)
-        start = asyncio.create_task(self._seat(worker))
+        self._workers.append(worker)
+        start = asyncio.create_task(self._add_slots(worker))
         self._starts.add(start)
         start.add_done_callback(self._starts.discard)
 
-    async def _seat(self, worker: "_Hired") -> None:
+    async def _add_slots(self, worker: "_Hired") -> None:
         if failure := await worker.failure():
             self._failures.append(failure)
-            self._hired.remove(worker)
+            self._workers.remove(worker)
             if len(self._failures) <= TRIES * self.workers:
                 self._start()
-            elif not self._hired:
-                self._seats.put_nowait(None)
+            elif not self._workers:
+                self._slots.put_nowait(None)
             return
         self._failures.clear()
         for _ in range(self.at_once):
-            self._seats.put_nowait(worker)
+            self._slots.put_nowait(worker)
 
 
 class _Hired:

@@ -60,7 +60,7 @@ ABLATIONS: Mapping[str, Ablation] = {
 """Default harnesses and conditions are the paper's (H.1 to H.3); alpha is varied to both ends of its range."""
 
 
-# The arms of CGDP's study: a search harness under a memory condition (section 6.2), with or without the gate.
+# The arms: a search harness under a memory condition (section 6.2), with or without the gate.
 
 IRCOT, REACT, MEMGPT, ITER_RETGEN = HARNESSES = ("ircot", "react", "memgpt", "iter_retgen")
 NATIVE, LOBOTOMIZED, STRUCTURED, FREEFORM = MEMORIES = ("native", "lobotomized", "structured", "freeform")
@@ -273,7 +273,7 @@ def seen_in(plan: Plan, folder: Path, benchmark: Benchmark) -> Iterator[Seen]:
 
 DECIDE, MEMORY, GATE_NODE = "decide", "memory", "gate"
 CLOSING = ("answer", "deliver")
-"""Nodes after the last round."""
+"""Nodes that run after the last round."""
 
 
 class Spending(NamedTuple):

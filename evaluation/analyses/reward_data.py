@@ -92,7 +92,7 @@ def in_processes(
     workers = _Workers()
     threads = ThreadPoolExecutor(min(at_once, len(given)) or 1)
     try:
-        futures = {threads.submit(workers.done, work, piece): piece for piece in given}
+        futures = {threads.submit(workers.call, work, piece): piece for piece in given}
         for future in as_completed(futures):
             yield futures[future], future.result()
     finally:
@@ -126,7 +126,7 @@ class _Workers:
         self._all: list[tuple[ProcessPoolExecutor, Connection]] = []
         self._closed = False
 
-    def done(self, work: Callable[[Given], Outcome], piece: Given) -> Outcome | None:
+    def call(self, work: Callable[[Given], Outcome], piece: Given) -> Outcome | None:
         """Call `work` in the thread's process; None where it died twice, or after `close`."""
         for _ in range(2):
             if self._closed:

@@ -92,7 +92,7 @@ def _texts(pair: Pair) -> list[str]:
     return [pair.positive.goal_description, *(text for row in rows for text in (row.action, row.observation))]
 
 
-# Training reward heads: pairwise ranking with reward centering (StateFactory, section 3.1.1; Eq. 13), on the CPU.
+# Training of reward heads on the CPU: pairwise ranking with reward centering (StateFactory, section 3.1.1; Eq. 13).
 
 FOLDS = 5
 HIDDEN = 64

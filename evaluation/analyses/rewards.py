@@ -150,7 +150,7 @@ class Rated(Record):
     rewards: tuple[tuple[float, ...], ...]
     """Reward of each step, the positive recording first."""
     figures: dict[str, float]
-    """See `certigraph.adapters.rewardprediction.benchmark.figures`."""
+    """Figures of `certigraph.adapters.rewardprediction.benchmark.figures`."""
     seconds: float
     digest: str
     """Digest of pair, predictor, models and code; a row with another digest is not reused."""

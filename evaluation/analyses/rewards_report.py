@@ -1,4 +1,4 @@
-"""Page, figures and command of a reward measurement."""
+"""Page, figures and files of a reward measurement, and the command `certigraph rewards measure`."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Anatomy of recorded runs: page, figures, tables and command."""
+"""Anatomy of recorded runs (`certigraph anatomy`): page, figures, tables and printed output."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial

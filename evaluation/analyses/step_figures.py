@@ -206,7 +206,7 @@ def _line(panel: "Axes", curve: Curve, colour: str) -> None:
 
 
 def _legend_shape(names: Sequence[str], width: float) -> tuple[int, int]:
-    """Columns and rows that fit into `width` inches with the longest name in every column."""
+    """Columns and rows of a legend that fit into `width` inches, each column as wide as the longest name."""
     columns = max(1, min(len(names), int(width / (0.5 + 0.065 * max(map(len, names))))))
     return columns, -(-len(names) // columns)
 
