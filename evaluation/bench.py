@@ -135,7 +135,7 @@ def _evaluated(episodes: int, at_once: int) -> Throughput:
         done = evaluate("sdp", "blocksworld", ids=ids, out=out, max_samples=at_once, quiet=True)
         seconds, cpu = perf_counter() - start, process_time() - cpu
     if done.endings != {GOAL: episodes}:
-        raise Fault("operator", f"of {episodes} runs not all reached the goal: {done.endings}; see `certigraph run`")
+        raise Fault("operator", f"not all of {episodes} runs reached the goal: {done.endings}; see `certigraph run`")
     return Throughput(at_once=at_once, episodes=episodes, seconds=seconds, cpu=cpu)
 
 
@@ -448,5 +448,5 @@ def _evaluate_on_ray(work: Work, workers: int, episodes: int) -> Spread:
         )
         ended = sorted(path.stat().st_mtime for path in Path(out).glob("*/trajectory.jsonl"))
     if done.endings != {GOAL: len(ids)}:
-        raise Fault("operator", f"of {len(ids)} runs not all reached the goal: {done.endings}; see `certigraph run`")
+        raise Fault("operator", f"not all of {len(ids)} runs reached the goal: {done.endings}; see `certigraph run`")
     return Spread(work=work, workers=workers, episodes=episodes, seconds=ended[-1] - ended[WARMING - 1])

@@ -265,11 +265,13 @@ def submissions(runs: Iterable[Trajectory], data: str | None) -> Iterator[tuple[
     """
     answers = latest_answers(runs)
     if not answers:
-        raise Fault("data", f"no run of {NAME} among these has ended: certigraph run sdp {NAME}, or resume one")
+        raise Fault(
+            "data", f"no run of {NAME} among these has ended: start one with certigraph run sdp {NAME}, or resume one"
+        )
     live: Any = load_benchmark(NAME, data)
     splits = {split: ids for split in live.splits if not answers.keys().isdisjoint(ids := _ids(live, split))}
     if not splits:
-        message = f"no split has the task {next(iter(answers))!r}, nor another of the runs'"
+        message = f"no split has the task {next(iter(answers))!r}, nor any other task of the runs"
         raise Fault("data", f"{message}: name the folder of their questions with --data DIR")
     for split, ids in splits.items():
         yield f"{NAME}_{split}.jsonl", partial(write_submission, ids=ids, answers=answers)
@@ -351,7 +353,7 @@ def export(folders: Sequence[Path], to: Format, out: Path, *, data: str | None =
         Fault: there is no suitable run, a run cannot be read, or a package is missing.
     """
     if to not in get_args(Format):
-        raise UnknownName(f"no format is called {to!r}; known: {', '.join(get_args(Format))}")
+        raise UnknownName(f"there is no format {to!r}; known: {', '.join(get_args(Format))}")
     if find_spec(package := PACKAGES.get(to, "certigraph")) is None:
         raise Fault("data", f"the format {to} needs {package}, which is missing: pip install 'certigraph[eval]'")
     paths = dict.fromkeys(file.resolve() for folder in folders for file in trajectory_files(folder))

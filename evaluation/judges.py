@@ -339,7 +339,7 @@ def _judgement(line: bytes, where: str) -> Judgement:
     try:
         return Judgement.model_validate_json(line)
     except ValidationError as error:
-        problem = f"{where}: no judgement ({error.errors()[0]['msg']})"
+        problem = f"{where}: this line is no judgement ({error.errors()[0]['msg']})"
         raise Fault("data", f"{problem}: {_FIX}") from error
 
 

@@ -253,7 +253,7 @@ def must_be_unchanged(given: Prepared) -> None:
     """
     started = begun_in(given.out)
     if removed := sorted(path.name for path in started - {arm.folder for arm in given.arms}):
-        raise Fault("data", f"{given.out} has runs of {', '.join(removed)}, which {given.file} lacks: {FIX}")
+        raise Fault("data", f"{given.out} has runs of {', '.join(removed)}, which are not in {given.file}: {FIX}")
     for arm in given.arms:
         if arm.folder in started and (difference := apart(read_plan(arm.folder), arm.order.plan)):
             raise Fault("data", f"{arm.folder} was started with another {given.file.name} ({difference}): {FIX}")

@@ -240,7 +240,7 @@ class Pool:
         self.workers, self.at_once = workers, at_once
         self._ray = ray
         self._slots: asyncio.Queue[_Hired | None] = asyncio.Queue()
-        self._own_worker = asyncio.Lock()
+        self._own_worker_lock = asyncio.Lock()
         self._workers: list[_Hired] = []
         self._starts: set[asyncio.Task[None]] = set()
         self._started = False
@@ -289,7 +289,7 @@ class Pool:
         raise Fault("environment", f"no Ray worker starts: {self._failures[-1]}")
 
     async def _run_on_own_worker(self, job: Job) -> Row:
-        async with self._own_worker:
+        async with self._own_worker_lock:
             worker = _Hired(self._ray, processors=0)
             try:
                 row = await worker.done(job)
@@ -399,7 +399,7 @@ def working(
         Fault: as in `pooled`.
     """
     if not address and workers:
-        raise UnknownName("--workers are a cluster's: add --ray local, or --ray ADDRESS")
+        raise UnknownName("--workers needs a Ray cluster: add --ray local, or --ray ADDRESS")
     if not address:
         yield at_once or usual
         return

@@ -102,7 +102,7 @@ def arms_of(harnesses: Sequence[str], memories: Sequence[str], gates: Sequence[s
     ):
         _check(what, names, known)
     if {OFF, SHADOW} <= set(gates):
-        raise UnknownName("--gate off and --gate shadow make the same runs twice: shadow has both, leave off out")
+        raise UnknownName("--gate off and --gate shadow make the same runs twice: shadow has both, omit off")
     crossed = [Arm(*cell) for cell in product(harnesses, memories, gates)]
     arms = [arm for arm in crossed if not (arm.harness in MEMORYLESS and arm.memory == LOBOTOMIZED)]
     if not arms:

@@ -189,7 +189,7 @@ def _stacked(samples: Sequence[Sample], seed: int) -> tuple[Any, list[int], list
         orders += [(starts[-1] + a, starts[-1] + b) for a, b in ranked(one, seed)]
         starts.append(starts[-1] + len(one.rewards))
     if len(samples) < FEWEST or not orders:
-        problem = f"{len(samples)} tasks with {len(orders)} pairs of steps of different worth train no reward head"
+        problem = f"{len(samples)} tasks with {len(orders)} pairs of steps with different rewards are not enough to train a reward head"
         raise Fault("data", f"{problem}: give more tasks, with negative trajectories too, or fewer folds: --folds 2")
     stacked = import_module("numpy").concatenate([one.features for one in samples])
     return stacked, [a for a, _ in orders], [b for _, b in orders]
@@ -237,7 +237,7 @@ def train_lora(
     model, tokenizer = _adapted(base, recipe)
     orders = [order for pair in pairs for order in _ranked_texts(pair, recipe.seed)]
     if not orders:
-        raise Fault("data", "no two steps of these pairs are of different worth; give positive trajectories")
+        raise Fault("data", "no two steps of these pairs have different rewards: give positive trajectories")
     optimiser = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=recipe.rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, recipe.epochs * -(-len(orders) // recipe.batch))
     for epoch in range(recipe.epochs):
@@ -279,7 +279,9 @@ def _adapted(base: str, recipe: Recipe) -> tuple[Any, Any]:
             base, num_labels=1, local_files_only=True, dtype=torch.bfloat16 if gpu else torch.float32
         )
     except OSError as error:
-        raise Fault("model", f"no base model {base} is here ({error!r:.120}): hf download {base}") from error
+        raise Fault(
+            "model", f"the base model {base} is not on this machine ({error!r:.120}): hf download {base}"
+        ) from error
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     tokenizer.model_max_length = recipe.tokens
     model.config.pad_token_id = tokenizer.pad_token_id

@@ -65,7 +65,7 @@ def respond(prompt: str, schema: Mapping[str, Any]) -> Any:
     """
     situation, fields = current_situation(), schema.get("properties", {})
     if situation is None:
-        raise LookupError("the corridor's agent answers inside a run: certigraph study tdp")
+        raise LookupError("the corridor's agent answers only inside a run: use certigraph study tdp")
     task, turns = situation.state["task"], len(situation.state.get("turns", ()))
     first, last = map(int, RANGE.search(task.goal).groups())  # type: ignore[union-attr]
     left = range(first + turns, last + 1)

@@ -203,7 +203,7 @@ def test_a_benchmark_may_be_added_and_nothing_else_changed(tmp_path: Path):
         worked(file(tmp_path, small + "trials: 2\n"), out)
     with pytest.raises(Fault, match=r"tasks\.2"):
         worked(file(tmp_path, small.replace("limit: 1", "limit: 2")), out)
-    with pytest.raises(Fault, match=r"has runs of blocksworld, which .*sweep.yaml lacks"):
+    with pytest.raises(Fault, match=r"has runs of blocksworld, which are not in .*sweep.yaml"):
         worked(file(tmp_path, small.replace("{name: blocksworld", "{label: b, name: blocksworld")), out)
     with pytest.raises(Fault, match=r"another sweep.yaml \(trials"):  # nor is a report of other runs written
         worked_off(file(tmp_path, small + "trials: 2\n"), out, report_only=True, as_json=True)
