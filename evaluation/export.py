@@ -310,7 +310,7 @@ MOST = 10
 
 
 def exported(files: Sequence[Path]) -> str:
-    """List the files, one per line; of more than MOST only the number and the folder."""
+    """List the files, one per line; of more than MAX_LISTED_FILES only the number and the folder."""
     if len(files) > MOST:
         return f"{len(files):,} files in {files[0].parent}"
     return "\n".join(map(str, files))

@@ -266,7 +266,9 @@ def to_inspect(trajectories: Sequence[Trajectory]) -> EvalLog:
     kinds = {kind_of(run.header) for run in runs}
     if len(kinds) != 1:
         problem = f"{len(runs)} runs of {len(kinds)} kinds do not make one inspect log"
-        raise Fault("data", f"{problem}: group them by kind_of(run.header), or have export(...) write a log for each")
+        raise Fault(
+            "data", f"{problem}: group them by log_key_of(run.header), or have export(...) write a log for each"
+        )
     samples = list(_samples(runs))
     return EvalLog(
         status=_status(runs),

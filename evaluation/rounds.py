@@ -181,7 +181,7 @@ def asked(task: Task) -> str:
 
 
 def silent(part: Round) -> bool:
-    """Return whether a round has nothing to show: a node of BOOKS without a model call or failure."""
+    """Return whether a round has nothing to show: a node of BOOKKEEPING_NODES without a model call or failure."""
     return part.node in BOOKS and not part.usage.calls and not part.failed
 
 

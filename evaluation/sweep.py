@@ -1,6 +1,6 @@
 """Execution and figures of a sweep: graphs x operators x benchmarks, as one comparison per benchmark.
 
-`prepared` reads the sweep's file, `carried_out` executes what is left, `findings_of` computes figures and effects,
+`prepare_sweep` reads the sweep's file, `run_sweep` executes what is left, `findings_of` computes figures and effects,
 `write_files` writes them as JSON and CSV.
 """
 
@@ -447,7 +447,7 @@ def endings_of(summaries: Sequence[Summary]) -> Counter[str]:
 
 
 def amounts(summaries: Sequence[Summary]) -> tuple[str, ...]:
-    """Format endings, faults, calls, tokens and dollars of a method's runs, in the order of AMOUNTS."""
+    """Format endings, faults, calls, tokens and dollars of a method's runs, in the order of COST_COLUMNS."""
     confirmed = sum(summary.goals.confirmed for summary in summaries)
     notes = {GOAL: f" ({confirmed} confirmed)"}
     endings = ", ".join(f"{ending} {count}{notes.get(ending, '')}" for ending, count in endings_of(summaries).items())
@@ -464,7 +464,7 @@ def dollars(amount: float) -> str:
 
 
 def effect_cells(effect: Effect) -> tuple[str, ...]:
-    """Format an effect as cells, in the order of EFFECTS."""
+    """Format an effect as cells, in the order of EFFECT_COLUMNS."""
     return effect.benchmark, *difference_cells(effect.difference)
 
 

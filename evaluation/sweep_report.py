@@ -1,6 +1,6 @@
 """Page, figure and command of a sweep.
 
-`sweep` executes a sweep from Python; `worked_off` and `forecast` are the command `certigraph sweep`.
+`sweep` executes a sweep from Python; `run_command` and `print_forecast` are the command `certigraph sweep`.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Worker processes on a Ray cluster, and the storage of the runs that they execute.
 
-`pooled` connects to a cluster and starts a `Pool` of workers; `Pool.done` executes a `Job`, and repeats it on another
-worker where one is lost; `Shared` is a folder or an object store that all workers can reach.
+`worker_pool` connects to a cluster and starts a `WorkerPool`; its method `done` executes a `RunJob`, and repeats it on
+another worker where one is lost; `RunStorage` is a folder or an object store that all workers can reach.
 """
 
 import asyncio
@@ -202,7 +202,7 @@ def _graph(name: str, operators: str) -> AnyGraph:
 
 
 async def _released(trajectory: Path) -> None:
-    """Wait until no other process writes a trajectory; after PATIENCE seconds the recorder raises the error."""
+    """Wait until no other process writes a trajectory; after MAX_LOCK_WAIT seconds the recorder raises the error."""
     for _ in range(int(10 * PATIENCE)):
         if _free(trajectory):
             return
@@ -388,7 +388,7 @@ def working(
     """Start the workers of an evaluation, where it has any, and yield the number of concurrent runs.
 
     Args:
-        address: address of the cluster, as in `pooled`; None: runs are executed in this process.
+        address: address of the cluster, as in `worker_pool`; None: runs are executed in this process.
         model: the runs' model.
         workers: number of processes on the cluster.
         at_once: number of concurrent runs; None: as many as the workers allow.
@@ -396,7 +396,7 @@ def working(
 
     Raises:
         UnknownName: a number of workers is given, but no cluster.
-        Fault: as in `pooled`.
+        Fault: as in `worker_pool`.
     """
     if not address and workers:
         raise UnknownName("--workers needs a Ray cluster: add --ray local, or --ray ADDRESS")

@@ -282,7 +282,7 @@ def plain(tables: Tables) -> dict[str, Any]:
 
 
 def print_study(tables: Tables) -> None:
-    """Print the scores, the tables of PRINTED and the gaps."""
+    """Print the scores, the tables of PRINTED_TABLES and the gaps."""
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=PIPED)
     for title, table in _tables(tables):

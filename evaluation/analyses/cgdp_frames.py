@@ -212,7 +212,7 @@ REPLAYS: Columns = {**RUN, "setting": "str", "fired": "Int64", "saved": "Int64",
 
 
 class Frames(NamedTuple):
-    """Three frames of finished runs; each starts with the columns of RUN.
+    """Three frames of finished runs; each starts with the columns of RUN_COLUMNS.
 
     episodes: one row per run. `score` and `blended_score` are from 0 to 100; `tokens`, `calls` and `prompt_tokens` are
         those of the natural run, without the requests of a shadow gate; `fired` is the gate's fire round from 1, empty

@@ -508,4 +508,4 @@ GAPS = (
     ),
     Gap("G7", "evidence-action misalignment: a question without an answer in the corpus was answered", misaligned),
 )
-"""The gaps; a wrong answer has a score below CORRECT."""
+"""The gaps; a wrong answer has a score below MIN_CORRECT_SCORE."""

@@ -1,6 +1,6 @@
 """Tables of CGDP's study: scores, differences, the gate, the Pareto frontier, beliefs, gaps and prompts.
 
-Every table is a pure function of the frames (`TABLES`); `readable` prepares a table for people.
+Every table is a pure function of the frames (`TABLES`); `readable_table` prepares a table for people.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -377,7 +377,7 @@ def recall_study(
 
     Args:
         data: the data folder, with hotpotqa/ and musique/.
-        splits: names of FILES.
+        splits: names of SPLIT_FILES.
         dense: also compare dense and hybrid retrieval; vectors take half a minute per thousand paragraphs the first
             time.
         vectors: folder of the stored vectors; default: certigraph's cache folder.

@@ -491,8 +491,8 @@ def build_all(requests: Sequence[Asked], folder: Path, *, at_once: int, as_json:
 
     Raises:
         Interrupted: by Ctrl-C; the message has the command that resumes.
-        UnknownName: as in `build`.
-        Fault: as in `build`.
+        UnknownName: as in `build_domain`.
+        Fault: as in `build_domain`.
     """
     try:
         counts = [_built(request, folder, at_once=at_once, silent=as_json) for request in requests]
@@ -515,7 +515,7 @@ def command_of(requests: Sequence[Asked], folder: Path) -> str:
 
 
 def count_cells(count: Count) -> tuple[str, ...]:
-    """Format the counts of a domain as cells, in the order of BUILD_COUNTS."""
+    """Format the counts of a domain as cells, in the order of COUNT_COLUMNS."""
     named = [f"{kind} {n}" for kind, n in count.kinds.items() if kind]
     kinds = ", ".join(named) if len(named) <= MOST_KINDS else f"{len(named)} kinds"
     reasons = [f"{clipped(reason, MOST_LETTERS)} ({n})" for reason, n in count.dropped.items()]

@@ -1,7 +1,7 @@
 """Training and transfer of supervised reward models (`certigraph rewards train`, `tune`, `transfer`).
 
 Reward heads over sentence vectors are trained on the CPU; `train_lora` tunes a language model by the paper's recipe
-(StateFactory, appendix C.2); `transfer` measures how well heads predict in other domains (Table 1).
+(StateFactory, appendix C.2); `measure_transfer` measures how well heads predict in other domains (Table 1).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -78,9 +78,10 @@ def samples(
 
 
 def ranked(one: Sample, seed: int) -> list[tuple[int, int]]:
-    """Draw at most PER_TASK pairs of prefixes of a task with different rewards, as indices, the higher reward first.
+    """Draw at most MAX_PAIRS_PER_TASK pairs of prefixes of a task with different rewards.
 
-    Both prefixes may be of the same recording.
+    Returns:
+        Pairs of indices, the higher reward first; both prefixes may be of the same recording.
     """
     indices = range(len(one.rewards))
     orders = [(a, b) for a, b in product(indices, indices) if one.rewards[a] > one.rewards[b]]
@@ -149,7 +150,7 @@ def train_head(samples: Sequence[Sample], seed: int) -> Head:
 
 
 def ranking_loss(better: Any, worse: Any) -> Any:
-    """Compute the mean of -log sigmoid(s+ - s-) + CENTERING * (s+ + s-)^2 over a batch of pairs of scores."""
+    """Compute the mean of -log sigmoid(s+ - s-) + CENTERING_WEIGHT * (s+ + s-)^2 over a batch of pairs of scores."""
     functional = import_module("torch.nn.functional")
     return (CENTERING * (better + worse) ** 2 - functional.logsigmoid(better - worse)).mean()
 
@@ -189,8 +190,11 @@ def _stacked(samples: Sequence[Sample], seed: int) -> tuple[Any, list[int], list
         orders += [(starts[-1] + a, starts[-1] + b) for a, b in ranked(one, seed)]
         starts.append(starts[-1] + len(one.rewards))
     if len(samples) < FEWEST or not orders:
-        problem = f"{len(samples)} tasks with {len(orders)} pairs of steps with different rewards are not enough to train a reward head"
-        raise Fault("data", f"{problem}: give more tasks, with negative trajectories too, or fewer folds: --folds 2")
+        problem = f"{len(samples)} tasks with {len(orders)} pairs of steps with different rewards are not enough"
+        raise Fault(
+            "data",
+            f"{problem} for a reward head: give more tasks, with negative trajectories too, or fewer folds: --folds 2",
+        )
     stacked = import_module("numpy").concatenate([one.features for one in samples])
     return stacked, [a for a, _ in orders], [b for _, b in orders]
 

@@ -220,8 +220,8 @@ def rate_all(
         The pairs that could not be rated.
 
     Raises:
-        Fault: ("model") the model gave no usable answer for MOST_FAULTS consecutive pairs; the ratings so far are
-            saved.
+        Fault: ("model") the model gave no usable answer for MAX_CONSECUTIVE_FAULTS consecutive pairs; the ratings so
+            far are saved.
     """
     known = {row.digest for row in read_rated(rows)}
     wanted = [Piece(method, pair, context) for method in methods for pair in pairs]

@@ -275,7 +275,7 @@ def totals_of(sizes: Sequence[Size]) -> list[Total]:
 
 
 def total_cells(total: Total) -> tuple[str, ...]:
-    """Format an episode as cells, in the order of TOTAL_HEADS."""
+    """Format an episode as cells, in the order of TOTAL_COLUMNS."""
     return total.kind, str(total.rooms), total.method, str(total.calls), f"{total.read:,}", f"{total.written:,}"
 
 
@@ -467,7 +467,7 @@ def report(plan: Plan, folder: Path) -> Study:
 
 
 def slope_cells(slope: Slope) -> tuple[str, ...]:
-    """Format a slope as cells, in the order of HEADS."""
+    """Format a slope as cells, in the order of SLOPE_COLUMNS."""
     text = "-" if slope.slope is None else f"{slope.slope:+.1f}"
     between = "-" if slope.low is None or slope.high is None else f"{slope.low:+.1f} to {slope.high:+.1f}"
     sizes = f"{slope.shortest:,}", f"{slope.longest:,}"
@@ -508,7 +508,7 @@ def order_of(longest: int | None, folder: Path) -> Order:
     """Build the study of episodes with up to `longest` steps.
 
     Args:
-        longest: maximum number of steps; None: that of the study in the folder, else LONGEST.
+        longest: maximum number of steps; None: that of the study in the folder, else DEFAULT_LONGEST.
         folder: folder of the study.
 
     Raises:
