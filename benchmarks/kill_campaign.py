@@ -169,7 +169,7 @@ class Outcome:
     superseded: int
 
 
-def outcome(out: Path) -> Outcome:
+def read_outcome(out: Path) -> Outcome:
     """Read the outcome of the run under `out`."""
     from certigraph.runtime.result import Result
 
@@ -180,40 +180,40 @@ def outcome(out: Path) -> Outcome:
     certificates = [c.as_json() for c in result.certificates]
     scores = result.scores.as_json() if result.scores else None
     superseded = len(result.trajectory.superseded)
-    return Outcome(result.ending, json.dumps(certificates, default=str), plain(state), scores, superseded)
+    return Outcome(result.ending, json.dumps(certificates, default=str), to_plain(state), scores, superseded)
 
 
-def progress_lost(out: Path) -> str:
+def find_lost_progress(out: Path) -> str:
     """Return a message where a resume started at an earlier checkpoint than the one before it; else an empty string."""
     lines = (json.loads(line) for line in (run_folder(out) / "trajectory.jsonl").read_bytes().splitlines())
     steps = [line["superstep"] for line in lines if line["type"] == "resumed"]
     return "" if steps == sorted(steps) else f"resumes went back: supersteps {steps}"
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Convert records to dictionaries, so that their numbers can be compared."""
     if hasattr(value, "model_dump"):
-        return plain(value.model_dump())
+        return to_plain(value.model_dump())
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: to_plain(item) for key, item in value.items()}
+    return [to_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def close(one: Any, other: Any) -> bool:
+def is_close(one: Any, other: Any) -> bool:
     """Return whether two plain values are equal, floats within 1e-6."""
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-6)
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(close(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(is_close(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(close, one, other))
+        return len(one) == len(other) and all(map(is_close, one, other))
     return bool(one == other)
 
 
-def differences(resumed: Outcome, uninterrupted_run: Outcome) -> list[str]:
+def find_differences(resumed: Outcome, uninterrupted_run: Outcome) -> list[str]:
     """List the parts in which a resumed run differs from an uninterrupted one."""
     parts = ("ending", "certificates", "scores", "state")
-    return [part for part in parts if not close(getattr(resumed, part), getattr(uninterrupted_run, part))]
+    return [part for part in parts if not is_close(getattr(resumed, part), getattr(uninterrupted_run, part))]
 
 
 @dataclass
@@ -229,7 +229,7 @@ class CampaignResult:
         print(*self.problems, sep="\n")
 
 
-def uninterrupted(case: Case, root: Path, context: dict[str, Any]) -> tuple[Outcome, float]:
+def run_uninterrupted(case: Case, root: Path, context: dict[str, Any]) -> tuple[Outcome, float]:
     """Run a case without interruption; return its outcome and seconds."""
     out = root / "whole" / f"{case.graph}-{case.benchmark}-{case.task or 'first'}".replace(":", "_")
     out.mkdir(parents=True)
@@ -238,7 +238,7 @@ def uninterrupted(case: Case, root: Path, context: dict[str, Any]) -> tuple[Outc
     process.join(300)
     if process.exitcode != 0:
         raise SystemExit(f"{case}: the uninterrupted run failed ({process.exitcode})")
-    return outcome(out), time.monotonic() - start
+    return read_outcome(out), time.monotonic() - start
 
 
 def kill_trial(
@@ -272,7 +272,7 @@ def run_kills(options: argparse.Namespace, root: Path, context: dict[str, Any] |
         for trial in range(trials):
             case = cases[trial % len(cases)]
             if case not in references:
-                references[case] = uninterrupted(case, root, context)
+                references[case] = run_uninterrupted(case, root, context)
             number += 1
             out = root / str(number)
             out.mkdir()
@@ -281,16 +281,16 @@ def run_kills(options: argparse.Namespace, root: Path, context: dict[str, Any] |
             result.counts["trials"] += 1
             result.counts["kills"] += (hits := kill_trial(case, out, seconds, random_source, clocks, context))
             try:
-                actual = outcome(out)
+                actual = read_outcome(out)
                 resumed = Result(run_folder(out)).trajectory.resumes
             except Fault as fault:
                 result.problems.append(f"{number} {case}: {fault}")
                 continue
             result.counts["resumed"] += resumed > 0
-            if lost := progress_lost(out):
+            if lost := find_lost_progress(out):
                 result.problems.append(f"{number} {case} clocks={clocks}: {lost}")
             result.counts["killed"] += hits > 0
-            if different := differences(actual, expected):
+            if different := find_differences(actual, expected):
                 endings = f"{actual.ending} instead of {expected.ending}"
                 result.problems.append(f"{number} {case} clocks={clocks}: {', '.join(different)} differ ({endings})")
             else:

@@ -142,6 +142,7 @@ def _evaluated(episodes: int, at_once: int) -> Throughput:
 # Latency of TravelPlanner's database; one option query returns all candidates of one predicate.
 
 OPENINGS, LEGS, PEOPLE, NIGHTS = 50, 300, 2, 3
+"""Number of openings of a store, of queried legs, and the group size and nights of a query."""
 
 
 class Size(NamedTuple):
