@@ -77,13 +77,13 @@ def levelled(left: Queues, have: Mapping[str, int], missing: int) -> list[Task]:
 
 # Work in several processes; a process that dies loses only its own item.
 
-Given = TypeVar("Given")
-Outcome = TypeVar("Outcome")
+WorkInput = TypeVar("WorkInput")
+WorkResult = TypeVar("WorkResult")
 
 
 def in_processes(
-    work: Callable[[Given], Outcome], given: Sequence[Given], at_once: int
-) -> Iterator[tuple[Given, Outcome | None]]:
+    work: Callable[[WorkInput], WorkResult], given: Sequence[WorkInput], at_once: int
+) -> Iterator[tuple[WorkInput, WorkResult | None]]:
     """Call `work` on every item in separate processes; yield items with outcomes as they finish.
 
     An outcome is None where the item's process died twice. An exception of `work` is raised. The processes end with
@@ -126,7 +126,7 @@ class _Workers:
         self._all: list[tuple[ProcessPoolExecutor, Connection]] = []
         self._closed = False
 
-    def call(self, work: Callable[[Given], Outcome], piece: Given) -> Outcome | None:
+    def call(self, work: Callable[[WorkInput], WorkResult], piece: WorkInput) -> WorkResult | None:
         """Call `work` in the thread's process; None where it died twice, or after `close`."""
         for _ in range(2):
             if self._closed:
@@ -219,7 +219,7 @@ def _dropped(benchmark: str, task: Task, reason: str) -> Dropped:
 
 # The files of a dataset: pairs and dropped tasks as JSON lines, and the counts.
 
-M = TypeVar("M", bound=BaseModel)
+RecordT = TypeVar("RecordT", bound=BaseModel)
 
 COUNTS, DROPPED = "counts.json", "dropped.jsonl"
 
@@ -320,7 +320,7 @@ def reasons(dropped: Sequence[Dropped]) -> dict[str, int]:
     return dict(Counter(one.reason for one in dropped).most_common())
 
 
-def read_lines(path: Path, model: type[M]) -> list[M]:
+def read_lines(path: Path, model: type[RecordT]) -> list[RecordT]:
     """Read the records of a file; an incomplete last line is removed, so that the next record starts a new line."""
     if not path.is_file():
         return []
