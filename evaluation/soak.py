@@ -255,9 +255,9 @@ TOLD = 20
 class Soaking:
     """Runs the episodes. `started` and `ended` count them; an episode that ended has a line in `rows`."""
 
-    def __init__(self, plan: Plan, folder: Path, rows: IO[str], said: Callable[[str], None]) -> None:
+    def __init__(self, plan: Plan, folder: Path, rows: IO[str], progress: Callable[[str], None]) -> None:
         self.plan, self.started, self.ended = plan, 0, 0
-        self._folder, self._rows, self._said = folder, rows, said
+        self._folder, self._rows, self._progress = folder, rows, progress
         self._graphs: Mapping[str, AnyGraph] = {name: build_graph(name) for name in GRAPHS}
         self._benchmark: Benchmark = load_benchmark("blocksworld")
 
@@ -280,7 +280,7 @@ class Soaking:
         self._rows.flush()
         self.ended += 1
         if self.ended % max(self.plan.episodes // TOLD, 1) == 0:
-            self._said(
+            self._progress(
                 f"{self.ended:,} of {self.plan.episodes:,} episodes, {row.memory:.0f} MB, {row.cpu:.0f} s of CPU"
             )
 

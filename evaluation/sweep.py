@@ -125,14 +125,14 @@ class Purse:
         return f"{limits.hours:g} hours are over" if limits.hours and hours >= limits.hours else ""
 
 
-def must_have_prices(most: Most, models: Iterable[str]) -> None:
+def must_have_prices(limits: Most, models: Iterable[str]) -> None:
     """Check that every model has a known price where the total budget limits dollars.
 
     Raises:
         Fault: a price is unknown, so that the limit would never be reached.
     """
-    if most.usd is not None:
-        must_be_priced(models, Budget(usd=most.usd))
+    if limits.usd is not None:
+        must_be_priced(models, Budget(usd=limits.usd))
 
 
 # Execution of a sweep, comparison by comparison. It may be interrupted or killed at any time and started again.

@@ -169,10 +169,11 @@ KINDS = (("goal", "good"), ("limit:", "warn"), ("gave_up", "bad"), ("error:", "b
 def tinted(findings: SweepFindings, methods: Sequence[Method]) -> Markup:
     """Build the table of scores; a higher score has a darker background."""
     benchmarks = (
-        tag("th", tag("a", one.title, href=_link(one)), tag("small", _size(one))) for one in findings.benchmarks
+        tag("th", tag("a", benchmark.title, href=_link(benchmark)), tag("small", _size(benchmark)))
+        for benchmark in findings.benchmarks
     )
-    over = (tag("th", name) for name in ("endings", "faults", "calls", "tokens", "usd"))
-    head = tag("thead", tag("tr", tag("th", ""), *benchmarks, *over))
+    costs = (tag("th", name) for name in ("endings", "faults", "calls", "tokens", "usd"))
+    head = tag("thead", tag("tr", tag("th", ""), *benchmarks, *costs))
     body = tag("tbody", *(_line(findings, method) for method in methods))
     return tag("div", tag("table", head, body, class_="sweep"), class_="wide")
 
@@ -182,7 +183,11 @@ def notices(findings: SweepFindings) -> Markup:
     stopped = [tag("p", reason, class_="notice") for reason in findings.stopped]
     if findings.left and not stopped:
         stopped = [tag("p", f"Partial: {counted(findings.left, 'run')} left.", class_="notice")]
-    warnings = (f"{one.title}: {warning}" for one in findings.benchmarks for warning in one.comparison.warnings)
+    warnings = (
+        f"{benchmark.title}: {warning}"
+        for benchmark in findings.benchmarks
+        for warning in benchmark.comparison.warnings
+    )
     stopped += [tag("p", warning, class_="notice") for warning in warnings]
     left_out = [tag("p", "; ".join(findings.left_out), class_="notice quiet")] if findings.left_out else []
     return joined(*stopped, *left_out)
@@ -190,8 +195,8 @@ def notices(findings: SweepFindings) -> Markup:
 
 def endings_key(findings: SweepFindings) -> Markup:
     """Build the legend of the bars' colours."""
-    seen = endings_of([summary for found in findings.benchmarks for summary in found.comparison.methods])
-    return joined(*(joined(tag("i", class_=f"dot {_kind(ending)}"), tag("span", ending)) for ending in seen))
+    endings = endings_of([summary for benchmark in findings.benchmarks for summary in benchmark.comparison.methods])
+    return joined(*(joined(tag("i", class_=f"dot {_kind(ending)}"), tag("span", ending)) for ending in endings))
 
 
 def _line(findings: SweepFindings, method: Method) -> Markup:
@@ -283,7 +288,7 @@ def _body(given: Prepared, findings: SweepFindings, methods: Sequence[Method], t
 
 
 def _figures(findings: SweepFindings) -> Markup:
-    runs, spent = sum(found.runs for found in findings.benchmarks), findings.spent
+    runs, spent = sum(benchmark.runs for benchmark in findings.benchmarks), findings.spent
     return tag(
         "dl",
         figure("runs", f"{runs - findings.left:,}", f"of {runs:,}"),
@@ -402,9 +407,9 @@ def _show(findings: SweepFindings, *, as_json: bool) -> None:
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=PIPED)
     console.print(told(findings), *tables(findings), sep="\n\n", markup=False)
-    for one in findings.benchmarks:
-        for warning in one.comparison.warnings:
-            console.print(f"\nwarning: {one.title}: {warning}", markup=False, soft_wrap=True)
+    for benchmark in findings.benchmarks:
+        for warning in benchmark.comparison.warnings:
+            console.print(f"\nwarning: {benchmark.title}: {warning}", markup=False, soft_wrap=True)
     last = Console(highlight=False, soft_wrap=True)
     for line in findings.stopped:
         last.print(f"\n{line}", style="yellow", markup=False)

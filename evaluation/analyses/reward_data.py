@@ -82,7 +82,7 @@ WorkResult = TypeVar("WorkResult")
 
 
 def in_processes(
-    work: Callable[[WorkInput], WorkResult], given: Sequence[WorkInput], at_once: int
+    work: Callable[[WorkInput], WorkResult], items: Sequence[WorkInput], at_once: int
 ) -> Iterator[tuple[WorkInput, WorkResult | None]]:
     """Call `work` on every item in separate processes; yield items with outcomes as they finish.
 
@@ -90,9 +90,9 @@ def in_processes(
     this process, and with the loop over the outcomes.
     """
     workers = _Workers()
-    threads = ThreadPoolExecutor(min(at_once, len(given)) or 1)
+    threads = ThreadPoolExecutor(min(at_once, len(items)) or 1)
     try:
-        futures = {threads.submit(workers.call, work, piece): piece for piece in given}
+        futures = {threads.submit(workers.call, work, item): item for item in items}
         for future in as_completed(futures):
             yield futures[future], future.result()
     finally:
@@ -126,13 +126,13 @@ class _Workers:
         self._all: list[tuple[ProcessPoolExecutor, Connection]] = []
         self._closed = False
 
-    def call(self, work: Callable[[WorkInput], WorkResult], piece: WorkInput) -> WorkResult | None:
+    def call(self, work: Callable[[WorkInput], WorkResult], item: WorkInput) -> WorkResult | None:
         """Call `work` in the thread's process; None where it died twice, or after `close`."""
         for _ in range(2):
             if self._closed:
                 break
             try:
-                return self._executor().submit(work, piece).result()
+                return self._executor().submit(work, item).result()
             except BrokenProcessPool:
                 del self._own.executor
         return None
