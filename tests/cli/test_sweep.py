@@ -100,7 +100,7 @@ def test_a_forecast_of_a_model_that_costs(
         (TEXT.replace("4-0", "nope"), (), "nope"),
         (TEXT.replace("calls: 20", "cals: 20"), (), "no budget 'cals'"),
         (TEXT, ("--report-only",), "holds no sweep: start it with certigraph sweep"),
-        (TEXT, ("--workers", "2"), "--workers needs a Ray cluster"),
+        (TEXT, ("--workers", "2"), "--workers are a cluster's"),
     ],
 )
 def test_unusable_arguments(

@@ -48,7 +48,7 @@ faults: crash=0.1
         )
     )
     assert [case.title for case in sweep.benchmarks] == ["blocksworld", "paper"]
-    assert [sweep.choosing(case).limit for case in sweep.benchmarks] == [4, 10]
+    assert [sweep.selection_of(case).limit for case in sweep.benchmarks] == [4, 10]
     assert sweep.operators == ({}, {"validate": "capped:depth=1", "replan": "give_up"})
     assert (sweep.budget, sweep.most.usd, sweep.most.tokens) == ({"calls": 40, "usd": 1.5, "steps": 60}, 20, None)
     assert (sweep.trials, sweep.at_once, sweep.roles) == (2, 3, {"planner": "scripted:expert"})
