@@ -1,7 +1,7 @@
-"""Goal precision, success and cost of SDP with an audit of the goal and with revalidation, beside the paper's graph.
+"""Compare goal precision, success and cost of SDP with goal audits and revalidation with those of the paper's graph.
 
 Runs `certigraph ablate` on PlanBench's generated BlocksWorld instances with the simulated agent and prints one Markdown
-line for each variant. Differences are paired over tasks. A folder that was begun is continued.
+line for each variant. Differences are paired over tasks. A folder that was started is resumed.
 
     python benchmarks/goal_precision.py --out /tmp/goal-precision
 """
@@ -22,18 +22,20 @@ SWAPS = (
 )
 
 
-def table_lines(found: Comparison) -> Iterator[str]:
-    """The Markdown table: scores in percent, calls also as a multiple of the first method's."""
+def table_lines(comparison: Comparison) -> Iterator[str]:
+    """Format the Markdown table: scores in per cent, calls also as a multiple of the first method's."""
     yield "| variant | n | goal precision | success | difference (95 %) | calls | of the paper's | world steps |"
     yield "|---|---|---|---|---|---|---|---|"
-    differences = {difference.method: difference for difference in found.differences}
-    first = found.methods[0]
-    for summary in found.methods:
-        apart = differences.get(summary.method)
-        between = (
-            f"{apart.mean:+.0f} ({apart.low:+.0f} to {apart.high:+.0f})" if apart and apart.low is not None else ""
+    differences = {difference.method: difference for difference in comparison.differences}
+    first = comparison.methods[0]
+    for summary in comparison.methods:
+        difference = differences.get(summary.method)
+        interval = (
+            f"{difference.mean:+.0f} ({difference.low:+.0f} to {difference.high:+.0f})"
+            if difference and difference.low is not None
+            else ""
         )
-        yield _line(summary, between, first)
+        yield _line(summary, interval, first)
 
 
 def _line(summary: Summary, difference: str, first: Summary) -> str:
@@ -43,17 +45,17 @@ def _line(summary: Summary, difference: str, first: Summary) -> str:
 
 
 def main() -> None:
-    """Run or continue the measurement and print the table."""
+    """Run or resume the measurement and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("goal-precision"), help="folder of the comparison")
     parser.add_argument("--model", default="simulated", help="as --model of certigraph ablate")
     parser.add_argument("--split", default="generated", help="PlanBench set; it needs CERTIGRAPH_DATA")
     parser.add_argument("--limit", type=int, default=100, help="number of tasks, the first ones")
     parser.add_argument("--trials", type=int, default=1, help="runs of each variant on each task")
-    given = parser.parse_args()
-    choice = Choice(split=given.split, limit=given.limit, trials=given.trials)
-    found = ablate("sdp", "blocksworld", SWAPS, choice, context=Context(model=given.model), out=given.out)
-    print("\n".join(table_lines(found.comparison)))
+    options = parser.parse_args()
+    choice = Choice(split=options.split, limit=options.limit, trials=options.trials)
+    findings = ablate("sdp", "blocksworld", SWAPS, choice, context=Context(model=options.model), out=options.out)
+    print("\n".join(table_lines(findings.comparison)))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Kill runs at random times, resume them, and compare with uninterrupted ones; count what a model server receives.
+"""Kill runs at random times, resume them, and compare them with uninterrupted runs; count a model server's requests.
 
     python benchmarks/kill_campaign.py kills --trials 300 --scienceworld 50 [--clock-step -3600]
     python benchmarks/kill_campaign.py budgets --trials 240
     python benchmarks/kill_campaign.py postgres --trials 20 --clock-step 60
 
 `kills` compares ending, certificates, scores and state. `budgets` runs every graph with `calls=N`, N = 1..12, against
-an OpenAI-compatible server that answers as the benchmark's expert does and misbehaves in a chosen way; it kills the
-run between requests, resumes it until it ends, and compares the run's recorded calls with the server's count.
-Children are forked from a process that has imported everything, so that one trial costs milliseconds. Linux only.
+an OpenAI-compatible server that answers like the benchmark's expert and misbehaves in a chosen way; it kills the run
+between requests, resumes it until it ends, and compares the run's recorded calls with the server's count. Child
+processes are forked from a process that has imported everything, so that a trial takes milliseconds. Linux only.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PREDICTING = ("statefactory", "monotonic", "reward_judge")
 MODEL = "simulated:seed=5"
 SCIENCEWORLD = ("sdp", "react", "step", "tdp", "plan_and_solve")
 VARYING = ("episode", "usage", "spent")
-"""State that differs from run to run: a random thread id, and costs."""
+"""State keys that differ between runs: a random thread id, and costs."""
 
 MISBEHAVIOURS = (
     "healthy", "no_schema", "no_temperature", "always_400", "flaky_500", "rate_limit", "no_usage", "surrogate",
@@ -60,7 +60,7 @@ class Case:
 
 
 def acting_cases() -> list[Case]:
-    """Every graph on a world that fits it."""
+    """List every graph on a world that fits it."""
     blocks = [Case(graph, "blocksworld", task) for graph in ACTING for task in ("4-0", "6-0")]
     search = [Case(graph, world, "") for graph in SEARCHING for world in ("musique", "hotpotqa")]
     rewards = [Case(graph, "rewardprediction", "") for graph in PREDICTING]
@@ -68,28 +68,28 @@ def acting_cases() -> list[Case]:
 
 
 def scienceworld_cases() -> list[Case]:
-    """Graphs on the real simulator, whose expert follows the gold path."""
+    """List graphs on ScienceWorld's simulator, whose expert follows the gold path."""
     tasks = ("find-plant:0", "find-animal:0", "power-component:0", "boil:0")
     return [Case(graph, "scienceworld", task, "scripted:expert") for graph in SCIENCEWORLD for task in tasks]
 
 
-# One child process -----------------------------------------------------------------------------------------------
+# One child process.
 
 
 def step_clock(seconds: float) -> None:
-    """Let this process's wall clock be wrong by that many seconds."""
+    """Shift the wall clock of this process by some seconds."""
     now, now_ns = time.time, time.time_ns
     time.time = lambda: now() + seconds
     time.time_ns = lambda: now_ns() + int(seconds * 1e9)
 
 
 def run_folder(out: Path) -> Path:
-    """The folder of the run under `out`, of a name of its own: on a server it is the thread's."""
+    """Return the folder of the run under `out`; its name is unique, because on a server it is the thread id."""
     return out / f"run-{out.name}"
 
 
-def carry_on(case: Case, out: Path, clock: float, context: dict[str, Any]) -> None:
-    """Begin the run of a case under `out`, or resume the one that is there."""
+def start_or_resume(case: Case, out: Path, clock: float, context: dict[str, Any]) -> None:
+    """Start the run of a case under `out`, or resume it where it exists."""
     from certigraph.adapters.protocols import Budget, Context
     from certigraph.runtime.files import has_header
     from certigraph.runtime.run import arun, blocking, resume
@@ -100,7 +100,7 @@ def carry_on(case: Case, out: Path, clock: float, context: dict[str, Any]) -> No
     folder = run_folder(out)
     path = folder / "trajectory.jsonl"
     if path.is_file() and has_header(path):
-        with suppress(Fault):  # a run with an ending of its own cannot be resumed; what it came to is compared later
+        with suppress(Fault):  # a run that has ended cannot be resumed; its outcome is compared later
             resume(folder)
         return
     calls = context.pop("calls", None)
@@ -110,7 +110,7 @@ def carry_on(case: Case, out: Path, clock: float, context: dict[str, Any]) -> No
 
 
 def import_everything() -> None:
-    """Import what runs need before children are forked; nothing is run here, for a fork must find no threads."""
+    """Import what runs need before processes are forked; nothing is run here, because a fork must find no threads."""
     import importlib
 
     for graph in (*ACTING, *SEARCHING, *PREDICTING):
@@ -131,7 +131,7 @@ def import_everything() -> None:
 
 
 def spawn(function: Callable[..., None], *arguments: Any) -> multiprocessing.Process:
-    """Run a function in a forked process whose errors are printed and end it with status 1."""
+    """Run a function in a forked process; an error is printed and ends it with status 1."""
 
     def guarded() -> None:
         os.setsid()
@@ -149,18 +149,18 @@ def spawn(function: Callable[..., None], *arguments: Any) -> multiprocessing.Pro
 
 
 def kill(process: multiprocessing.Process) -> None:
-    """kill -9, and its children with it (a JVM ends by itself; this only saves the wait)."""
+    """Kill a process group with SIGKILL (a JVM would also end without it, but later)."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid or 0, signal.SIGKILL)
     process.join()
 
 
-# Kills --------------------------------------------------------------------------------------------------------------
+# The campaign of kills.
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run came to, without what differs from run to run."""
+    """Outcome of a run, without what differs between runs."""
 
     ending: str
     certificates: str
@@ -169,145 +169,145 @@ class Outcome:
     superseded: int
 
 
-def outcome(out: Path) -> Outcome:
-    """Read the run under `out`."""
+def read_outcome(out: Path) -> Outcome:
+    """Read the outcome of the run under `out`."""
     from certigraph.runtime.result import Result
 
     result = Result(run_folder(out))
     state = {key: value for key, value in result.state.items() if key not in VARYING}
-    if "branches" in state:  # searches that run at once are recorded in the order in which they end
+    if "branches" in state:  # concurrent searches are recorded in the order of their ends
         state["branches"] = sorted(state["branches"], key=lambda branch: branch.number)
     certificates = [c.as_json() for c in result.certificates]
     scores = result.scores.as_json() if result.scores else None
     superseded = len(result.trajectory.superseded)
-    return Outcome(result.ending, json.dumps(certificates, default=str), plain(state), scores, superseded)
+    return Outcome(result.ending, json.dumps(certificates, default=str), to_plain(state), scores, superseded)
 
 
-def progress_lost(out: Path) -> str:
-    """Why a resume began behind an earlier one; empty where each went on from the same checkpoint or a later one."""
+def find_lost_progress(out: Path) -> str:
+    """Return a message where a resume started at an earlier checkpoint than the one before it; else an empty string."""
     lines = (json.loads(line) for line in (run_folder(out) / "trajectory.jsonl").read_bytes().splitlines())
     steps = [line["superstep"] for line in lines if line["type"] == "resumed"]
     return "" if steps == sorted(steps) else f"resumes went back: supersteps {steps}"
 
 
-def plain(value: Any) -> Any:
-    """Records as dictionaries, so that numbers in them can be compared."""
+def to_plain(value: Any) -> Any:
+    """Convert records to dictionaries, so that their numbers can be compared."""
     if hasattr(value, "model_dump"):
-        return plain(value.model_dump())
+        return to_plain(value.model_dump())
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: to_plain(item) for key, item in value.items()}
+    return [to_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def close(one: Any, other: Any) -> bool:
-    """Whether two plain values agree, floats within 1e-6."""
+def is_close(one: Any, other: Any) -> bool:
+    """Return whether two plain values are equal, floats within 1e-6."""
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-6)
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(close(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(is_close(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(close, one, other))
+        return len(one) == len(other) and all(map(is_close, one, other))
     return bool(one == other)
 
 
-def differences(found: Outcome, whole: Outcome) -> list[str]:
-    """The parts in which a resumed run differs from an uninterrupted one."""
+def find_differences(resumed: Outcome, uninterrupted_run: Outcome) -> list[str]:
+    """List the parts in which a resumed run differs from an uninterrupted one."""
     parts = ("ending", "certificates", "scores", "state")
-    return [part for part in parts if not close(getattr(found, part), getattr(whole, part))]
+    return [part for part in parts if not is_close(getattr(resumed, part), getattr(uninterrupted_run, part))]
 
 
 @dataclass
-class Tally:
-    """What a campaign counted."""
+class CampaignResult:
+    """Counts and problems of a campaign."""
 
     counts: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
 
     def print(self) -> None:
-        """One JSON line of counts, then every problem."""
+        """Print one JSON line of counts, then every problem."""
         print(json.dumps(self.counts))
         print(*self.problems, sep="\n")
 
 
-def uninterrupted(case: Case, root: Path, context: dict[str, Any]) -> tuple[Outcome, float]:
-    """An uninterrupted run of the case and its seconds."""
+def run_uninterrupted(case: Case, root: Path, context: dict[str, Any]) -> tuple[Outcome, float]:
+    """Run a case without interruption; return its outcome and seconds."""
     out = root / "whole" / f"{case.graph}-{case.benchmark}-{case.task or 'first'}".replace(":", "_")
     out.mkdir(parents=True)
-    began = time.monotonic()
-    process = spawn(carry_on, case, out, 0.0, dict(context))
+    start = time.monotonic()
+    process = spawn(start_or_resume, case, out, 0.0, dict(context))
     process.join(300)
     if process.exitcode != 0:
         raise SystemExit(f"{case}: the uninterrupted run failed ({process.exitcode})")
-    return outcome(out), time.monotonic() - began
+    return read_outcome(out), time.monotonic() - start
 
 
 def kill_trial(
-    case: Case, out: Path, seconds: float, draw: random.Random, clocks: list[float], context: dict[str, Any]
+    case: Case, out: Path, seconds: float, random_source: random.Random, clocks: list[float], context: dict[str, Any]
 ) -> int:
-    """Kill the case's run in one to three rounds, then let it end; return how many kills hit a living process."""
+    """Kill a case's run in one to three rounds, then let it end; return the number of kills that hit a live process."""
     hits = 0
     for clock in clocks[:-1]:
-        process = spawn(carry_on, case, out, clock, dict(context))
-        process.join(draw.uniform(0.0, seconds))
+        process = spawn(start_or_resume, case, out, clock, dict(context))
+        process.join(random_source.uniform(0.0, seconds))
         hits += process.is_alive()
         kill(process)
-    process = spawn(carry_on, case, out, clocks[-1], dict(context))
+    process = spawn(start_or_resume, case, out, clocks[-1], dict(context))
     process.join(300)
     if process.exitcode not in (0, 1):
         kill(process)
     return hits
 
 
-def run_kills(options: argparse.Namespace, root: Path, context: dict[str, Any] | None = None) -> Tally:
-    """Random kills over all graphs, and over ScienceWorld."""
+def run_kills(options: argparse.Namespace, root: Path, context: dict[str, Any] | None = None) -> CampaignResult:
+    """Kill runs of all graphs, and of ScienceWorld, at random times."""
     from certigraph.runtime.result import Result
     from certigraph.state.records import Fault
 
-    draw, tally = random.Random(options.seed), Tally()
+    random_source, result = random.Random(options.seed), CampaignResult()
     context = context or {}
     wanted = [(acting_cases(), options.trials - options.scienceworld), (scienceworld_cases(), options.scienceworld)]
-    whole: dict[Case, tuple[Outcome, float]] = {}
+    references: dict[Case, tuple[Outcome, float]] = {}
     number = 0
     for cases, trials in wanted:
         for trial in range(trials):
             case = cases[trial % len(cases)]
-            if case not in whole:
-                whole[case] = uninterrupted(case, root, context)
+            if case not in references:
+                references[case] = run_uninterrupted(case, root, context)
             number += 1
             out = root / str(number)
             out.mkdir()
-            expected, seconds = whole[case]
-            clocks = [turn * options.clock_step for turn in range(draw.randint(2, 4))]
-            tally.counts["trials"] += 1
-            tally.counts["kills"] += (hits := kill_trial(case, out, seconds, draw, clocks, context))
+            expected, seconds = references[case]
+            clocks = [turn * options.clock_step for turn in range(random_source.randint(2, 4))]
+            result.counts["trials"] += 1
+            result.counts["kills"] += (hits := kill_trial(case, out, seconds, random_source, clocks, context))
             try:
-                found = outcome(out)
+                actual = read_outcome(out)
                 resumed = Result(run_folder(out)).trajectory.resumes
             except Fault as fault:
-                tally.problems.append(f"{number} {case}: {fault}")
+                result.problems.append(f"{number} {case}: {fault}")
                 continue
-            tally.counts["resumed"] += resumed > 0
-            if lost := progress_lost(out):
-                tally.problems.append(f"{number} {case} clocks={clocks}: {lost}")
-            tally.counts["killed"] += hits > 0
-            if different := differences(found, expected):
-                kept = f"{found.ending} instead of {expected.ending}"
-                tally.problems.append(f"{number} {case} clocks={clocks}: {', '.join(different)} differ ({kept})")
+            result.counts["resumed"] += resumed > 0
+            if lost := find_lost_progress(out):
+                result.problems.append(f"{number} {case} clocks={clocks}: {lost}")
+            result.counts["killed"] += hits > 0
+            if different := find_differences(actual, expected):
+                endings = f"{actual.ending} instead of {expected.ending}"
+                result.problems.append(f"{number} {case} clocks={clocks}: {', '.join(different)} differ ({endings})")
             else:
-                tally.counts["identical"] += 1
+                result.counts["identical"] += 1
                 shutil.rmtree(out)
             if sys.stderr.isatty() or not number % 25:
-                print(f"{number}: {dict(tally.counts)}", file=sys.stderr)
-    return tally
+                print(f"{number}: {dict(result.counts)}", file=sys.stderr)
+    return result
 
 
-# Budgets --------------------------------------------------------------------------------------------------------------
+# The campaign of budgets.
 
 
 class Server(ThreadingHTTPServer):
-    """Answers as the expert of the world that the model is named after, and misbehaves in one way.
+    """Server that answers like the expert of the world that the model is named after, and misbehaves in one way.
 
-    Every request appends a byte to a file, before anything else happens.
+    Every request first appends a byte to a file, which counts the requests.
     """
 
     daemon_threads = True
@@ -323,13 +323,13 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request."""
+    """Handles one request."""
 
     server: Server
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        """Count, then answer or fail."""
+        """Count the request, then answer or fail."""
         server = self.server
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with server.log.open("ab") as log:
@@ -350,24 +350,24 @@ class Handler(BaseHTTPRequestHandler):
             self.send(200, self.completion(body))
 
     def completion(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The expert's answer, spoiled now and then where the server is of that kind."""
+        """Build the completion with the expert's answer, malformed at random where the server's kind asks for it."""
         texts = [message["content"] for message in body["messages"]]
         form = (body.get("response_format") or {}).get("json_schema", {}).get("schema") or written_schema(texts[-1])
         try:
             answer = json.dumps(self.server.experts[body["model"]]("\n\n".join(texts), form))
         except Exception:  # noqa: BLE001 - an expert that cannot read a prompt is one more bad answer
             answer = "{}"
-        odd = self.server.draw.random() < 0.3
-        if self.server.kind == "garbage" and odd:
+        malformed = self.server.draw.random() < 0.3
+        if self.server.kind == "garbage" and malformed:
             answer = "I would rather not."
-        if self.server.kind == "surrogate" and odd:
+        if self.server.kind == "surrogate" and malformed:
             answer = "\ud800" + answer
         usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
         message = {"role": "assistant", "content": answer}
-        found = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "usage": usage}
+        completion = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "usage": usage}
         if self.server.kind in ("no_usage", "surrogate"):
-            del found["usage"]
-        return {**found, "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+            del completion["usage"]
+        return {**completion, "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
 
     def send(self, status: int, payload: dict[str, Any], headers: dict[str, str] | None = None) -> None:
         """Send a JSON body."""
@@ -386,15 +386,15 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def written_schema(prompt: str) -> dict[str, Any]:
-    """The JSON schema that is the last line of a prompt; empty where it has none."""
+    """Return the JSON schema in the last line of a prompt; empty where there is none."""
     with suppress(ValueError):
-        found = json.loads(prompt.strip().rpartition("\n")[2])
-        return found if isinstance(found, dict) else {}
+        schema = json.loads(prompt.strip().rpartition("\n")[2])
+        return schema if isinstance(schema, dict) else {}
     return {}
 
 
 def serve(kind: str, log: Path, address: Path, delay: float) -> None:
-    """Serve until killed; the port is written to `address`."""
+    """Serve until the process is killed; the port is written to the file `address`."""
     server = Server(kind, log, delay)
     draft = address.with_suffix(".new")
     draft.write_text(str(server.server_port))
@@ -403,24 +403,30 @@ def serve(kind: str, log: Path, address: Path, delay: float) -> None:
 
 
 def count_of(log: Path) -> int:
-    """Requests that the server received."""
+    """Return the number of requests that the server received."""
     return log.stat().st_size if log.exists() else 0
 
 
-def budget_trial(case: Case, calls: int, out: Path, log: Path, draw: random.Random, rounds: int) -> tuple[str, int]:
-    """Kill the run when the server has received some more requests, `rounds` times; then let it end, twice."""
+def budget_trial(
+    case: Case, calls: int, out: Path, log: Path, random_source: random.Random, rounds: int
+) -> tuple[str, int]:
+    """Kill the run when the server has received some more requests, `rounds` times; then resume it twice.
+
+    Returns:
+        A problem, or an empty string, and the number of kills that hit a live process.
+    """
     kills = 0
     for _ in range(rounds):
-        until = count_of(log) + draw.randint(0, max(1, calls // 2))
-        process = spawn(carry_on, case, out, 0.0, {"calls": calls})
+        until = count_of(log) + random_source.randint(0, max(1, calls // 2))
+        process = spawn(start_or_resume, case, out, 0.0, {"calls": calls})
         deadline = time.monotonic() + 10
         while process.is_alive() and count_of(log) <= until and time.monotonic() < deadline:
             time.sleep(0.0005)
-        process.join(draw.uniform(0.0, 0.01))
+        process.join(random_source.uniform(0.0, 0.01))
         kills += process.is_alive()
         kill(process)
     for _ in range(2):  # a second resume must cost nothing
-        process = spawn(carry_on, case, out, 0.0, {"calls": calls})
+        process = spawn(start_or_resume, case, out, 0.0, {"calls": calls})
         process.join(60)
         if process.is_alive():
             kill(process)
@@ -428,11 +434,11 @@ def budget_trial(case: Case, calls: int, out: Path, log: Path, draw: random.Rand
     return "", kills
 
 
-def run_budgets(options: argparse.Namespace, root: Path) -> Tally:
-    """Budgets of 1 to 12 calls on healthy and misbehaving servers, with and without kills."""
+def run_budgets(options: argparse.Namespace, root: Path) -> CampaignResult:
+    """Run budgets of 1 to 12 calls on healthy and misbehaving servers, with and without kills."""
     from certigraph.state.trajectory import read_trajectory
 
-    draw, tally = random.Random(options.seed), Tally()
+    random_source, result = random.Random(options.seed), CampaignResult()
     os.environ.update(OPENAI_API_KEY="sk-campaign-0123456789abcdef")
     kinds = options.kind or MISBEHAVIOURS
     servers: dict[str, tuple[Path, multiprocessing.Process, str]] = {}
@@ -444,42 +450,42 @@ def run_budgets(options: argparse.Namespace, root: Path) -> Tally:
         servers[kind] = (log, process, address.read_text())
     try:
         for number in range(options.trials):
-            kind, graph = kinds[number % len(kinds)], draw.choice([*ACTING, *SEARCHING])
-            calls, rounds = 1 + number % 12, draw.randint(0, 2)
+            kind, graph = kinds[number % len(kinds)], random_source.choice([*ACTING, *SEARCHING])
+            calls, rounds = 1 + number % 12, random_source.randint(0, 2)
             log, _, port = servers[kind]
             os.environ["CERTIGRAPH_BASE_URL"] = f"http://127.0.0.1:{port}/v1"
             world = "blocksworld" if graph in ACTING else "musique"
             case = Case(graph, world, "8-0" if graph in ACTING else "", f"openai:{world}")
             before, out = count_of(log), root / f"b{number}"
             out.mkdir()
-            problem, kills = budget_trial(case, calls, out, log, draw, rounds)
+            problem, kills = budget_trial(case, calls, out, log, random_source, rounds)
             time.sleep(2 * options.delay + 0.01)
             received = count_of(log) - before
             recorded = read_trajectory(run_folder(out) / "trajectory.jsonl")
             record = budget_record(problem, received, int(recorded.usage.calls), calls, kills)
-            tally.counts.update(["trials", *record])
+            result.counts.update(["trials", *record])
             if {"over", "unrecorded", "hangs"} & set(record) or ("overcounted" in record and not kills):
-                found = f"server {received}, recorded {recorded.usage.calls}, kills {kills}, {recorded.ending}"
-                tally.problems.append(f"b{number} {kind} {case} calls={calls}: {' '.join(record)}; {found}")
+                details = f"server {received}, recorded {recorded.usage.calls}, kills {kills}, {recorded.ending}"
+                result.problems.append(f"b{number} {kind} {case} calls={calls}: {' '.join(record)}; {details}")
     finally:
         for _, process, _ in servers.values():
             kill(process)
-    return tally
+    return result
 
 
 def budget_record(problem: str, received: int, recorded: int, calls: int, kills: int) -> list[str]:
-    """What is to be counted of one trial."""
+    """Return the names under which one trial is counted."""
     record = [problem] if problem else []
     record += ["over"] if received > calls else []
     record += ["unrecorded"] if recorded < received else ["overcounted"] if recorded > received else ["equal"]
     return [*record, *(["killed"] if kills else [])]
 
 
-# Command line -------------------------------------------------------------------------------------------------------
+# The command line.
 
 
-def run_postgres(options: argparse.Namespace, root: Path) -> Tally:
-    """As `kills`, with checkpoints on a Postgres server of the campaign's own."""
+def run_postgres(options: argparse.Namespace, root: Path) -> CampaignResult:
+    """Run `kills` with checkpoints on a Postgres server that the campaign starts."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
     from postgres_server import running  # type: ignore[import-not-found]
 
@@ -500,15 +506,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="an empty folder for the runs; a temporary one otherwise")
     options = parser.parse_args()
-    warnings.simplefilter("ignore")  # a failed run is an outcome here, and each is read from its trajectory
+    warnings.simplefilter("ignore")  # a failed run is an expected outcome, and is read from its trajectory
     root = options.out or Path(tempfile.mkdtemp(prefix="kill-campaign-"))
     root.mkdir(parents=True, exist_ok=True)
     campaigns = {"kills": run_kills, "budgets": run_budgets, "postgres": run_postgres}
     import_everything()
-    tally = campaigns[options.campaign](options, root)
-    tally.print()
-    if tally.problems:
-        print(f"runs kept in {root}", file=sys.stderr)
+    result = campaigns[options.campaign](options, root)
+    result.print()
+    if result.problems:
+        print(f"the runs are in {root}", file=sys.stderr)
         raise SystemExit(1)
     if not options.out:
         shutil.rmtree(root)

@@ -1,4 +1,7 @@
-"""Runs as ATIF documents."""
+"""Conversion of runs to ATIF v1.7 documents, Harbor's trajectory format (its RFC 0001).
+
+`to_atif` converts a run to one JSON document; subtasks that ran in a graph of their own are documents inside it.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,14 +31,14 @@ from certigraph.runtime.registry import model_name
 from certigraph.state.records import INTERRUPTED, Certificate, Task, Usage
 from certigraph.state.trajectory import Event, Header, Trajectory, total
 
-# The steps of an ATIF document: one for every round of a run.
+# The steps of a document: one for every round of a run.
 
 Names = Mapping[str, str]
-"""Ids of the documents of sub-tasks, by the sub-tasks' own."""
+"""Document ids of subtasks, by subtask id."""
 
 
 def steps_of(events: Iterable[Event], names: Names = MappingProxyType({})) -> Iterator[dict[str, Any]]:
-    """The steps after the task's own, still without their numbers; an outcome refers to its sub-task's document."""
+    """Convert events to steps without numbers; the step of a subtask's outcome refers to the subtask's document."""
     for number, part in enumerate(rounds(events), 1):
         if part.resets:
             yield _opening(part)
@@ -44,18 +47,18 @@ def steps_of(events: Iterable[Event], names: Names = MappingProxyType({})) -> It
 
 
 def numbered(steps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The steps with their numbers, from 1."""
+    """Number the steps from 1."""
     return [{"step_id": number, **step} for number, step in enumerate(steps, 1)]
 
 
 def known(facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts that are known; a price of which nothing is known is left out, and not told as 0."""
+    """Drop facts that are None, so that an unknown price is left out and not written as 0."""
     return {name: fact for name, fact in facts.items() if fact is not None}
 
 
 def _opening(part: Round) -> dict[str, Any]:
-    seen = part.observation
-    shown = {"observation": {"results": [{"content": seen.text}]}} if seen else {}
+    observation = part.observation
+    shown = {"observation": {"results": [{"content": observation.text}]}} if observation else {}
     return {"source": "system", "message": told(part), **shown, "extra": _extra(part)}
 
 
@@ -68,7 +71,7 @@ def _agent_step(part: Round, call: str) -> dict[str, Any]:
     if part.thought and usage.calls:
         step["reasoning_content"] = part.thought
     elif part.thought:
-        extra["thought"] = part.thought  # ATIF allows no reasoning where no model was asked
+        extra["thought"] = part.thought  # ATIF allows no reasoning in a step without a model call
     return {**step, "extra": extra}
 
 
@@ -78,15 +81,20 @@ def _delegated(part: Round, names: Names) -> dict[str, Any]:
 
 
 def _call(part: Round, call: str) -> dict[str, Any]:
-    action, seen = part.action, part.observation
+    action, observation = part.action, part.observation
     if action is None:
         return {}
-    made = {"tool_call_id": call, "function_name": tool_name(action), "arguments": tool_arguments(action)}
-    if seen is None:
-        return {"tool_calls": [made]}
-    said = {"accepted": seen.accepted, "reward": seen.reward, "done": seen.done, "solved": seen.solved}
-    result = {"source_call_id": call, "content": seen.text, "extra": said}
-    return {"tool_calls": [made], "observation": {"results": [result]}}
+    tool_call = {"tool_call_id": call, "function_name": tool_name(action), "arguments": tool_arguments(action)}
+    if observation is None:
+        return {"tool_calls": [tool_call]}
+    extra = {
+        "accepted": observation.accepted,
+        "reward": observation.reward,
+        "done": observation.done,
+        "solved": observation.solved,
+    }
+    result = {"source_call_id": call, "content": observation.text, "extra": extra}
+    return {"tool_calls": [tool_call], "observation": {"results": [result]}}
 
 
 def _extra(part: Round) -> dict[str, Any]:
@@ -127,21 +135,21 @@ def _metrics(usage: Usage, part: Round) -> dict[str, Any]:
     )
 
 
-# Sub-tasks as ATIF documents of their own, inside that of their run (`subagent_trajectories`).
+# Documents of subtasks, inside the document of their run (`subagent_trajectories`).
 
 VERSION = "ATIF-v1.7"
 
 SUBTASK_GRAPH = "subtask"
-"""The graph that solves a node where the header names no other."""
+"""Default graph that solves a subtask where the header names no other."""
 
 
 def subtask_names(header: Header, parts: Iterable[Part]) -> dict[str, str]:
-    """The ids of the documents of one graph's sub-tasks, by the sub-tasks' own."""
+    """Return the document ids of one graph's subtasks, by subtask id."""
     return {part.subtask: _name(header, part) for part in parts}
 
 
 def subtask_document(header: Header, agent: dict[str, Any], part: Part, parts: Parts) -> dict[str, Any]:
-    """The document of a sub-task: its specification, then its steps."""
+    """Build the document of a subtask: its specification, then its steps."""
     names = subtask_names(header, parts.within(part.scope))
     steps = [{"source": "user", "message": _specification(part)}, *steps_of(part.events, names)]
     usage = total(event.usage for event in part.events)
@@ -166,7 +174,7 @@ def subtask_document(header: Header, agent: dict[str, Any], part: Part, parts: P
 
 
 def _name(header: Header, part: Part) -> str:
-    """No two sub-tasks of two runs have the same."""
+    # unique over all subtasks of all runs
     return f"{header.run_id}/{part.scope}"
 
 
@@ -180,20 +188,21 @@ def _solver(header: Header) -> str:
     return str(Spec.model_validate(spec).args.get("graph", SUBTASK_GRAPH)) if spec else SUBTASK_GRAPH
 
 
-# ATIF v1.7, Harbor's trajectory format (its RFC 0001): a run as one JSON document.
+# The document of a run.
 
 
 def to_atif(trajectory: Trajectory) -> dict[str, Any]:
-    """The ATIF document of a run, finished or not.
+    """Convert a run, finished or not, to an ATIF document.
 
-    One agent step for every action with what was said about it: target, verdict and certificate are in its `extra`
-    (`passed` in the place of a certificate where a policy forced the target), the world's answer is the result of its
-    tool call. Planning and learning are steps of their own. A step in which no model was asked has `llm_call_count` 0.
-    A sub-task that a graph of its own worked on is a document of its own, whose cost the final metrics of the run's
-    include. Times are seconds since the run, or its latest resume, began (`extra.t`).
+    Every action is an agent step: target, verdict and certificate are in its `extra` (`passed` in place of a
+        certificate
+    where a policy forced the target), and the world's answer is the result of its tool call. Planning and learning are
+    separate steps. A step without a model call has `llm_call_count` 0. A subtask that a graph of its own solved is a
+    separate document; the final metrics of the run include its cost. Times (`extra.t`) are seconds since the start, or
+    the latest resume, of the run.
 
     Raises:
-        Fault: the header's date is none, or the trajectory is of no such run.
+        Fault: the header holds no ISO date, or the trajectory cannot be interpreted.
     """
     with legible(trajectory.header.run_id):
         return _document(cleaned(trajectory))
@@ -225,7 +234,7 @@ def _document(run: Trajectory) -> dict[str, Any]:
 
 
 def write_atif(trajectory: Trajectory, path: Path) -> None:
-    """Write the document as JSON."""
+    """Write the ATIF document of a run as JSON."""
     path.write_text(json.dumps(to_atif(trajectory), ensure_ascii=False, indent=1), encoding="utf-8")
 
 
@@ -265,9 +274,9 @@ def _lost(run: Trajectory) -> dict[str, Any]:
 
 
 def _notes(run: Trajectory) -> str | None:
-    told = ["The run has no ending yet: it was interrupted or is still running."] if run.ending == INTERRUPTED else []
+    notes = ["The run has no ending yet: it was interrupted or is still running."] if run.ending == INTERRUPTED else []
     if run.superseded:
-        told.append(
+        notes.append(
             "It was resumed: the final metrics include work that was paid for and repeated, which no step shows."
         )
-    return " ".join(told) or None
+    return " ".join(notes) or None

@@ -1,4 +1,4 @@
-"""The command bench: own overhead, episodes a minute, store, rewards and Ray."""
+"""The command `certigraph bench`: overhead per superstep, episodes per minute, store, rewards and Ray."""
 
 import json
 import random
@@ -32,7 +32,7 @@ from certigraph.graphs import statefactory
 from certigraph.state.records import GOAL, Fault, Record, Task
 from certigraph.state.rewards import Entity, FactoredState, recorded
 
-# Time per superstep: SDP's graph, the bare loop and the plain one, in laps that take turns.
+# Time per superstep of SDP's graph, a bare LangGraph loop and a plain Python loop, in alternating laps.
 
 SETTINGS = (
     Setting("sdp", "ainvoke"),
@@ -46,25 +46,29 @@ SETTINGS = (
 
 
 class Speed(Record):
-    """Wall-clock milliseconds per superstep of one loop, called in one way."""
+    """Wall-clock milliseconds per superstep of one loop with one kind of call."""
 
     loop: Loop
     call: Literal["ainvoke", "invoke", "for"]
     saver: bool
-    """Whether AsyncSqliteSaver kept checkpoints in a file, durability "async"."""
+    """Whether AsyncSqliteSaver saved checkpoints in a file, with durability "async"."""
     supersteps: int
     best: float
     median: float
     own: float
-    """The median without what the world took; there are no model calls."""
+    """Median without the world's time; there are no model calls."""
     ratio: float | None = None
-    """SDP to the bare loop called alike: the median over the laps."""
+    """Ratio of SDP to the bare loop with the same kind of call: median over the laps."""
 
 
 def measured(rungs: int, repetitions: int) -> list[Speed]:
-    """Each setting's speed on a ladder of that many rungs. Raises Fault when a loop did not reach its top."""
+    """Measure the speed of each setting on a ladder of `rungs` rungs.
+
+    Raises:
+        Fault: a loop did not reach the top.
+    """
     for setting in SETTINGS:
-        lap(setting, 1)  # the first call of anything pays for imports and caches
+        lap(setting, 1)  # warm-up: a first call includes imports and cold caches
     rounds = [{setting: lap(setting, rungs) for setting in SETTINGS} for _ in range(repetitions)]
     return [_speed(setting, rounds) for setting in SETTINGS]
 
@@ -86,14 +90,17 @@ def _to_bare(setting: Setting, rounds: Sequence[Mapping[Setting, Lap]]) -> float
     return median(laps[setting].each / laps[bare].each for laps in rounds)
 
 
-# How many episodes a minute a whole evaluation does, inspect_ai included, with a script in place of a model.
+# Episodes per minute of a complete evaluation, including inspect_ai, with a scripted model.
 
 AT_ONCE = (1, 16)
+"""Numbers of concurrent runs that are measured."""
+
 BLOCKS = range(3, 7)
+"""Numbers of blocks of the tasks."""
 
 
 class Throughput(Record):
-    """One evaluation of SDP on generated BlocksWorld tasks: seconds of wall-clock and of processor time in all."""
+    """Total wall-clock and processor seconds of one evaluation of SDP on generated BlocksWorld tasks."""
 
     at_once: int
     episodes: int
@@ -112,33 +119,34 @@ class Throughput(Record):
 
 
 def throughputs(episodes: int) -> list[Throughput]:
-    """Evaluate that many tasks, one at a time and sixteen at once.
+    """Evaluate `episodes` tasks, one at a time and sixteen at once.
 
     Raises:
         Fault: a run did not reach its goal, or inspect_ai is missing.
     """
-    _evaluated(1, 1)  # loads inspect_ai and fills caches
+    _evaluated(1, 1)  # warm-up: loads inspect_ai and fills caches
     return [_evaluated(episodes, at_once) for at_once in AT_ONCE]
 
 
 def _evaluated(episodes: int, at_once: int) -> Throughput:
     ids = [f"{BLOCKS[number % len(BLOCKS)]}-{number}" for number in range(episodes)]
     with TemporaryDirectory() as out:
-        began, cpu = perf_counter(), process_time()
+        start, cpu = perf_counter(), process_time()
         done = evaluate("sdp", "blocksworld", ids=ids, out=out, max_samples=at_once, quiet=True)
-        seconds, cpu = perf_counter() - began, process_time() - cpu
+        seconds, cpu = perf_counter() - start, process_time() - cpu
     if done.endings != {GOAL: episodes}:
-        raise Fault("operator", f"of {episodes} runs not all reached the goal: {done.endings}; see `certigraph run`")
+        raise Fault("operator", f"not all of {episodes} runs reached the goal: {done.endings}; see `certigraph run`")
     return Throughput(at_once=at_once, episodes=episodes, seconds=seconds, cpu=cpu)
 
 
-# How fast TravelPlanner's database opens and answers: one option query is all the candidates of one predicate.
+# Latency of TravelPlanner's database; one option query returns all candidates of one predicate.
 
 OPENINGS, LEGS, PEOPLE, NIGHTS = 50, 300, 2, 3
+"""Number of openings of a store, of queried legs, and the group size and nights of a query."""
 
 
 class Size(NamedTuple):
-    """How large a store is to be."""
+    """Size of a generated store."""
 
     cities: int
     flights: int
@@ -158,7 +166,7 @@ class Latency(Record):
 
 
 def store_latencies(size: Size) -> list[Latency]:
-    """Build a store of that size, open it again and again, and ask it for options, no city twice."""
+    """Measure a generated store: open it repeatedly, and query options without repeating a pair of cities or a city."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "store.sqlite"
         generate_store(path, cities=size.cities, flights=size.flights)
@@ -179,9 +187,9 @@ def _queries(store: Store) -> Iterator[Callable[[], object]]:
 
 
 def _milliseconds(call: Callable[[], object]) -> float:
-    began = perf_counter()
+    start = perf_counter()
     call()
-    return 1_000 * (perf_counter() - began)
+    return 1_000 * (perf_counter() - start)
 
 
 def _latency(operation: str, size: Size, samples: list[float]) -> Latency:
@@ -189,13 +197,12 @@ def _latency(operation: str, size: Size, samples: list[float]) -> Latency:
     return Latency(operation=operation, flights=size.flights, samples=len(samples), p50=cuts[49], p95=cuts[94])
 
 
-# `certigraph bench`: what certigraph's own machinery costs, beside a bare LangGraph loop and a plain Python loop.
-#
-# All loops climb the same ladder, without a model. Their laps take turns, so that a slower machine slows all alike.
+# The complete benchmark. All loops climb the same ladder without a model; their laps alternate, so that a change of the
+# machine's speed affects all of them.
 
 
 class Payload(Record):
-    """What one run of SDP leaves in its checkpoint file, in bytes: checkpoints, metadata and writes; the file."""
+    """Bytes that one run of SDP writes: checkpoints, metadata and writes (`payload`), and the size of the file."""
 
     supersteps: int
     payload: int
@@ -203,12 +210,12 @@ class Payload(Record):
 
     @property
     def per_superstep(self) -> float:
-        """Bytes of payload per superstep: equal at all lengths when growth is linear."""
+        """Bytes of payload per superstep; constant over lengths when growth is linear."""
         return self.payload / self.supersteps
 
 
 class Bench(Record):
-    """Everything that one run of the benchmark measured."""
+    """Results of one run of the benchmark."""
 
     speeds: tuple[Speed, ...]
     payloads: tuple[Payload, ...]
@@ -217,13 +224,13 @@ class Bench(Record):
 
 
 def bench(supersteps: int = 1_000, *, repetitions: int = 5, big: bool = False, episodes: int = 0) -> Bench:
-    """Measure speed, checkpoint size, the TravelPlanner store and whole evaluations.
+    """Measure speed, checkpoint size, the TravelPlanner store and complete evaluations.
 
     Args:
-        supersteps: of each loop, rounded down to whole rungs of four.
-        repetitions: laps of each loop.
-        big: also a store of 300 cities and 3.8 million flights, which takes a while to build.
-        episodes: of an evaluation under inspect_ai, once one at a time and once sixteen at once; 0: none.
+        supersteps: supersteps of each loop, rounded down to a multiple of four.
+        repetitions: number of laps of each loop.
+        big: also measure a store of 300 cities and 3.8 million flights, which takes minutes to build.
+        episodes: episodes of an evaluation under inspect_ai, one at a time and sixteen at once; 0: no evaluation.
 
     Raises:
         Fault: a loop did not reach the top of the ladder.
@@ -232,13 +239,13 @@ def bench(supersteps: int = 1_000, *, repetitions: int = 5, big: bool = False, e
     return Bench(
         speeds=tuple(measured(rungs, repetitions)),
         payloads=tuple(payload(max(rungs // part, 1)) for part in (4, 2, 1)),
-        latencies=tuple(found for size in ([USUAL, BIG] if big else [USUAL]) for found in store_latencies(size)),
+        latencies=tuple(latency for size in ([USUAL, BIG] if big else [USUAL]) for latency in store_latencies(size)),
         throughputs=tuple(throughputs(episodes)) if episodes else (),
     )
 
 
 def payload(rungs: int) -> Payload:
-    """Run SDP once with checkpoints and weigh them."""
+    """Run SDP once with checkpoints and measure their size."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "checkpoints.sqlite"
         supersteps = saved_lap("sdp", rungs, path).supersteps
@@ -248,7 +255,7 @@ def payload(rungs: int) -> Payload:
 
 
 def print_bench(done: Bench, *, as_json: bool) -> None:
-    """One JSON object, or tables."""
+    """Print the results as one JSON object or as tables."""
     if as_json:
         typer.echo(json.dumps(done.as_json()))
     else:
@@ -256,7 +263,7 @@ def print_bench(done: Bench, *, as_json: bool) -> None:
 
 
 def table(done: Bench) -> Group:
-    """What was measured, for people."""
+    """Format the results as tables."""
     speeds = Table("loop", "call", "checkpoints", "supersteps", "best ms", "median ms", "own ms", "x bare", box=None)
     for s in done.speeds:
         times = [f"{ms:.2g}" if s.loop == "python" else f"{ms:.2f}" for ms in (s.best, s.median, s.own)]
@@ -287,21 +294,22 @@ _STORED = (
 )
 
 
-# `certigraph bench --rewards`: what routing a step costs, and how many trajectories StateFactory rates a second.
+# `certigraph bench --rewards`: time to route a step, and trajectories that StateFactory rates per second.
 
 OBJECTS, ATTRIBUTES, WANTED = 20, 5, 5
-"""The step that is routed: objects of the world, attributes of each, goal objects."""
+"""Size of the routed step: objects of the world, attributes of each, goal objects."""
 
 LAPS = 200
+"""Number of timed routings."""
 
 
 class RewardSpeed(Record):
-    """Milliseconds of routing one step with all vectors at hand; trajectories a second, first and second time."""
+    """Milliseconds to route one step with cached vectors; trajectories per second in a cold and in a warm pass."""
 
     routing_p50: float
     routing_p95: float
     routing_cold: float
-    """Every text new to the encoder, whose weights are loaded."""
+    """Milliseconds where no text is cached, with the encoder's weights loaded."""
     trajectories: int
     steps: int
     cold: float
@@ -309,7 +317,7 @@ class RewardSpeed(Record):
 
 
 def bench_rewards(tasks: int) -> RewardSpeed:
-    """Measure routing, and StateFactory's graph over the first pairs of `rewardprediction`, in this one process.
+    """Measure routing, and StateFactory's graph over the first pairs of `rewardprediction`, in this process.
 
     Raises:
         Fault: no encoder is installed.
@@ -335,15 +343,15 @@ def bench_rewards(tasks: int) -> RewardSpeed:
 
 
 def print_rewards(done: RewardSpeed, *, as_json: bool) -> None:
-    """One JSON object, or a table."""
+    """Print the results as one JSON object or as a table."""
     if as_json:
         typer.echo(json.dumps(done.as_json()))
         return
     table = Table("what", "warm", "cold", box=None)
-    told = f"routing, {OBJECTS} objects x {ATTRIBUTES} attributes against {WANTED}: ms"
-    table.add_row(told, f"{done.routing_p50:.2f} (p95 {done.routing_p95:.2f})", f"{done.routing_cold:.0f}")
-    many = f"trajectories/s, {done.trajectories:,} of {done.steps:,} steps, one process"
-    table.add_row(many, f"{done.warm:.0f}", f"{done.cold:.1f}")
+    routing = f"routing, {OBJECTS} objects x {ATTRIBUTES} attributes against {WANTED}: ms"
+    table.add_row(routing, f"{done.routing_p50:.2f} (p95 {done.routing_p95:.2f})", f"{done.routing_cold:.0f}")
+    rating = f"trajectories/s, {done.trajectories:,} of {done.steps:,} steps, one process"
+    table.add_row(rating, f"{done.warm:.0f}", f"{done.cold:.1f}")
     Console().print(table)
 
 
@@ -357,36 +365,36 @@ def _entity(identity: str, number: int) -> Entity:
 
 
 def _seconds(tasks: list[Task]) -> float:
-    graph, began = statefactory.build(), perf_counter()
+    graph, start = statefactory.build(), perf_counter()
     for task in tasks:
         graph.invoke({"task": task})
-    return perf_counter() - began
+    return perf_counter() - start
 
 
-# How many episodes a minute one worker on a Ray cluster of this machine does, beside two, and beside no Ray at all.
+# `certigraph bench --ray`: episodes per minute without Ray, and with one and two workers on this machine.
 
 DELAY = 0.2
 """Seconds that the endpoint takes for a reply."""
 
 WORKERS = (0, 1, 2)
-"""Worker processes; 0: the evaluation's own process alone."""
+"""Numbers of worker processes; 0: only the process of the evaluation."""
 
 WARMING = 16
-"""Runs that end before the clock starts: workers come up, and caches fill."""
+"""Number of runs that end before the timing starts, while workers start and caches fill."""
 
 RAY_BLOCKS = 4
 
 Work = Literal["waiting", "scripted"]
-"""Episodes that wait for a model's replies, or that take a processor's time."""
+"""Kinds of episodes: those that wait for a model's replies, and those that use the processor."""
 
 MODELS: dict[Work, str] = {"waiting": "openai:loopback", "scripted": "scripted:expert"}
 
 RAY_AT_ONCE: dict[Work, int] = {"waiting": 4, "scripted": 2}
-"""Runs at once on a worker, and in the process without Ray."""
+"""Concurrent runs on a worker, and in the process without Ray."""
 
 
 class Spread(Record):
-    """One evaluation of SDP on generated BlocksWorld tasks, in seconds of wall-clock after the first runs."""
+    """Wall-clock seconds of one evaluation of SDP on generated BlocksWorld tasks, after the warm-up runs."""
 
     work: Work
     workers: int
@@ -395,12 +403,12 @@ class Spread(Record):
 
     @property
     def rate(self) -> float:
-        """Episodes a minute."""
+        """Episodes per minute."""
         return 60 * self.episodes / self.seconds
 
 
 def bench_ray(episodes: int, *, laps: int = 3) -> list[Spread]:
-    """Evaluate that many tasks in every way, several times in turn, so that a change of the machine's speed meets all.
+    """Evaluate `episodes` tasks in every way, in alternating laps, so that a change of the machine's speed affects all.
 
     Raises:
         Fault: Ray is missing, or a run did not reach its goal.
@@ -410,7 +418,7 @@ def bench_ray(episodes: int, *, laps: int = 3) -> list[Spread]:
 
 
 def print_ray(done: Sequence[Spread], *, as_json: bool) -> None:
-    """One JSON object, or a table."""
+    """Print the results as one JSON object or as a table."""
     if as_json:
         typer.echo(
             json.dumps({"laps": [lap.as_json() for lap in done], "ratios": {w: ratios(done, w) for w in MODELS}})
@@ -424,7 +432,7 @@ def print_ray(done: Sequence[Spread], *, as_json: bool) -> None:
 
 
 def ratios(done: Sequence[Spread], work: Work) -> list[float]:
-    """Two workers' rate over one worker's, lap by lap."""
+    """Compute the ratio of two workers' rate to one worker's, by lap."""
     return [two / one for one, two in zip(_rates(done, work, 1), _rates(done, work, 2), strict=True)]
 
 
@@ -441,5 +449,5 @@ def _evaluate_on_ray(work: Work, workers: int, episodes: int) -> Spread:
         )
         ended = sorted(path.stat().st_mtime for path in Path(out).glob("*/trajectory.jsonl"))
     if done.endings != {GOAL: len(ids)}:
-        raise Fault("operator", f"of {len(ids)} runs not all reached the goal: {done.endings}; see `certigraph run`")
+        raise Fault("operator", f"not all of {len(ids)} runs reached the goal: {done.endings}; see `certigraph run`")
     return Spread(work=work, workers=workers, episodes=episodes, seconds=ended[-1] - ended[WARMING - 1])

@@ -1,4 +1,4 @@
-"""SDP's graph, a bare LangGraph loop and a plain loop on the same climb."""
+"""Timed loops of the benchmark: SDP's graph, a bare LangGraph loop and a plain Python loop on the same task."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -22,26 +22,26 @@ from certigraph.state.records import Action, Fault, Observation, Predicate, Scor
 from certigraph.state.sdp import ProposeView, RealizeView, ValidateView
 from certigraph.state.serialization import serializer
 
-# A ladder to climb, one predicate a rung: a world that costs next to nothing, to measure what surrounds a world.
+# The world: a ladder with one predicate per rung. It takes almost no time, so that the loop's overhead is measured.
 
 
 def order(rung: int) -> str:
-    """The action that reaches a rung from the one below."""
+    """Return the text of the action that reaches a rung from the one below."""
     return f"climb to rung {rung}"
 
 
 def climbed(height: int, text: str) -> int:
-    """The height after an action; what is not the next rung changes nothing."""
+    """Return the height after an action; an action for another than the next rung changes nothing."""
     return height + 1 if text == order(height + 1) else height
 
 
 def view(height: int) -> str:
-    """What one sees at a height."""
+    """Return the observation at a height."""
     return f"You stand on rung {height}."
 
 
 class LadderWorld:
-    """One climb. `seconds` is the wall-clock spent inside its methods."""
+    """One episode. `seconds` is the wall-clock time inside its methods."""
 
     concurrent = False
 
@@ -49,7 +49,7 @@ class LadderWorld:
         self.rungs, self.height, self.seconds = rungs, 0, 0.0
 
     def reset(self) -> Observation:
-        """Back to the ground."""
+        """Return to the ground."""
         with self._timed():
             self.height = 0
             return Observation(text=view(0))
@@ -61,29 +61,29 @@ class LadderWorld:
             return Observation(text=view(self.height), done=self.height == self.rungs)
 
     def view(self) -> str:
-        """Where the climber is."""
+        """Return the observation at the current height."""
         return view(self.height)
 
     def admissible(self) -> list[str] | None:
-        """None: there is nothing to choose."""
+        """Return None: the world lists no actions."""
         return None
 
     def score(self) -> Scores:
-        """The fraction climbed."""
+        """Return the reached share of the rungs."""
         return Scores(value=self.height / self.rungs)
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Release nothing."""
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
-        began = perf_counter()
+        start = perf_counter()
         yield
-        self.seconds += perf_counter() - began
+        self.seconds += perf_counter() - start
 
 
 class Ladder:
-    """One task: a ladder of `rungs` rungs, climbed without a model."""
+    """Benchmark with one task: a ladder of `rungs` rungs, climbed without a model."""
 
     name = "ladder"
 
@@ -93,25 +93,25 @@ class Ladder:
         self._operators: Mapping[str, Operator] = {"propose": self._propose, "realize": _realize, "validate": _validate}
 
     def tasks(self, split: str = "") -> Sequence[Task]:
-        """The one task."""
+        """Return the only task."""
         return [self.task(str(self.rungs))]
 
     def task(self, task_id: str) -> Task:
-        """The one task, by its number of rungs."""
+        """Return the only task; its id is the number of rungs."""
         if task_id != str(self.rungs):
             raise KeyError(f"this ladder has no task {task_id!r}; its only one is {str(self.rungs)!r}")
         return Task(benchmark=self.name, id=task_id, goal=view(self.rungs))
 
     def open(self, task: Task) -> LadderWorld:
-        """A climber on the ground."""
+        """Open an episode on the ground."""
         return LadderWorld(self.rungs)
 
     def operators(self) -> Mapping[str, Operator]:
-        """Propose, Realize and Validate; nothing here ever needs Replan."""
+        """Return Propose, Realize and Validate; Replan is never needed."""
         return self._operators
 
     def expert(self) -> None:
-        """None: no question is ever asked."""
+        """Return None: no model is asked."""
 
     async def _propose(self, state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
         rungs = range(1, self.rungs + 1)
@@ -128,11 +128,11 @@ async def _validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str,
     return {"verdict": Verdict(depth=int(held))}
 
 
-# What SDP's graph is measured against: the same climb as a bare LangGraph loop and as a plain Python loop.
+# The reference loops: the same task as a bare LangGraph loop and as a plain Python loop.
 
 
 class Climb(TypedDict):
-    """The least state that the loop needs; every field is a plain last value."""
+    """Minimal state of the loop; every field is a last-value channel."""
 
     rungs: int
     head: int
@@ -147,12 +147,15 @@ Node = Callable[[Climb], dict[str, Any]]
 
 
 def ground(rungs: int) -> Climb:
-    """The state before the first step."""
+    """Return the state before the first step."""
     return Climb(rungs=rungs, head=0, height=0, action="", observation=view(0), held=False)
 
 
 def bare_graph(checkpointer: Checkpointer = None) -> BareGraph:
-    """Four small nodes and two conditional edges: plain functions under `invoke`, coroutines under `ainvoke`."""
+    """Build a graph of four small nodes and two conditional edges.
+
+    The nodes are plain functions under `invoke` and coroutines under `ainvoke`.
+    """
     builder = StateGraph(Climb)
     for name, node in NODES.items():
         builder.add_node(name, RunnableCallable(node, _awaited(node), name=name, trace=False))
@@ -165,7 +168,7 @@ def bare_graph(checkpointer: Checkpointer = None) -> BareGraph:
 
 
 def plain_loop(rungs: int) -> Climb:
-    """The same nodes without a graph around them."""
+    """Run the same nodes without a graph."""
     state = ground(rungs)
     while state["head"] < rungs:
         for node in NODES.values():
@@ -208,15 +211,15 @@ def _awaited(node: Node) -> Callable[[Climb], Awaitable[dict[str, Any]]]:
     return awaited
 
 
-# One timed climb of the ladder: SDP's graph, the bare LangGraph loop or the plain Python loop.
+# One timed lap of a loop.
 
 Loop = Literal["sdp", "bare", "python"]
 PER_RUNG = len(NODES)
-"""Supersteps that one rung takes, in every loop."""
+"""Number of supersteps per rung, the same in every loop."""
 
 
 class Setting(NamedTuple):
-    """A loop, the way it is called, and whether AsyncSqliteSaver keeps its checkpoints in a file."""
+    """A loop, how it is called, and whether AsyncSqliteSaver saves its checkpoints in a file."""
 
     loop: Loop
     call: Literal["ainvoke", "invoke", "for"]
@@ -224,7 +227,7 @@ class Setting(NamedTuple):
 
 
 class Lap(NamedTuple):
-    """One climb in wall-clock seconds, and those of them that the world took."""
+    """Wall-clock seconds of one climb, and the world's share of them."""
 
     supersteps: int
     seconds: float
@@ -270,13 +273,13 @@ def saved_lap(loop: Loop, rungs: int, path: Path) -> Lap:
 
 
 class _Climb:
-    """A compiled graph with all that a call of it takes."""
+    """A compiled graph with the arguments of its call."""
 
     def __init__(self, loop: Loop, rungs: int, saver: Checkpointer = None) -> None:
         ladder, self.world = Ladder(rungs), LadderWorld(rungs)
         self.rungs = rungs
         self.graph: Any = sdp.build(saver) if loop == "sdp" else bare_graph(saver)
-        self.given: Any = {"task": ladder.tasks()[0]} if loop == "sdp" else ground(rungs)
+        self.input: Any = {"task": ladder.tasks()[0]} if loop == "sdp" else ground(rungs)
         self.context = Context(benchmark=ladder, environment=self.world) if loop == "sdp" else None
         self.supersteps = PER_RUNG * rungs + (2 if loop == "sdp" else 0)  # SDP also resets and proposes
         self.options: Any = {"durability": "async"} if saver else {}
@@ -290,18 +293,18 @@ class _Climb:
 
 
 def _plain_lap(rungs: int) -> Lap:
-    began = perf_counter()
+    start = perf_counter()
     plain_loop(rungs)
-    return Lap(PER_RUNG * rungs, perf_counter() - began)
+    return Lap(PER_RUNG * rungs, perf_counter() - start)
 
 
 def _blocking_lap(climb: _Climb) -> Lap:
-    began = perf_counter()
-    state = climb.graph.invoke(climb.given, climb.config, context=climb.context)
-    return climb.finished(perf_counter() - began, state)
+    start = perf_counter()
+    state = climb.graph.invoke(climb.input, climb.config, context=climb.context)
+    return climb.finished(perf_counter() - start, state)
 
 
 async def _awaited_lap(climb: _Climb) -> Lap:
-    began = perf_counter()
-    state = await climb.graph.ainvoke(climb.given, climb.config, context=climb.context, **climb.options)
-    return climb.finished(perf_counter() - began, state)
+    start = perf_counter()
+    state = await climb.graph.ainvoke(climb.input, climb.config, context=climb.context, **climb.options)
+    return climb.finished(perf_counter() - start, state)

@@ -1,4 +1,4 @@
-"""Speed of retrieval engines."""
+"""Speed and memory of retrieval engines on generated abstracts (`certigraph bench --retrieval N`)."""
 
 import importlib
 import json
@@ -23,10 +23,10 @@ from certigraph.adapters.retrieval.index import build_index, open_corpus
 from certigraph.state.records import Fault, Record
 from certigraph.state.search import Passage
 
-# Generated abstracts to measure retrieval on: as many as one likes, the same for the same seed, in blocks.
+# Generated abstracts: any number, deterministic for a seed, in blocks.
 #
-# Words follow a Zipf-Mandelbrot law, p(r) ~ 1 / (r + 2.7)^1.05, with our stopwords as the most frequent ones; lengths
-# are log-normal about 100 words; titles have two words. The tail is heavier than that of real text.
+# Words follow a Zipf-Mandelbrot law, p(r) ~ 1 / (r + 2.7)^1.05, with certigraph's stopwords as the most frequent ones;
+# lengths are log-normal about 100 words; titles have two words. The tail is heavier than that of real text.
 
 BLOCK = 10_000
 TITLE_WORDS = 200_000
@@ -36,7 +36,7 @@ LADEN_WITH = ("what", "is", "the", "of", "and", "in", "which", "was")
 
 
 class Query(NamedTuple):
-    """Words of one abstract and its title, without stopwords and with eight, and the abstract that they are from."""
+    """Query from the words of one abstract and its title, without stopwords and with eight, and the abstract's id."""
 
     bare: str
     laden: str
@@ -44,7 +44,7 @@ class Query(NamedTuple):
 
 
 class Abstracts:
-    """`size` generated passages."""
+    """Corpus of `size` generated passages."""
 
     def __init__(self, size: int, seed: int = 0) -> None:
         self.size, self._seed = size, seed
@@ -53,32 +53,32 @@ class Abstracts:
         self._ranks = self._ranks_by_chance()
 
     def __iter__(self) -> Iterator[Passage]:
-        """All passages in order."""
+        """Yield all passages in order."""
         for block in range(-(-self.size // BLOCK)):
             yield from self.block(block)
 
     def block(self, number: int) -> Iterator[Passage]:
-        """The passages of one block of ten thousand; it can be made without those before it."""
-        dice = self._numpy.random.default_rng([self._seed, number])
-        first, most = number * BLOCK, min(BLOCK, self.size - number * BLOCK)
-        ends = dice.lognormal(4.53, 0.4, most).clip(20, 400).astype(int).cumsum()
-        ranks = self._ranks[dice.integers(0, len(self._ranks), ends[-1])].tolist()
-        titles = dice.integers(len(STOPWORDS), min(TITLE_WORDS, len(self._words)), (most, 2)).tolist()
+        """Generate the passages of one block of ten thousand, independently of other blocks."""
+        random = self._numpy.random.default_rng([self._seed, number])
+        first, length = number * BLOCK, min(BLOCK, self.size - number * BLOCK)
+        ends = random.lognormal(4.53, 0.4, length).clip(20, 400).astype(int).cumsum()
+        ranks = self._ranks[random.integers(0, len(self._ranks), ends[-1])].tolist()
+        titles = random.integers(len(STOPWORDS), min(TITLE_WORDS, len(self._words)), (length, 2)).tolist()
         word = self._words.__getitem__
-        for place, (begin, end) in enumerate(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)):
-            title = " ".join(map(word, titles[place])).title()
-            yield Passage(id=str(first + place), title=title, text=" ".join(map(word, ranks[begin:end])))
+        for index, (begin, end) in enumerate(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)):
+            title = " ".join(map(word, titles[index])).title()
+            yield Passage(id=str(first + index), title=title, text=" ".join(map(word, ranks[begin:end])))
 
     def queries(self, number: int) -> list[Query]:
-        """About that many queries, of passages spread over the corpus."""
+        """Generate at most `number` queries, from passages spread over the corpus."""
         blocks = -(-self.size // BLOCK)
         chosen = range(0, blocks, max(1, blocks // 20))
         each = -(-number // len(chosen))
-        made = [query for block in chosen for query in _queries(list(self.block(block)), each)]
-        return made[:number]
+        generated = [query for block in chosen for query in _queries(list(self.block(block)), each)]
+        return generated[:number]
 
     def _ranks_by_chance(self) -> Any:
-        """A table that turns a uniform draw into a word's rank, eight entries a word: one look-up each."""
+        """Table from a uniform draw to a word's rank, with eight entries per word: one look-up per draw."""
         numpy = self._numpy
         chances = (numpy.arange(1, len(self._words) + 1) + 2.7) ** -1.05
         bounds = numpy.cumsum(chances / chances.sum())
@@ -96,37 +96,37 @@ def _queries(passages: list[Passage], number: int) -> Iterator[Query]:
 
 
 def _vocabulary(size: int) -> list[str]:
-    """Stopwords, then words of two syllables, of three, and so on."""
+    """Stopwords, then generated words of two syllables, of three, and so on."""
     syllables = ["".join(pair) for pair in product("bdfgklmnprstvz", "aeiou")]
-    made = sorted(STOPWORDS)
+    vocabulary = sorted(STOPWORDS)
     for length in count(2):
         for parts in product(syllables, repeat=length):
             word = "".join(parts)
             if word not in STOPWORDS:
-                made.append(word)
-            if len(made) == size:
-                return made
+                vocabulary.append(word)
+            if len(vocabulary) == size:
+                return vocabulary
     raise AssertionError
 
 
-# The engines that are measured beside each other: how each builds, opens and answers.
+# The engines that are compared.
 
 Search = Callable[[str, int], list[str]]
-"""A query and k to ids, the best first."""
+"""Function from a query and k to ids, the best first."""
 
 
 class Engine(NamedTuple):
-    """`build` writes a folder that `open` reads; without one the engine is built from the passages as it opens."""
+    """A retrieval engine. `build` writes a folder that `open` reads; without `build`, `open` indexes the passages."""
 
     package: str
     open: Callable[[Path, Iterable[Passage]], Search]
     build: Callable[[Iterable[Passage], Path], object] | None = None
     shares: str = ""
-    """The engine whose folder this one reads."""
+    """Name of the engine whose folder this one reads."""
     queries: int = 200
-    """At most: rank-bm25 takes half a second for one."""
+    """Maximum number of queries; rank-bm25 needs half a second for one."""
     peer: bool = False
-    """Measured to compare with, where it is installed and the corpus is not too large for it."""
+    """Whether it is another library for comparison, left out where it is missing or the corpus is too large for it."""
 
 
 def _plain(folder: Path, passages: Iterable[Passage]) -> Search:
@@ -155,8 +155,8 @@ def _open_bm25s(folder: Path, passages: Iterable[Passage]) -> Search:
     engine: Any = importlib.import_module("bm25s").BM25.load(str(folder), mmap=True)
 
     def search(query: str, k: int) -> list[str]:
-        found, _ = engine.retrieve([terms(query)], k=k, show_progress=False)
-        return list(map(str, found[0].tolist()))
+        results, _ = engine.retrieve([terms(query)], k=k, show_progress=False)
+        return list(map(str, results[0].tolist()))
 
     return search
 
@@ -167,16 +167,16 @@ ENGINES = {
     "bm25s": Engine("bm25s", _open_bm25s, _build_bm25s, peer=True),
     "rank-bm25": Engine("rank_bm25", _pool, queries=5, peer=True),
 }
-"""Ours are certigraph's corpus and, over rank-bm25, its pool; all by the same analysis of the same passages."""
+"""The engines by name, over the same analysis of the same passages; `rank-bm25` is certigraph's `Pool`."""
 
 
-# What one process does when an engine is measured: build an index, or open one and answer queries.
+# The work of one process: build an index, or open one and answer queries.
 
 K = 10
 
 
 class Built(Record):
-    """Seconds in all, those of them that generating took, and megabytes: at most in memory, and on disk."""
+    """Seconds to build an index, of which `generating` for the passages; megabytes of peak memory and on disk."""
 
     seconds: float
     generating: float
@@ -185,7 +185,10 @@ class Built(Record):
 
 
 class Searched(Record):
-    """Milliseconds to open and to answer (median, 95th percentile); the part of queries whose passage was in ten."""
+    """Milliseconds to open and to answer (median, 95th percentile).
+
+    `found` is the share of queries whose passage is among the ten hits.
+    """
 
     opening: float
     bare: tuple[float, float]
@@ -194,38 +197,38 @@ class Searched(Record):
 
 
 class Memory(Record):
-    """Megabytes of a process that no other shares, and the same with its part of what is shared (the kernel's PSS)."""
+    """Private megabytes of a process, and its proportional set size (the kernel's PSS), which divides shared pages."""
 
     private: float
     proportional: float
 
 
 def build(name: str, size: int, folder: Path) -> tuple[Built, None]:
-    """Build an engine's index of so many generated passages; nothing of it stays in memory."""
-    passages, began = _Timed(Abstracts(size)), perf_counter()
+    """Build an engine's index of `size` generated passages; nothing is kept in memory."""
+    passages, start = _Timed(Abstracts(size)), perf_counter()
     write = ENGINES[name].build
     if write:
         write(passages, folder)
-    seconds = perf_counter() - began
+    seconds = perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
     disk = sum(file.stat().st_size for file in folder.rglob("*")) / 1e6
     return Built(seconds=seconds, generating=passages.seconds, peak=peak, disk=disk), None
 
 
 def search(name: str, size: int, folder: Path, queries: Sequence[Query]) -> tuple[Searched, Search]:
-    """Open an index and answer queries; what was opened comes back too, so that it stays in memory."""
+    """Open an index and answer queries; the opened engine is returned too, so that it stays in memory."""
     engine = ENGINES[name]
     passages = () if engine.build or engine.shares else list(Abstracts(size))
-    began = perf_counter()
+    start = perf_counter()
     answer = engine.open(folder, passages)
-    opening = 1_000 * (perf_counter() - began)
-    found = sum(query.id in answer(query.bare, K) for query in queries) / len(queries)
+    opening = 1_000 * (perf_counter() - start)
+    share = sum(query.id in answer(query.bare, K) for query in queries) / len(queries)
     bare, laden = (_latencies(answer, [query[column] for query in queries]) for column in (0, 1))
-    return Searched(opening=opening, bare=bare, laden=laden, found=found), answer
+    return Searched(opening=opening, bare=bare, laden=laden, found=share), answer
 
 
 def memory() -> Memory:
-    """What this process holds now."""
+    """Read the memory of this process."""
     lines = Path("/proc/self/smaps_rollup").read_text(encoding="ascii").splitlines()[1:]
     megabytes = {line.split(":")[0]: int(line.split()[1]) / 1_024 for line in lines}
     private = megabytes["Private_Clean"] + megabytes["Private_Dirty"]
@@ -233,17 +236,17 @@ def memory() -> Memory:
 
 
 def _latencies(answer: Search, queries: Sequence[str]) -> tuple[float, float]:
-    taken = []
+    milliseconds = []
     for query in queries:
-        began = perf_counter()
+        start = perf_counter()
         answer(query, K)
-        taken.append(1_000 * (perf_counter() - began))
-    cuts = quantiles(taken, n=100, method="inclusive")
+        milliseconds.append(1_000 * (perf_counter() - start))
+    cuts = quantiles(milliseconds, n=100, method="inclusive")
     return cuts[49], cuts[94]
 
 
 class _Timed:
-    """Passages, and the seconds that making them took."""
+    """Passages, and the seconds that their generation took."""
 
     def __init__(self, passages: Iterable[Passage]) -> None:
         self._passages, self.seconds = passages, 0.0
@@ -251,64 +254,67 @@ class _Timed:
     def __iter__(self) -> Iterator[Passage]:
         source = iter(self._passages)
         while True:
-            began = perf_counter()
+            start = perf_counter()
             passage = next(source, None)
-            self.seconds += perf_counter() - began
+            self.seconds += perf_counter() - start
             if passage is None:
                 return
             yield passage
 
 
-# Jobs in fresh processes, so that no engine pays for what another one loaded.
+# Jobs in new processes, so that no engine is affected by what another one loaded.
 
 
 def in_processes(number: int, job: Callable[..., tuple[Any, object]], *arguments: Any) -> list[tuple[Any, Memory]]:
-    """What a job returns in each of several processes at once, and the memory each holds when all have done it.
+    """Call a job in several concurrent processes; return results, and the memory of each after all have finished.
 
     Raises:
         Fault: a process died.
     """
     context = multiprocessing.get_context("spawn")
     pairs = [context.Pipe() for _ in range(number)]
-    children = [context.Process(target=_work, args=(theirs, job, arguments)) for _, theirs in pairs]
-    for child, (_, theirs) in zip(children, pairs, strict=True):
+    children = [context.Process(target=_work, args=(child_end, job, arguments)) for _, child_end in pairs]
+    for child, (_, child_end) in zip(children, pairs, strict=True):
         child.start()
-        theirs.close()  # ours to close too, or a death would go unnoticed
+        child_end.close()  # the parent's copy, else the death of a process would not be detected
     try:
-        results = [ours.recv() for ours, _ in pairs]
-        held = [_asked(ours) for ours, _ in pairs]
-        return list(zip(results, held, strict=True))
+        results = [parent_end.recv() for parent_end, _ in pairs]
+        memories = [_asked(parent_end) for parent_end, _ in pairs]
+        return list(zip(results, memories, strict=True))
     except EOFError as error:
-        raise Fault("operator", f"a process of {job.__name__}{arguments[:2]} died; what it said is above") from error
+        raise Fault(
+            "operator", f"a process of {job.__name__}{arguments[:2]} died; its error message is above"
+        ) from error
     finally:
-        for (ours, _), child in zip(pairs, children, strict=True):
-            ours.close()
+        for (parent_end, _), child in zip(pairs, children, strict=True):
+            parent_end.close()
             child.join()
 
 
-def _asked(ours: Connection) -> Memory:
-    ours.send("memory")
-    held: Memory = ours.recv()
-    return held
+def _asked(connection: Connection) -> Memory:
+    connection.send("memory")
+    answer: Memory = connection.recv()
+    return answer
 
 
-def _work(theirs: Connection, job: Callable[..., tuple[Any, object]], arguments: tuple[Any, ...]) -> None:
+def _work(connection: Connection, job: Callable[..., tuple[Any, object]], arguments: tuple[Any, ...]) -> None:
     result, kept = job(*arguments)
-    theirs.send(result)
-    theirs.recv()
-    theirs.send(memory())
-    theirs.poll(None)  # until all have answered: what `kept` maps is shared as long as both live
+    connection.send(result)
+    connection.recv()
+    connection.send(memory())
+    # wait until all have answered: the pages that `kept` maps are shared only while all processes live
+    connection.poll(None)
     del kept
 
 
-# `certigraph bench --retrieval N`: what searching N generated abstracts takes, beside rank-bm25 and bm25s.
+# The benchmark.
 
 WORKERS = 2
-"""Processes that search the same files at once, so that the pages they share do not count as their own."""
+"""Number of processes that search the same files at once, so that shared pages do not count as private."""
 
 
 class Measured(Record):
-    """One engine. Of its two workers the slower and the larger count."""
+    """Results of one engine; of its two workers the slower time and the larger memory count."""
 
     engine: str
     built: Built | None
@@ -317,7 +323,7 @@ class Measured(Record):
 
 
 class RetrievalBench(Record):
-    """All engines on the same passages and queries, and why some were left out."""
+    """Results of all engines on the same passages and queries, and the reasons why some were left out."""
 
     passages: int
     queries: int
@@ -335,19 +341,20 @@ def bench_retrieval(
     """Measure every engine on generated abstracts of about 100 words, each in processes of its own.
 
     Args:
-        passages: how many.
-        queries: of ten words from one abstract, and the same among eight stopwords. rank-bm25 gets five.
-        big: only the engine on disk: rank-bm25 and bm25s take tens of gigabytes at five million.
-        said: called with a line before each engine.
+        passages: number of passages.
+        queries: number of queries of ten words from one abstract, with and without eight stopwords; rank-bm25 gets
+            five.
+        big: measure only the engine on disk: rank-bm25 and bm25s take tens of gigabytes at five million passages.
+        said: called with a line of progress before each engine.
 
     Raises:
         Fault: tantivy is missing, or a process died.
     """
-    asked = Abstracts(passages).queries(queries)
+    generated = Abstracts(passages).queries(queries)
     chosen, left_out = _chosen(big=big)
     with TemporaryDirectory() as folder:
-        rows = tuple(_measured(name, passages, asked, Path(folder), said) for name in chosen)
-    return RetrievalBench(passages=passages, queries=len(asked), rows=rows, left_out=tuple(left_out))
+        rows = tuple(_measured(name, passages, generated, Path(folder), said) for name in chosen)
+    return RetrievalBench(passages=passages, queries=len(generated), rows=rows, left_out=tuple(left_out))
 
 
 def _chosen(*, big: bool) -> tuple[list[str], list[str]]:
@@ -358,20 +365,20 @@ def _chosen(*, big: bool) -> tuple[list[str], list[str]]:
     return [name for name in ENGINES if name not in missing | large], left_out
 
 
-def _measured(name: str, size: int, asked: list[Query], folder: Path, said: Callable[[str], None]) -> Measured:
+def _measured(name: str, size: int, queries: list[Query], folder: Path, said: Callable[[str], None]) -> Measured:
     engine = ENGINES[name]
-    at = folder / (engine.shares or name)
+    index_folder = folder / (engine.shares or name)
     said(f"{name}: {size:,} passages")
-    built: Built | None = in_processes(1, build, name, size, at)[0][0] if engine.build else None
+    built: Built | None = in_processes(1, build, name, size, index_folder)[0][0] if engine.build else None
     workers = WORKERS if built or engine.shares else 1
-    found = in_processes(workers, search, name, size, at, asked[: engine.queries])
-    searched = max((figures for figures, _ in found), key=lambda figures: figures.bare)
-    held = max((memory for _, memory in found), key=lambda memory: memory.private)
-    return Measured(engine=name, built=built, searched=searched, memory=held)
+    results = in_processes(workers, search, name, size, index_folder, queries[: engine.queries])
+    searched = max((figures for figures, _ in results), key=lambda figures: figures.bare)
+    largest = max((memory for _, memory in results), key=lambda memory: memory.private)
+    return Measured(engine=name, built=built, searched=searched, memory=largest)
 
 
 def print_retrieval(done: RetrievalBench, *, as_json: bool) -> None:
-    """One JSON object, or tables."""
+    """Print the results as one JSON object or as tables."""
     if as_json:
         typer.echo(json.dumps(done.as_json()))
     else:
@@ -379,13 +386,13 @@ def print_retrieval(done: RetrievalBench, *, as_json: bool) -> None:
 
 
 def table(done: RetrievalBench) -> Group:
-    """What was measured, for people. rank-bm25 has no form on disk: it is built each time that it is opened."""
+    """Format the results as tables. rank-bm25 has no index on disk: opening it includes building it."""
     heads = ("engine", "build s", "generating", "peak MB", "disk MB", "open ms", "p50 ms", "p95 ms")
     shown = Table(*heads, "p50 laden", "p95 laden", "found", "private MB", "PSS MB", box=None)
     for row in done.rows:
         shown.add_row(row.engine, *_cells(row))
-    told = f"{done.passages:,} abstracts, {done.queries} queries of ten words, bare and laden with eight stopwords"
-    return Group(told, shown, *done.left_out)
+    title = f"{done.passages:,} abstracts, {done.queries} queries of ten words, bare and laden with eight stopwords"
+    return Group(title, shown, *done.left_out)
 
 
 def _cells(row: Measured) -> Iterator[str]:

@@ -1,4 +1,8 @@
-"""Evaluation of a graph on a benchmark under inspect_ai."""
+"""Evaluation of a graph on a benchmark under inspect_ai.
+
+`evaluate` runs a graph over a benchmark's tasks and returns the official figures; `evaluate_retry` finishes an
+evaluation that was interrupted or that has failed runs.
+"""
 
 import gc
 import math
@@ -24,48 +28,54 @@ if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
 
 
-# Rarer garbage collection for the length of an evaluation.
+# Rarer garbage collection during an evaluation.
 
 RARELY = (50_000, 5, 5)
-"""Thresholds of the three generations; Python's own are 700, 10 and 10. With larger ones for the older generations what
-runs leave behind piles up: of thousands of them hundreds of megabytes, and nothing is saved."""
+"""Thresholds of the three generations of garbage (Python's defaults: 700, 10, 10). Larger values for the older
+generations save no time, and the garbage of thousands of runs grows to hundreds of megabytes."""
 
 
 @contextmanager
 def seldom_collecting() -> Iterator[None]:
-    """Collect less often, and never what is there already: inspect keeps much alive, which is walked again and again.
+    """Collect garbage less often, and exclude the objects that exist already.
 
-    Measured over 1,000 short episodes it takes an eighth off their time.
+    inspect keeps many objects alive, which every collection would traverse again. Over 1,000 short episodes this saves
+    an eighth of the time.
     """
-    before, ours = gc.get_threshold(), not gc.get_freeze_count()
-    if ours:  # what a caller froze stays frozen
+    thresholds, can_freeze = gc.get_threshold(), not gc.get_freeze_count()
+    if can_freeze:  # objects that a caller froze stay frozen
         gc.collect()
         gc.freeze()
     gc.set_threshold(*RARELY)
     try:
         yield
     finally:
-        gc.set_threshold(*before)
-        if ours:
+        gc.set_threshold(*thresholds)
+        if can_freeze:
             gc.unfreeze()
 
 
-# How an evaluation under inspect_ai is shown while it goes on, and what its logs say when it is over.
+# Display of a running evaluation, and the result of a finished one.
 
 
 def display(quiet: bool) -> dict[str, Any]:
-    """inspect's settings of what it shows: nothing but on a terminal."""
+    """Choose inspect's display options: progress is shown only on a terminal."""
     shown = sys.stdout.isatty() and not quiet
-    # figures on the way, which cost time, only where somebody sees them
+    # figures of an unfinished evaluation take time to compute, so only where a user can see them
     return {"ctl_server": False, "display": "rich" if shown else "none", "score_display": shown}
 
 
 def concluded(logs: "Sequence[EvalLog]", out: str, ray: str | None) -> Evaluation:
-    """What an evaluation came to. Raises Interrupted, with the command that finishes it, where it was stopped."""
+    """Read the result of an evaluation from inspect's logs.
+
+    Raises:
+        Interrupted: the evaluation was stopped; the message has the command that finishes it.
+    """
     if not logs or logs[0].status == "cancelled":
         again = f" --ray {ray}" if ray else ""
         raise Interrupted(f"interrupted; finish it with: certigraph eval --retry {_newest(logs, out)}{again}")
-    return read_evaluation(logs[0].location)  # thin: the log in hand reads all of itself where it is looked into
+    # read the file again without the large fields: access to this log object would load the complete log
+    return read_evaluation(logs[0].location)
 
 
 def _newest(logs: "Sequence[EvalLog]", out: str) -> str:
@@ -74,7 +84,7 @@ def _newest(logs: "Sequence[EvalLog]", out: str) -> str:
     return str(max(Path(out).glob("*.eval"), key=lambda log: log.stat().st_mtime, default=Path(out) / "LOG.eval"))
 
 
-# Finishes an evaluation that stopped half-way, from its log and the runs beside it.
+# Finish an evaluation from its log and the folders of its runs.
 
 
 def evaluate_retry(
@@ -85,38 +95,38 @@ def evaluate_retry(
     workers: int | None = None,
     quiet: bool = False,
 ) -> Evaluation:
-    """Finish an evaluation that was interrupted or killed, or run again what failed in one.
+    """Finish an evaluation that was interrupted or killed, or repeat its failed runs.
 
-    Runs that ended are taken as they are. One that was cut off, or whose model or data could not be had, goes on from
-    its last checkpoint; one whose world or operators failed is run anew. The log is left as it is; the new one is
-    written beside it.
+    Runs that ended are not repeated. A run that was interrupted, or whose model or data was unavailable, resumes from
+    its last checkpoint; a run whose world or operators failed starts again. The log is not changed; a new one is
+    written to the same folder.
 
     Args:
         log: inspect's log of the evaluation, or of an earlier retry: a file, or its URL.
-        max_samples: runs at once; as before otherwise.
-        ray: address of a Ray cluster for what is left, as in `evaluate`; it need not be the one before.
-        workers: worker processes there.
+        max_samples: maximum number of concurrent runs; default: as in the first evaluation.
+        ray: address of a Ray cluster for the remaining runs, as in `evaluate`; it may differ from the earlier one.
+        workers: number of worker processes on the cluster.
         quiet: show no progress, even on a terminal.
 
     Raises:
-        Fault: the file is no such log, or the evaluation could not be carried through.
+        Fault: the file is not the log of an evaluation, or the evaluation could not be finished.
         Interrupted: it was interrupted again.
     """
     from inspect_ai import eval_retry
 
     from certigraph.evaluation.inspect_tasks import registered
 
-    begun = read_log(log)
-    begun.eval.task_registry_name = registered(begun.eval.task)
-    given, folder = begun.eval.task_args_passed, _beside(log)
-    if given.get("journal"):
-        # the runs lie beside their log, wherever that is by now and wherever it is named from
-        given["out"] = folder
-    model = str((begun.eval.metadata or {}).get("model", ""))
+    previous = read_log(log)
+    previous.eval.task_registry_name = registered(previous.eval.task)
+    arguments, folder = previous.eval.task_args_passed, _beside(log)
+    if arguments.get("journal"):
+        # the runs are in the folder of their log, which may have been moved or be named by another relative path
+        arguments["out"] = folder
+    model = str((previous.eval.metadata or {}).get("model", ""))
     if ray:
-        own_models(model, *(role.partition("=")[2] for role in given.get("role", [])))
-    with seldom_collecting(), working(ray, model, workers, max_samples) as at_once:
-        logs = eval_retry(begun, log_dir=folder, max_samples=at_once, **display(quiet))
+        own_models(model, *(role.partition("=")[2] for role in arguments.get("role", [])))
+    with seldom_collecting(), working(ray, model, workers, max_samples) as concurrent:
+        logs = eval_retry(previous, log_dir=folder, max_samples=concurrent, **display(quiet))
     return concluded(logs, folder, ray)
 
 
@@ -125,12 +135,12 @@ def _beside(log: Path | str) -> str:
     return before if slash else "."
 
 
-# Runs a graph over a benchmark's tasks under inspect_ai and gives the official figures.
+# Run a graph over a benchmark's tasks under inspect_ai.
 
 __all__ = ["Evaluation", "evaluate", "evaluate_retry", "read_evaluation"]
 
 SAMPLES = 4
-"""Runs at once where the model is scripted; with more, runs only wait for each other."""
+"""Number of concurrent runs with a scripted model; more runs would only wait for each other."""
 
 
 def evaluate(
@@ -161,28 +171,29 @@ def evaluate(
     Args:
         graph: a graph's name.
         benchmark: a benchmark's name; a configuration may follow: `travelplanner:paper`.
-        model: certigraph's name of a model, or inspect's: `anthropic/NAME`.
+        model: name of a model in certigraph, or in inspect: `anthropic/NAME`.
         roles: other models for some roles: `executor=local`.
-        budget: what each run may spend, and its method's limits: `calls=20`, `steps=30`.
+        budget: limits of each run and of its method: `calls=20`, `steps=30`.
         data: data folder; None: CERTIGRAPH_DATA, else a generated world.
-        split: split of the tasks; the benchmark's default otherwise.
-        limit: number of tasks, the first ones.
-        stratify: spread the limit over difficulty and length instead.
+        split: split of the tasks; default: the benchmark's default split.
+        limit: number of tasks, taken from the start of the split.
+        stratify: choose the `limit` tasks evenly over difficulty and length instead.
         ids: ids of the tasks, in place of a split.
         trials: runs of each task.
         swaps: operators as `SLOT=OPERATOR`: `validate=always_pass`.
-        cache: folder that keeps the replies of models, so that a question is paid once.
+        cache: folder that caches the replies of models, so that no request is paid for twice.
         faults: faults to inject into models and worlds: `timeout=0.1,crash=0.01,seed=3`.
-        out: the folder, or a URL that fsspec knows, for inspect's log and for every run's own folder.
-        max_samples: runs at once.
-        ray: address of a Ray cluster whose workers carry the runs out, `local` for one of this machine; None: none.
-        workers: worker processes there; as many as it has processors otherwise.
-        fail_on: no run is begun any more once so many, or below 1 such a share of all, have failed; None: any number.
+        out: folder, or a URL that fsspec supports, for inspect's log and a folder for each run.
+        max_samples: maximum number of concurrent runs.
+        ray: address of a Ray cluster whose workers execute the runs, `local` for a cluster on this machine; None: no
+            Ray.
+        workers: number of worker processes on the cluster; default: its number of processors.
+        fail_on: start no more runs after this number of failures, or below 1 this share of all runs; None: no maximum.
         quiet: show no progress, even on a terminal.
 
     Raises:
         UnknownName: a name is unknown; the message lists the known ones.
-        Fault: dollars are limited and a model has no known price, or the evaluation could not be carried through.
+        Fault: the budget limits dollars and a model has no known price, or the evaluation could not be finished.
         Interrupted: it was interrupted; the message has the command that finishes it.
     """
     from inspect_ai import eval as inspect_eval
@@ -216,15 +227,15 @@ def evaluate(
         fail_on=_tolerated(fail_on, lambda: trials * (len(ids) or len(live.tasks(split)[:limit]))),
         **operators,
     )
-    usual = SAMPLES if is_scripted(model) else None
-    with seldom_collecting(), working(ray, model, workers, max_samples, usual=usual) as at_once:
+    default = SAMPLES if is_scripted(model) else None
+    with seldom_collecting(), working(ray, model, workers, max_samples, usual=default) as concurrent:
         logs = inspect_eval(
             task,
             model=None,
             limit=None if stratify else limit,
-            max_samples=at_once,
+            max_samples=concurrent,
             log_dir=str(out),
-            # scripts are over before anybody could watch them in inspect's viewer
+            # scripted runs end before a user could watch them in inspect's viewer
             log_realtime=not is_scripted(model),
             **display(quiet),
         )
@@ -234,16 +245,16 @@ def evaluate(
 def _can_ask(ray: str | None, *models: str) -> None:
     if ray:
         own_models(*models)
-    for asked in models:
-        if asked.startswith(("openai:", "local")):
-            ready(asked)
+    for model in models:
+        if model.startswith(("openai:", "local")):
+            ready(model)
 
 
 def _tolerated(fail_on: float | None, planned: Callable[[], int]) -> int:
-    """How many failed runs stop the evaluation; 0 where any number may fail."""
+    """Compute the number of failed runs that stops an evaluation; 0: no maximum."""
     if fail_on is None:
         return 0
     if not 0 < fail_on < math.inf:
-        raise UnknownName(f"--fail-on {fail_on:g}: a number of runs, as in 5, or a share of them, as in 0.1")
-    # rounded first: 0.07 of 100 is a little more than 7 to a computer
+        raise UnknownName(f"--fail-on {fail_on:g}: give a number of runs, as in 5, or a share of them, as in 0.1")
+    # rounded first: 0.07 * 100 is slightly more than 7 in floating point
     return math.ceil(fail_on if fail_on >= 1 else round(fail_on * planned(), 6))

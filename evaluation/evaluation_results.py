@@ -1,4 +1,7 @@
-"""Results of an evaluation: figures with intervals, rows and tables."""
+"""Results of an evaluation: figures with intervals, a row for each run, and the printed table.
+
+`Evaluation` is the result, `read_evaluation` reads it from a log of inspect_ai, `print_evaluations` prints it.
+"""
 
 import json
 import shutil
@@ -34,19 +37,19 @@ if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
 
 
-# How far a benchmark's figures can be trusted: intervals by resampling tasks, whatever a figure computes.
+# Intervals of a benchmark's figures by resampling tasks, whatever a figure computes.
 
 Runs = Sequence[tuple[str, Footer]]
 Figures = Callable[[Runs], dict[str, float]]
 
 
 def intervals_of(figures: Mapping[str, float], rows: Sequence[Row], compute: Figures) -> dict[str, Interval | None]:
-    """The 95 % interval of every figure but counts and standard errors.
+    """Compute the 95 % interval of every figure except counts and standard errors.
 
-    A percentile bootstrap over tasks: all runs of a task are drawn together, for they share its difficulty, and the
-    benchmark computes its figures anew from each sample. Fewer than LEAST tasks, and figures that come out the same in
-    every sample, have Wilson's interval where the figure is the share of successful runs, with one count a task, and
-    none otherwise.
+    A percentile bootstrap over tasks: all runs of a task are drawn together, because they share its difficulty, and the
+    benchmark computes its figures again from each sample. With fewer than LEAST tasks, and for a figure that is the
+    same in every sample, a share of successful runs has Wilson's interval with one count per task; other figures have
+    none.
 
     Args:
         figures: the figures of all rows.
@@ -54,23 +57,28 @@ def intervals_of(figures: Mapping[str, float], rows: Sequence[Row], compute: Fig
         compute: the benchmark's `figures`.
     """
     tasks = _by_task(rows)
-    drawn = resampled(list(tasks.values()), compute) if len(tasks) >= LEAST else {}
-    alone = [compute([(row.id, row.footer)]) for row in rows]
+    intervals = resampled(list(tasks.values()), compute) if len(tasks) >= LEAST else {}
+    single = [compute([(row.id, row.footer)]) for row in rows]
     return {
-        name: drawn.get(name) or _as_rate(value, [one.get(name) for one in alone], len(tasks))
+        name: intervals.get(name)
+        or _as_rate(value, [figures_of_run.get(name) for figures_of_run in single], len(tasks))
         for name, value in figures.items()
         if name != "n" and not name.endswith("_stderr")
     }
 
 
 def repeated_successes(rows: Sequence[Row]) -> dict[str, Estimate]:
-    """`pass^k` by name, for k of 2, 4, 8, ... and the trials that every task has; nothing where a task has only one."""
+    """Estimate `pass^k` for k = 2, 4, 8, ... and for the number of trials that every task has.
+
+    Returns:
+        The estimates by name; empty where a task has only one trial.
+    """
     outcomes: dict[str, list[bool]] = defaultdict(list)
     for row in rows:
         outcomes[row.id].append(row.value >= 1)
     trials = min(map(len, outcomes.values()), default=0)
-    doubled = (2**n for n in range(1, trials.bit_length()))
-    return {f"pass^{k}": pass_hat_k(outcomes, k) for k in sorted({*doubled, trials} - {0, 1})}
+    powers = (2**n for n in range(1, trials.bit_length()))
+    return {f"pass^{k}": pass_hat_k(outcomes, k) for k in sorted({*powers, trials} - {0, 1})}
 
 
 def _by_task(rows: Sequence[Row]) -> dict[str, list[tuple[str, Footer]]]:
@@ -80,45 +88,45 @@ def _by_task(rows: Sequence[Row]) -> dict[str, list[tuple[str, Footer]]]:
     return dict(tasks)
 
 
-def _as_rate(value: float, alone: Sequence[float | None], tasks: int) -> Interval | None:
-    """Wilson's interval of a figure that is 0 or 1 for each run alone and their mean for all of them."""
-    told = [one for one in alone if one is not None]
-    if not told or {*told} - {0.0, 1.0} or abs(mean(told) - value) > ALIKE:
+def _as_rate(value: float, single: Sequence[float | None], tasks: int) -> Interval | None:
+    """Wilson's interval of a figure that is 0 or 1 for each run and, for all runs, their mean."""
+    values = [one for one in single if one is not None]
+    if not values or {*values} - {0.0, 1.0} or abs(mean(values) - value) > ALIKE:
         return None
     return wilson(round(value * tasks), tasks)
 
 
-# What an evaluation came to: its figures with their intervals, and a row for every run.
+# The result of an evaluation, and its reader.
 
 BULK = frozenset({"events", "store", "attachments", "messages"})
-"""Parts of a log's samples that no figure needs; of thousands of runs they would take gigabytes of memory."""
+"""Fields of a log's samples that no figure needs; for thousands of runs they would take gigabytes of memory."""
 
 
 LEAST_SPACE = 1 << 20
-"""Free bytes of a disk below which it counts as full: what inspect buffers for a log was larger."""
+"""Number of free bytes below which a disk counts as full; inspect's buffer for a log was larger."""
 
 
 class Evaluation(Record):
-    """A graph on a benchmark: the official figures and a row for every run."""
+    """Result of a graph on a benchmark: the official figures and a row for every run."""
 
     graph: str
     benchmark: str
     model: str
     swaps: dict[str, str]
-    """The operators that were exchanged, by slot."""
+    """The swapped operators, by slot."""
     budget: tuple[str, ...] = ()
-    """What was changed of budget and limits, as `KEY=N`."""
+    """Values of the budget and limits that differ from the defaults, as `KEY=N`."""
     figures: dict[str, float]
-    """The benchmark's own; of several trials also `pass^k`, the chance that k runs of a task all succeed."""
+    """The benchmark's figures; with several trials also `pass^k`, the probability that k runs of a task all succeed."""
     intervals: dict[str, Interval | None]
-    """95 % interval of a figure over tasks; None where the sample cannot tell one."""
+    """95 % interval of each figure over tasks; None where the sample does not allow one."""
     rows: tuple[Row, ...]
     log: str
-    """Path of inspect's log: `inspect view` shows it."""
+    """Path of inspect's log, for `inspect view`."""
 
     @property
     def scored(self) -> tuple[Row, ...]:
-        """The runs that the figures are over: those with an ending, but for faults of the world or its data."""
+        """The runs that the figures count: those with an ending that is no fault of the world or its data."""
         return tuple(row for row in self.rows if row.scored)
 
     @property
@@ -128,89 +136,106 @@ class Evaluation(Record):
 
     @property
     def faults(self) -> int:
-        """Number of runs in which the world or its data failed; no figure counts them."""
+        """Number of runs in which the world or its data failed; the figures leave them out."""
         return sum(row.fault for row in self.rows)
 
     @property
     def tasks(self) -> int:
-        """Number of tasks with a scored run, which are what an interval is over."""
+        """Number of tasks with a scored run; intervals are computed over tasks."""
         return len({row.id for row in self.scored})
 
     @property
     def trials(self) -> int:
-        """The most runs of one task."""
+        """Maximum number of runs of one task."""
         return max(Counter(row.id for row in self.rows).values(), default=0)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What must be known of the figures: how many runs they leave out, or count although an error ended them."""
+        """Warnings about the figures: runs that they leave out, or count although an error ended them."""
         return tuple(fault_warnings({self.graph: [row.ending for row in self.rows]}, "certigraph eval --retry LOG"))
 
     @property
     def endings(self) -> dict[str, int]:
-        """How many runs ended how."""
+        """Number of runs by ending."""
         return dict(Counter(row.ending for row in self.rows))
 
     @property
     def goals(self) -> GoalPrecision:
-        """How many of the runs that ended `goal` the scorer confirms."""
+        """Goal precision: how many of the runs with the ending `goal` the scorer confirms."""
         return goal_precision(outcome_of(row.id, row.footer) for row in self.rows)
 
     @property
     def failed(self) -> tuple[Row, ...]:
-        """Runs without an ending of their own; `certigraph eval --retry LOG` runs just these again."""
+        """Runs that an error or an interrupt ended; `certigraph eval --retry LOG` repeats only these."""
         return tuple(row for row in self.rows if row.ending.startswith(("error:", INTERRUPTED)))
 
 
 def read_evaluation(log: Path | str) -> Evaluation:
-    """The evaluation in a log of inspect's.
+    """Read an evaluation from a log of inspect_ai.
 
     Raises:
-        Fault: the file is no such log, or nothing was evaluated.
+        Fault: the file is not the log of an evaluation, or no run was evaluated.
     """
     return evaluation_of(read_log(log, without=BULK))
 
 
 def read_log(log: Path | str, *, without: Set[str] = frozenset()) -> "EvalLog":
-    """A log of inspect's, parts of its samples left out. Raises Fault where it is none of one of certigraph's tasks."""
+    """Read a log of inspect_ai.
+
+    Args:
+        log: a file, or its URL.
+        without: fields of the samples that are not read.
+
+    Raises:
+        Fault: the file is missing, is no log of inspect's, or is the log of a task that is not certigraph's.
+    """
     from inspect_ai.log import read_eval_log
 
     if not is_url(str(log)) and not Path(log).is_file():
         raise Fault("data", f"no log at {log}: give a file that `certigraph eval` wrote, as in --retry runs/NAME.eval")
     try:
-        found = read_eval_log(str(log), exclude_fields={*without})
-    except Exception as error:  # whatever a reader of several formats raises for a file that has none of them
+        content = read_eval_log(str(log), exclude_fields={*without})
+    except Exception as error:  # the reader tries several formats, each with exceptions of other types
         raise Fault("data", f"{log} is no log of inspect's ({error}): give a file that ends in .eval") from error
-    if "graph" not in (found.eval.metadata or {}):
-        raise Fault("data", f"{log} is of the task {found.eval.task!r}, not certigraph's: use `inspect eval-retry`")
-    return found
+    if "graph" not in (content.eval.metadata or {}):
+        raise Fault("data", f"{log} is of the task {content.eval.task!r}, not certigraph's: use `inspect eval-retry`")
+    return content
 
 
 def evaluation_of(log: "EvalLog") -> Evaluation:
-    """The evaluation in a log that was read. Raises Fault where nothing was evaluated."""
+    """Build the evaluation of a log.
+
+    Raises:
+        Fault: no run was evaluated; the message has the reason and the command that finishes the evaluation.
+    """
     if not log.results or not log.samples:
-        why, boundary = _unfinished(log)
-        raise Fault(boundary, f"nothing was evaluated: {why}; finish it with: certigraph eval --retry {log.location}")
-    asked = log.eval.metadata or {}
+        reason, boundary = _unfinished(log)
+        raise Fault(
+            boundary, f"nothing was evaluated: {reason}; finish it with: certigraph eval --retry {log.location}"
+        )
+    metadata = log.eval.metadata or {}
     rows = tuple(Row.model_validate(sample.scores[ROW].metadata) for sample in log.samples if sample.scores)
     scored = [row for row in rows if row.scored]
     figures = {name: float(metric.value) for name, metric in log.results.scores[0].metrics.items()}
-    repeated = repeated_successes(scored)
+    estimates = repeated_successes(scored)
     return Evaluation(
-        graph=asked["graph"],
-        benchmark=asked["benchmark"],
-        model=asked["model"] or log.samples[0].output.model,
-        swaps=asked["swaps"],
-        budget=tuple(asked["budget"]),
-        figures={**figures, **{name: found.mean for name, found in repeated.items()}},
-        intervals={**_intervals(log, figures, scored), **{name: _bounds(found) for name, found in repeated.items()}},
+        graph=metadata["graph"],
+        benchmark=metadata["benchmark"],
+        model=metadata["model"] or log.samples[0].output.model,
+        swaps=metadata["swaps"],
+        budget=tuple(metadata["budget"]),
+        figures={**figures, **{name: estimate.mean for name, estimate in estimates.items()}},
+        intervals={
+            **_intervals(log, figures, scored),
+            **{name: _bounds(estimate) for name, estimate in estimates.items()},
+        },
         rows=rows,
         log=log.location,
     )
 
 
 def _unfinished(log: "EvalLog") -> tuple[str, Boundary]:
-    """Why a log has no results: what inspect says, or a disk that is full, which inspect says nothing of."""
+    """Explain why a log has no results; inspect reports its own errors, but not a full disk."""
     if log.error:
         return log.error.message, "operator"
     folder = Path(log.location.removeprefix("file://")).parent
@@ -219,27 +244,32 @@ def _unfinished(log: "EvalLog") -> tuple[str, Boundary]:
     return f"the log ends with the status {log.status!r}, as after a crash", "operator"
 
 
-def _bounds(found: Estimate) -> Interval | None:
-    return None if found.low is None or found.high is None else (found.low, found.high)
+def _bounds(estimate: Estimate) -> Interval | None:
+    return None if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
 
 
 def _intervals(log: "EvalLog", figures: Mapping[str, float], rows: Sequence[Row]) -> dict[str, Interval | None]:
-    asked = log.eval.metadata or {}
-    benchmark = load_benchmark(asked["benchmark"], log.eval.task_args.get("data") or None)
+    metadata = log.eval.metadata or {}
+    benchmark = load_benchmark(metadata["benchmark"], log.eval.task_args.get("data") or None)
     return intervals_of(figures, rows, benchmark.figures)
 
 
-# An evaluation as the table that `certigraph eval` prints: every figure with its interval and what it is over.
+# The table that `certigraph eval` prints.
 
 REASONS = 3
-"""Different messages of failed runs that are shown; `certigraph report RUN` tells of every one."""
+"""Maximum number of different messages of failed runs in the output; `certigraph report RUN` shows a run's message."""
 
 MESSAGE = 300
-"""Characters of each."""
+"""Maximum number of characters of such a message."""
 
 
 def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
-    """The figures of the first evaluation, those of the others beside it."""
+    """Print the figures of the first evaluation, with those of the others in further columns.
+
+    Args:
+        done: the evaluations.
+        as_json: print one JSON object instead of a table.
+    """
     if as_json:
         typer.echo(json.dumps(_as_json(done)))
         return
@@ -265,7 +295,7 @@ def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
             Console(highlight=False, soft_wrap=True).print(f"warning: {warning}", markup=False)
         for reason in _reasons(evaluation):
             Console(highlight=False, soft_wrap=True).print(f"  {reason}", markup=False)
-        label = "go on with what failed: certigraph eval --retry" if evaluation.failed else "log:"
+        label = "resume or repeat what failed: certigraph eval --retry" if evaluation.failed else "log:"
         Console(highlight=False, soft_wrap=True).print(f"{label} {evaluation.log}", style="dim", markup=False)
 
 
@@ -283,14 +313,14 @@ def _precision(goals: GoalPrecision) -> tuple[str, str]:
 
 
 def _told_elsewhere(name: str) -> bool:
-    """Whether a figure is no row of its own: the number of runs, and standard errors, for which intervals stand."""
+    """The number of runs has a row of another form, and intervals replace standard errors."""
     return name == "n" or name.endswith("_stderr")
 
 
 def _reasons(evaluation: Evaluation) -> Iterator[str]:
-    """What runs that failed said, the most frequent first."""
-    said = Counter(" ".join((row.footer.message or row.ending).split())[:MESSAGE] for row in evaluation.failed)
-    yield from (f"{count} x {message}" for message, count in said.most_common(REASONS))
+    """Messages of failed runs with their counts, the most frequent first."""
+    messages = Counter(" ".join((row.footer.message or row.ending).split())[:MESSAGE] for row in evaluation.failed)
+    yield from (f"{count} x {message}" for message, count in messages.most_common(REASONS))
 
 
 def _counted(evaluation: Evaluation) -> str:
@@ -307,12 +337,12 @@ def _as_json(done: Sequence[Evaluation]) -> dict[str, object]:
         "language_model": not is_scripted(first.model),
         "statistics": EVALUATION,
     }
-    beside = {other.benchmark: _counts(other) for other in others}
-    return {**about, **_counts(first), **({"beside": beside} if beside else {})}
+    other_figures = {other.benchmark: _counts(other) for other in others}
+    return {**about, **_counts(first), **({"beside": other_figures} if other_figures else {})}
 
 
 def _counts(evaluation: Evaluation) -> dict[str, object]:
-    """What one configuration came to, whether it is the first or another."""
+    """Figures and counts of one configuration."""
     return {
         **evaluation.figures,
         "n": evaluation.n,

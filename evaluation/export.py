@@ -1,4 +1,7 @@
-"""Export of runs: submissions, transitions and Parquet."""
+"""Export of runs: transitions as a Parquet table, submissions, ATIF documents and inspect logs.
+
+`export` writes the runs below some folders in one of these formats.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,12 +26,12 @@ from certigraph.state.records import GOAL, Action, Certificate, Fault, Observati
 from certigraph.state.run import CertifiedState, certified_states
 from certigraph.state.trajectory import Event, Trajectory, read_trajectory
 
-# A run's transitions as rows: state, action, the world's answer, and what was certified of it (SDP section 3.2).
+# A run's transitions as rows: state, action, the world's answer, and what was certified (SDP section 3.2).
 
 
 @dataclass(frozen=True)
 class Move:
-    """An action that the world answered, and the observation before it."""
+    """An executed action, with the observations before and after it."""
 
     part: Round
     action: Action
@@ -38,27 +41,31 @@ class Move:
 
 @dataclass
 class Episode:
-    """The moves between two resets, and the certified states they lead through."""
+    """The transitions between two resets, in order."""
 
     subtask: str = ""
     number: int | None = None
-    """Of a sub-task, which is an episode of its own; else its rounds know it."""
+    """Number of the episode of a subtask; None: its rounds have the number."""
     moves: list[Move] = field(default_factory=list)
-    seen: str = ""
+    last_observation: str = ""
 
-    def take(self, part: Round) -> None:
-        """Add a round; those in which the world did not answer are no transition."""
+    def add_round(self, part: Round) -> None:
+        """Add a round; one without an observation is no transition."""
         if part.action and part.observation:
-            self.moves.append(Move(part, part.action, self.seen, part.observation))
-        self.seen = part.observation.text if part.observation else self.seen
+            self.moves.append(Move(part, part.action, self.last_observation, part.observation))
+        self.last_observation = part.observation.text if part.observation else self.last_observation
 
     def certificates(self) -> list[Certificate]:
-        """The certificates in order."""
+        """Return the certificates in order."""
         return [move.part.certificate for move in self.moves if move.part.certificate]
 
 
 def rows_of(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
-    """The rows of a run, in the order of its actions (columns: parquet.SCHEMA). Raises Fault where they make none."""
+    """Convert a run to rows, in the order of its actions; the columns are those of SCHEMA.
+
+    Raises:
+        Fault: the trajectory cannot be interpreted.
+    """
     with legible(trajectory.header.run_id):
         yield from _run(cleaned(trajectory))
 
@@ -87,8 +94,8 @@ def _episodes(run: Trajectory) -> list[Episode]:
     episodes = list(_own_episodes(parts.own))
     for number, part in enumerate(parts.inner, 1):
         episodes.append(Episode(part.subtask, number))
-        for found in rounds(part.events):
-            episodes[-1].take(found)
+        for part_round in rounds(part.events):
+            episodes[-1].add_round(part_round)
     return [episode for episode in episodes if episode.moves]
 
 
@@ -98,7 +105,7 @@ def _own_episodes(events: Iterable[Event]) -> Iterator[Episode]:
         if part.resets:
             yield episode
             episode = Episode()
-        episode.take(part)
+        episode.add_round(part)
     yield episode
 
 
@@ -133,7 +140,7 @@ def _judged(part: Round) -> dict[str, Any]:
     forced = certificate.forced if certificate else ""
     earned = None if forced else certificate
     refused = bool(forced) or (attempt is not None and attempt.verdict.depth == 0)
-    found = attempt.verdict.finding if attempt else None
+    finding = attempt.verdict.finding if attempt else None
     return {
         "certified": earned is not None,
         "forced": forced or None,
@@ -141,9 +148,9 @@ def _judged(part: Round) -> dict[str, Any]:
         "predicates": [predicate.text for predicate in earned.targets] if earned else [],
         "restores": certificate.restores if certificate else None,
         "reason": attempt.verdict.reason if attempt else None,
-        "finding": found.text if found else None,
-        "sources": list(found.sources) if found else [],
-        "against": list(found.against) if found else [],
+        "finding": finding.text if finding else None,
+        "sources": list(finding.sources) if finding else [],
+        "against": list(finding.against) if finding else [],
     }
 
 
@@ -159,7 +166,7 @@ def _texts(state: CertifiedState) -> Sequence[str]:
 # Transitions as a Parquet table for offline RL: `table[table.certified]` holds the certified (s, a, k, s').
 
 AT_ONCE = 5_000
-"""Rows of a row group: what is in memory at a time, whatever the number of runs."""
+"""Number of rows of a row group; only one group is in memory, whatever the number of runs."""
 
 TEXT, TEXTS, COUNT, FLAG = pa.string(), pa.list_(pa.string()), pa.int64(), pa.bool_()
 
@@ -208,29 +215,30 @@ SCHEMA = pa.schema(
 )
 """The columns.
 
-method: the graph with what is swapped in it, as in `sdp validate=always_pass`; graph: without. model: the one of the
-    run; roles that another one had are in the other formats.
-state, next_state: the predicates certified before and after, in order; a return to an earlier state (`restores`, its
-    index) takes the later ones away again.
-episode: from 1; a sub-task that a graph of its own worked on is one, and `subtask` its id in the task graph.
-t: the action's number in its episode, from 0. trial: the run's number among repetitions of its task.
-r_cert: the reward for certified progress, the cascade depth k: how many predicates the action discharged; 0 where
-    Validate refused; null where nothing was validated. predicates: the k of them.
-forced: the policy that let the target pass, which certifies nothing: r_cert is 0 and the state stays as it was.
-finding, sources, against: what the action was judged to have found, the URLs that bear it out, and those that do not.
-reward: the world's own.
-done, truncated: of an episode's last row one of the two is true, of the others none. done: the world was done after it
-    or the goal was certified; truncated: the episode stopped without either. A run may go on in a world that was done.
-logprob: of the behaviour policy; not recorded, so null.
-calls, tokens, usd, seconds: what choosing, taking and judging this action cost, planning not included.
+method: the graph with its swapped operators, as in `sdp validate=always_pass`; graph: without them. model: the model of
+    the run; models of single roles are only in the other formats.
+state, next_state: the predicates certified before and after the action, in order; a return to an earlier state
+    (`restores`, its index) removes the later ones.
+episode: from 1; a subtask that a graph of its own solved is an episode, and `subtask` is its id in the task graph.
+t: number of the action in its episode, from 0. trial: number of the run among the repetitions of its task.
+r_cert: reward for certified progress, the cascade depth k, which is the number of predicates that the action fulfilled;
+    0 where Validate refused; null where nothing was validated. predicates: these k predicates.
+forced: the policy that let the target pass, which certifies nothing: r_cert is 0 and the state does not change.
+finding, sources, against: the finding that the verdict names, the URLs that support it, and those that contradict it.
+reward: the reward of the world.
+done, truncated: exactly one of them is true in the last row of an episode, none in other rows. done: the world was done
+    or the goal was certified; truncated: the episode stopped without either. A run may continue in a world that is
+    done.
+logprob: log probability of the behaviour policy; not recorded, so null.
+calls, tokens, usd, seconds: cost of choosing, executing and judging the action, without planning.
 """
 
 
 def to_parquet(trajectories: Iterable[Trajectory], path: Path) -> Path:
-    """Write a row for every action that the world answered; runs without one have no row.
+    """Write a row for every executed action; runs without an executed action have no row.
 
     Args:
-        trajectories: read one after the other, so that they need not fit in memory together.
+        trajectories: the runs, read one after the other, so that they need not fit in memory together.
         path: the file, which is replaced.
     """
     rows = (row for trajectory in trajectories for row in rows_of(trajectory))
@@ -244,36 +252,38 @@ def _next(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     return islice(rows, AT_ONCE)
 
 
-# Runs as submissions to AssistantBench's leaderboard.
+# Submissions to AssistantBench's leaderboard.
 
 NAME = "assistantbench"
 
 
 def submissions(runs: Iterable[Trajectory], data: str | None) -> Iterator[tuple[str, partial[None]]]:
-    """A file's name and how to write it, for each split that runs are of.
+    """Yield, for each split that has runs, the name of its submission and the function that writes it.
 
     Raises:
-        Fault: no run of AssistantBench has ended, or none is of a task that the data folder knows.
+        Fault: no run of AssistantBench has ended, or no run has a task of the data folder.
     """
     answers = latest_answers(runs)
     if not answers:
-        raise Fault("data", f"no run of {NAME} among these has ended: certigraph run sdp {NAME}, or resume one")
+        raise Fault(
+            "data", f"no run of {NAME} among these has ended: start one with certigraph run sdp {NAME}, or resume one"
+        )
     live: Any = load_benchmark(NAME, data)
     splits = {split: ids for split in live.splits if not answers.keys().isdisjoint(ids := _ids(live, split))}
     if not splits:
-        message = f"no split has the task {next(iter(answers))!r}, nor another of the runs'"
+        message = f"no split has the task {next(iter(answers))!r}, nor any other task of the runs"
         raise Fault("data", f"{message}: name the folder of their questions with --data DIR")
     for split, ids in splits.items():
         yield f"{NAME}_{split}.jsonl", partial(write_submission, ids=ids, answers=answers)
 
 
 def latest_answers(runs: Iterable[Trajectory]) -> dict[str, JsonValue]:
-    """What the latest run of each task handed in, by id; those without an ending or stopped by a fault do not count.
+    """Return the answer of the latest run of each task, by id, without runs that did not end or ended in an error.
 
-    Nor do runs on recorded pages: they hold what others were told.
+    Runs with the configuration `recorded` are left out too: their pages are those that other agents' runs recorded.
     """
-    ours = (run for run in runs if run.header.task.benchmark == NAME)
-    ended = [run for run in ours if run.footer and not run.ending.startswith("error:")]
+    runs_of_benchmark = (run for run in runs if run.header.task.benchmark == NAME)
+    ended = [run for run in runs_of_benchmark if run.footer and not run.ending.startswith("error:")]
     ended.sort(key=lambda run: run.header.created)
     return {run.header.task.id: _answer(run) for run in ended}
 
@@ -283,7 +293,7 @@ def _answer(run: Trajectory) -> JsonValue:
 
 
 def _ids(live: Any, split: str) -> Sequence[str]:
-    """The tasks of a split; none where its file is not there, for one split alone is a whole benchmark."""
+    """Tasks of a split; none where its file is missing, because a data folder may hold only one split."""
     try:
         ids: Sequence[str] = live.ids(split)
     except Fault as fault:
@@ -293,61 +303,61 @@ def _ids(live: Any, split: str) -> Sequence[str]:
     return ids
 
 
-# What the command `export` says.
+# Output of the command `export`.
 
 MOST = 10
-"""Files that are named one by one."""
+"""Maximum number of files that are listed by name."""
 
 
 def exported(files: Sequence[Path]) -> str:
-    """The files, one a line; of more than MOST how many there are, and in which folder."""
+    """List the files, one per line; of more than MAX_LISTED_FILES only the number and the folder."""
     if len(files) > MOST:
         return f"{len(files):,} files in {files[0].parent}"
     return "\n".join(map(str, files))
 
 
 def submitted(path: Path) -> str:
-    """How many tasks a submission has, and how many of them no answer."""
+    """Format the number of tasks of a submission, and of those without an answer."""
     answers = [row.value["answer"] for row in read_rows(path)]
     return f"{path.name}: {len(answers)} tasks, {answers.count('')} of them without an answer"
 
 
-# Export the runs below some folders; every file is whole or not there.
+# Export of the runs below some folders; a file is written completely or not at all.
 
 Format = Literal["atif", "inspect", "parquet", "assistantbench"]
 
 PACKAGES = {"inspect": "inspect_ai", "parquet": "pyarrow"}
-"""What a format needs besides certigraph itself."""
+"""Package that a format needs."""
 
 Write = Callable[[Path], object]
 
 Make = Callable[[Iterable[Trajectory]], Iterator[tuple[str, Write]]]
-"""Runs -> names of files, and how each is written."""
+"""Function from runs to the names of files and the functions that write them."""
 
 
 def export(folders: Sequence[Path], to: Format, out: Path, *, data: str | None = None) -> list[Path]:
     """Write all runs below the folders, finished or not, in another format, and return the files.
 
-    A run whose process died before its first line was whole holds nothing to write, and is left out.
+    A run whose process died before it wrote the header is left out.
 
     Args:
-        folders: searched for runs at any depth.
-        to: `atif`, a JSON document a run; `inspect`, an .eval log for each benchmark, graph, choice of operators and
-            model; `parquet`, one table of transitions; `assistantbench`, a submission to its leaderboard for each
-            split that runs are of.
-        out: a folder, made where it is missing; files of these names in it are replaced.
-        data: of `assistantbench` the folder of its questions; else CERTIGRAPH_DATA.
+        folders: folders to search for runs at any depth.
+        to: `atif`, one JSON document per run; `inspect`, an .eval log for each benchmark, graph, choice of operators
+            and model; `parquet`, one table of transitions; `assistantbench`, a submission to its leaderboard for each
+            split that has runs.
+        out: folder of the files, created where it is missing; files of the same names in it are replaced.
+        data: for `assistantbench` the folder of its questions; None: CERTIGRAPH_DATA.
 
     Raises:
         UnknownName: there is no such format.
-        Fault: no run is there or none of what is asked for, one cannot be read, or a package is missing.
+        Fault: there is no suitable run, a run cannot be read, or a package is missing.
     """
     if to not in get_args(Format):
-        raise UnknownName(f"no format is called {to!r}; known: {', '.join(get_args(Format))}")
+        raise UnknownName(f"there is no format {to!r}; known: {', '.join(get_args(Format))}")
     if find_spec(package := PACKAGES.get(to, "certigraph")) is None:
         raise Fault("data", f"the format {to} needs {package}, which is missing: pip install 'certigraph[eval]'")
-    found = dict.fromkeys(file.resolve() for folder in folders for file in trajectory_files(folder))
-    files = [file for file in found if has_header(file)]
+    paths = dict.fromkeys(file.resolve() for folder in folders for file in trajectory_files(folder))
+    files = [file for file in paths if has_header(file)]
     if not files:
         named = " ".join(map(str, folders))
         raise Fault("data", f"no run below {named}: give folders that `certigraph run` or `certigraph compare` wrote")
@@ -383,7 +393,7 @@ def _inspect(runs: Iterable[Trajectory]) -> Iterator[tuple[str, Write]]:
     names = _Names()
     for kind, group in groups.items():
         log = to_inspect(group)
-        method = str(log.eval.solver)[:60]  # the id after it tells long ones apart
+        method = str(log.eval.solver)[:60]  # the id that follows distinguishes long ones
         name = names.new(f"{log.eval.created[:19]}_{kind.benchmark}-{method}_{log.eval.eval_id}", ".eval")
         yield name, partial(write_eval_log, log, format="eval")
 
@@ -406,7 +416,7 @@ _MAKERS: dict[str, Make] = {
 
 
 class _Names:
-    """File names that no run's id can lead astray, each given once."""
+    """Unique file names that stay in their folder, whatever the id of a run."""
 
     def __init__(self) -> None:
         self._given = set[str]()
@@ -423,7 +433,7 @@ def _written(path: Path, write: Write) -> Path:
     draft = path.with_name(f".{path.name}.tmp")
     try:
         write(draft)
-        draft.replace(path)  # renamed when whole: a killed export leaves no half file under the name
+        draft.replace(path)  # renamed when complete: a killed export leaves no partial file under the name
     finally:
         draft.unlink(missing_ok=True)
     return path

@@ -1,4 +1,8 @@
-"""Runs as a log of inspect_ai."""
+"""Conversion of runs to a log of inspect_ai, for `inspect view`, its data frames and its scanners.
+
+A log holds the runs of one benchmark, graph, choice of operators and model; a run is a sample, with its conversation as
+messages and its verdicts as events.
+"""
 
 import hashlib
 import math
@@ -61,7 +65,7 @@ from certigraph.state.records import INTERRUPTED, Fault
 from certigraph.state.run import certified_state
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 
-# What a run of ours said and did, as inspect_ai's messages and events.
+# A run's conversation and node executions, as inspect_ai's messages and events.
 
 SHOWN = (
     "plan",
@@ -78,13 +82,13 @@ SHOWN = (
     "trials",
     "lessons",
 )
-"""Channels of an update that its event holds."""
+"""State channels of an update that its event shows."""
 
 
 def messages_of(run: Trajectory) -> Iterator[ChatMessage]:
-    """The run as a conversation: the task, what the agent planned and did, what the world answered.
+    """Convert a run to a conversation: the task, the agent's plans and actions, the world's answers.
 
-    Sub-tasks that were worked on at the same time follow each other, each before its outcome.
+    Sub-tasks that were solved concurrently follow each other, each before its outcome.
     """
     name = run.header.run_id
     yield ChatMessageUser(id=f"{name}-task", content=asked(run.header.task))
@@ -96,8 +100,8 @@ def _conversation(graph: Part, name: str, parts: Parts) -> Iterator[ChatMessage]
     inner = {part.subtask: part for part in parts.within(graph.scope)}
     for number, part in enumerate(rounds(graph.events), 1):
         for subtask in solved_in(part):
-            if found := inner.pop(subtask, None):
-                yield from _conversation(found, f"{name}-{subtask}", parts)
+            if inner_graph := inner.pop(subtask, None):
+                yield from _conversation(inner_graph, f"{name}-{subtask}", parts)
         yield from _messages(part, f"{name}-{number}")
     for unfinished in inner.values():
         yield from _conversation(unfinished, f"{name}-{unfinished.subtask}", parts)
@@ -122,10 +126,10 @@ def _said(part: Round, name: str) -> Iterator[ChatMessage]:
         yield ChatMessageTool(id=f"{name}-a", content=answer.text, tool_call_id=call.id, function=call.function)
 
 
-def events_of(run: Trajectory, began: datetime) -> Iterator[InfoEvent]:
-    """An event for every node execution, with the verdict, certificate or plan that it gave.
+def events_of(run: Trajectory, start: datetime) -> Iterator[InfoEvent]:
+    """Convert every node execution to an event with the verdict, certificate or plan that the node returned.
 
-    Their clock runs inside nodes alone, for a trajectory does not say when a resumed run went on.
+    Timestamps count only the time inside nodes, because a trajectory does not record when a run was resumed.
     """
     worked = 0.0
     for number, event in enumerate(run.events, 1):
@@ -134,7 +138,7 @@ def events_of(run: Trajectory, began: datetime) -> Iterator[InfoEvent]:
         shown = {key: update[key] for key in SHOWN if update.get(key)}
         yield InfoEvent(
             uuid=f"{run.header.run_id}-{number}",
-            timestamp=began + timedelta(seconds=worked),
+            timestamp=start + timedelta(seconds=worked),
             working_start=worked,
             source=f"certigraph.{event.node}",
             data={
@@ -147,16 +151,16 @@ def events_of(run: Trajectory, began: datetime) -> Iterator[InfoEvent]:
         )
 
 
-# One run as a sample of inspect_ai: its conversation, its verdicts as events, its score, cost and ending.
+# One run as a sample of inspect_ai, with its score, cost and ending.
 
 LIMITS: dict[str, Any] = {"tokens": "token", "usd": "cost", "seconds": "working"}
-"""Our limits by inspect's names; it has none for model calls and world steps."""
+"""inspect's names of certigraph's limits; it has none for model calls and world steps."""
 
 
 def sample_of(run: Trajectory, epoch: int) -> EvalSample:
-    """The sample of a cleaned run; `epoch` tells the repetitions of a task apart."""
+    """Convert a cleaned run to a sample; `epoch` distinguishes the repetitions of a task."""
     header, footer, usage = run.header, run.footer, run.usage
-    began = started(header)
+    start = started(header)
     return EvalSample(
         id=header.task.id,
         epoch=epoch,
@@ -167,11 +171,11 @@ def sample_of(run: Trajectory, epoch: int) -> EvalSample:
         output=ModelOutput.from_content(model_name(str(header.context.get("model", "none"))), run.ending),
         scores={ROW: _score(run)} if footer and footer.scores else {},
         metadata={"ending": run.ending, "trial": header.context.get("trial", 0), **circumstances(header)},
-        events=list(events_of(run, began)),
+        events=list(events_of(run, start)),
         model_usage=usage_by("model", [*run.events, *run.superseded]),
         role_usage=usage_by("role", [*run.events, *run.superseded]),
-        started_at=began.isoformat(),
-        completed_at=(began + timedelta(seconds=usage.seconds)).isoformat() if footer else None,
+        started_at=start.isoformat(),
+        completed_at=(start + timedelta(seconds=usage.seconds)).isoformat() if footer else None,
         working_time=usage.seconds,
         error=_error(footer),
         limit=_limit(footer),
@@ -179,7 +183,7 @@ def sample_of(run: Trajectory, epoch: int) -> EvalSample:
 
 
 def usage_by(field: str, events: Iterable[Event]) -> dict[str, ModelUsage]:
-    """Tokens and dollars by the model or the role of the calls."""
+    """Sum tokens and dollars of all calls by a field of the calls: `model` or `role`."""
     sums: defaultdict[str, ModelUsage] = defaultdict(ModelUsage)
     for call in (call for event in events for call in event.calls):
         sums[model_name(str(call[field]))] += _usage(call)
@@ -188,7 +192,7 @@ def usage_by(field: str, events: Iterable[Event]) -> dict[str, ModelUsage]:
 
 def _usage(call: dict[str, Any]) -> ModelUsage:
     read, cached, written = (call.get(f"{kind}_tokens", 0) for kind in ("input", "cached", "output"))
-    # inspect counts cached tokens beside the input, not within it
+    # inspect does not include cached tokens in the input tokens
     return ModelUsage(
         input_tokens=read - cached,
         input_tokens_cache_read=cached,
@@ -199,7 +203,7 @@ def _usage(call: dict[str, Any]) -> ModelUsage:
 
 
 def _score(run: Trajectory) -> Score:
-    """As the scorer of `certigraph eval` writes it."""
+    """The same score as that of the scorer of `certigraph eval`."""
     state = run.state()
     row = Row(
         id=run.header.task.id,
@@ -222,16 +226,17 @@ def _error(footer: Footer | None) -> EvalError | None:
 def _limit(footer: Footer | None) -> EvalSampleLimit | None:
     if footer is None or not footer.ending.startswith("limit:"):
         return None
-    amount = re.search(r" of (\S+) ", footer.message)  # as LimitReached words it: a resume may have raised the limit
+    # from the message of LimitReached, because a resume may have raised the limit in the header
+    amount = re.search(r" of (\S+) ", footer.message)
     kind = LIMITS.get(footer.ending.removeprefix("limit:"), "custom")
     return EvalSampleLimit(type=kind, limit=float(amount[1]) if amount else 0.0, reason=footer.message)
 
 
-# Runs as a log of inspect_ai, for `inspect view`, its data frames and its scanners.
+# The log of several runs.
 
 
 class Kind(NamedTuple):
-    """What the runs of one log have in common: inspect's task, solver and model."""
+    """Properties that all runs of one log share: inspect's task, solver and model."""
 
     benchmark: str
     graph: str
@@ -240,28 +245,30 @@ class Kind(NamedTuple):
 
 
 def kind_of(header: Header) -> Kind:
-    """The log that a run belongs into."""
-    told = circumstances(header)
-    operators = repr(sorted((slot, repr(spec)) for slot, spec in told["operators"].items()))
+    """Return the key of the log that a run belongs to."""
+    about = circumstances(header)
+    operators = repr(sorted((slot, repr(spec)) for slot, spec in about["operators"].items()))
     return Kind(header.task.benchmark, header.graph, operators, model_name(str(header.context.get("model", "none"))))
 
 
 def to_inspect(trajectories: Sequence[Trajectory]) -> EvalLog:
-    """The log of runs of one benchmark, graph, choice of operators and model; one sample a run.
+    """Convert runs of one benchmark, graph, choice of operators and model to a log; a run is one sample.
 
-    `task_args` has the graph and each operator that is not the graph's own. What a node did is an InfoEvent
+    `task_args` has the graph and each operator that differs from the graph's default. A node execution is an InfoEvent
     `certigraph.<node>` with its verdict, certificate or plan. Repetitions of a task are epochs, in the order of their
-    trials. The log's status is `cancelled` while a run has no ending, `error` where one ended in an error. Write it
-    with inspect's own `write_eval_log`.
+    trials. The status of the log is `cancelled` while a run has no ending, `error` where a run ended in an error. Write
+    it with `inspect_ai.log.write_eval_log`.
 
     Raises:
-        Fault: there is no run, or they belong into several logs.
+        Fault: there is no run, or the runs belong to several logs.
     """
     runs = sorted((cleaned(run) for run in trajectories), key=_order)
     kinds = {kind_of(run.header) for run in runs}
     if len(kinds) != 1:
-        told = f"{len(runs)} runs of {len(kinds)} kinds do not make one inspect log"
-        raise Fault("data", f"{told}: group them by kind_of(run.header), or have export(...) write a log for each")
+        problem = f"{len(runs)} runs of {len(kinds)} kinds do not make one inspect log"
+        raise Fault(
+            "data", f"{problem}: group them by log_key_of(run.header), or have export(...) write a log for each"
+        )
     samples = list(_samples(runs))
     return EvalLog(
         status=_status(runs),

@@ -1,4 +1,8 @@
-"""Runs and models of an inspect_ai evaluation."""
+"""Runs and models of an inspect_ai evaluation.
+
+Contents: certigraph's models as inspect models (`Endpoint`), inspect's models as LangChain chat models (`BridgedChat`),
+the journal by which a retry finds earlier runs, and the execution of one run.
+"""
 
 import json
 import os
@@ -54,30 +58,33 @@ from certigraph.runtime.run import begun, completed, run_name, spoilt
 from certigraph.state.records import Fault, LimitKind, LimitReached, Task, UnknownName, read_bounded_lines
 from certigraph.state.trajectory import Event, Line
 
-# certigraph's model names as inspect models: `--model certigraph/local`, `--model certigraph/openai:NAME`.
+# certigraph's models as inspect models: `--model certigraph/local`, `--model certigraph/openai:NAME`.
 
 Answered = ModelOutput | tuple[ModelOutput | Exception, ModelCall]
 
 NO_MODEL = "none/none"
-"""inspect's own name for a task that asks it for no model."""
+"""inspect's name of the model of a task that needs none."""
 
 
 def inspect_model(name: str) -> Model | None:
-    """inspect's model of a name: one that is never asked for the scripted ones, None where inspect is to choose.
+    """Create inspect's model for a name.
+
+    Returns:
+        The model; for a scripted model one that receives no request; None for the empty name, where inspect chooses.
 
     Raises:
         UnknownName: the name is neither certigraph's nor inspect's PROVIDER/NAME with a provider that inspect knows.
-        Fault: inspect's provider lacks its package or its key.
+        Fault: the package or the key of inspect's provider is missing.
     """
     try:
-        # not memoized: an endpoint's address may be another one the next time
+        # not memoized, because the address of an endpoint may change
         if not name:
             return None
-        served = _inspect_name(name)
-        return get_model(served, memoize=False, **_sending(served))
+        inspect_name = _inspect_name(name)
+        return get_model(inspect_name, memoize=False, **_sending(inspect_name))
     except PrerequisiteError as missing:
-        told = re.sub(r"\[/?[a-z]+\]", "", str(missing.message))
-        raise Fault("model", f"{name}: {' '.join(told.split())}") from missing
+        message = re.sub(r"\[/?[a-z]+\]", "", str(missing.message))
+        raise Fault("model", f"{name}: {' '.join(message.split())}") from missing
     except ValueError as unknown:
         raise UnknownName(f"{unknown} The forms are PROVIDER/NAME of inspect's, {FORMS}") from unknown
 
@@ -97,34 +104,36 @@ class Endpoint(ModelAPI):
         config = config or GenerateConfig()
         super().__init__(model_name, base_url, api_key, [], config)
         self._local = model_name.startswith("local")
-        at = _address(model_name, base_url)
-        self.served = at.model
-        asked = f"openai-api/certigraph/{at.model}"
-        given = {**_ONE_REQUEST, "http_client": async_openai_client(), **model_args}
-        self._api = get_model(asked, base_url=at.url, api_key=at.key, config=config, memoize=False, **given).api
+        address = _address(model_name, base_url)
+        self.served = address.model
+        inspect_name = f"openai-api/certigraph/{address.model}"
+        arguments = {**_ONE_REQUEST, "http_client": async_openai_client(), **model_args}
+        self._api = get_model(
+            inspect_name, base_url=address.url, api_key=address.key, config=config, memoize=False, **arguments
+        ).api
 
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> Answered:
-        """One request, as inspect's provider for such endpoints makes it; it is logged without the key.
+        """Send one request through inspect's provider for OpenAI-compatible endpoints.
 
-        Parameters that the model refuses are left out.
+        Parameters that the model refuses are left out, and keys are masked in inspect's log.
         """
         refused = refused_under(("inspect", f"certigraph/{self.model_name}"))
         refused |= set() if takes_temperature(self.served) else {"temperature"}
-        taken = config.model_copy(update=dict.fromkeys(refused & set(GenerateConfig.model_fields)))
+        accepted = config.model_copy(update=dict.fromkeys(refused & set(GenerateConfig.model_fields)))
         try:
-            return _redacted(await self._api.generate(input, tools, tool_choice, taken))
+            return _redacted(await self._api.generate(input, tools, tool_choice, accepted))
         except APIStatusError as error:
             _mask_error(error)
             raise
 
     def should_retry(self, ex: Exception) -> Any:
-        """Whether inspect should repeat a failed request."""
+        """Return whether inspect should repeat a failed request."""
         return self._api.should_retry(ex)
 
     def max_tokens(self) -> int | None:
-        """The longest answer where the run sets none."""
+        """Return the maximum number of tokens of a reply where the run sets none."""
         return ANSWER_TOKENS if self._local else None
 
     async def aclose(self) -> None:
@@ -133,30 +142,30 @@ class Endpoint(ModelAPI):
 
 
 _ONE_REQUEST = {"max_retries": 0}
-"""Settings of OpenAI's client under inspect: what it repeats by itself no budget counts."""
+"""Settings of OpenAI's client under inspect: no budget counts the requests that the client repeats."""
 
 
 def _sending(name: str) -> dict[str, Any]:
-    """The arguments of inspect's model that is made for one of certigraph's names."""
+    """Arguments of `get_model` for one of inspect's names."""
     return {**_ONE_REQUEST, "http_client": async_openai_client()} if name.startswith("openai/") else {}
 
 
 @modelapi(name="certigraph")
 def certigraph() -> type[ModelAPI]:
-    """The provider, registered under certigraph's name."""
+    """Return the provider that inspect loads for the prefix `certigraph/`."""
     return Endpoint
 
 
-def _redacted(answered: Answered) -> Answered:
-    """What inspect writes into its log: an answer or an error, and the request with what came back."""
-    if isinstance(answered, ModelOutput):
-        return redacted(answered)
-    said, call = answered
+def _redacted(reply: Answered) -> Answered:
+    """Mask keys in all that inspect logs: the reply or error, and the call with its request and response."""
+    if isinstance(reply, ModelOutput):
+        return redacted(reply)
+    output, call = reply
     safe = redacted(call)
     call.request, call.response = safe.request, safe.response  # in place: inspect's event holds the call already
-    if isinstance(said, APIStatusError):
-        _mask_error(said)
-    return (redacted(said) if isinstance(said, ModelOutput) else said), call
+    if isinstance(output, APIStatusError):
+        _mask_error(output)
+    return (redacted(output) if isinstance(output, ModelOutput) else output), call
 
 
 def _mask_error(error: APIStatusError) -> None:
@@ -191,20 +200,20 @@ def _address(name: str, base_url: str | None) -> _Address:
     return _Address(url, rest, os.environ.get("OPENAI_API_KEY") or "none")
 
 
-# A chat model that asks whatever inspect was given, inside its agent bridge.
+# inspect's models as LangChain chat models, inside inspect's agent bridge.
 
 LIMITS: Mapping[str, LimitKind] = {"token": "tokens", "cost": "usd", "time": "seconds", "working": "seconds"}
-"""inspect's limits by the names of ours; the others count calls."""
+"""certigraph's names of inspect's limits; any other limit counts as one of calls."""
 
 ACTIVE = "inspect"
-"""The bridge's name of the model that the evaluation runs with; `inspect/ROLE` is that of a role."""
+"""The bridge's name of the evaluation's model; `inspect/ROLE` is the model of a role."""
 
 SENDING = {"max_connections", "adaptive_connections", "max_retries", "timeout", "attempt_timeout"}
-"""Settings of inspect's that decide how a request is sent, not what is answered."""
+"""inspect's settings of how a request is sent, which do not change the reply."""
 
 
 class BridgedChat(ChatOpenAI):
-    """Asks inspect's model, and takes inspect's limits for the run's own."""
+    """Chat model that sends requests to inspect's model; a limit of inspect ends the run as one of its own limits."""
 
     _limit: LimitExceededError | None = PrivateAttr(None)
 
@@ -214,9 +223,9 @@ class BridgedChat(ChatOpenAI):
         except LimitExceededError as limit:
             self._limit = limit
             raise LimitReached(LIMITS.get(limit.type, "calls"), limit.limit, limit.value) from limit
-        except RetryError as spent:
-            error = spent.last_attempt.exception()
-            if spent.last_attempt.attempt_number == 1 and isinstance(error, Exception):
+        except RetryError as failure:
+            error = failure.last_attempt.exception()
+            if failure.last_attempt.attempt_number == 1 and isinstance(error, Exception):
                 raise error from None  # inspect did not repeat it
             raise Fault("model", redact_message(f"every retry failed: {error!r}")) from None
 
@@ -227,12 +236,12 @@ class BridgedChat(ChatOpenAI):
 
     @property
     def priced_as(self) -> str:
-        """The name of what answers behind the bridge, as prices are listed by."""
+        """The name by which prices of the model behind the bridge are listed."""
         return str(self._behind)
 
     @property
     def free(self) -> bool:
-        """Whether it is a model in this process."""
+        """Whether the model runs in this process, at no cost."""
         return self.priced_as.startswith("certigraph/local")
 
     @property
@@ -242,21 +251,21 @@ class BridgedChat(ChatOpenAI):
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
-        """What answers behind the bridge: it tells the cache of replies one model from another."""
+        """Name and settings of the model behind the bridge, which distinguish models in the cache of replies."""
         behind = self._behind
         settings = behind.config.merge(active_generate_config()).model_dump(exclude_none=True, exclude=SENDING)
         return {"model": str(behind), "served": getattr(behind.api, "served", ""), **settings}
 
 
 class Minds(BridgedChat):
-    """The models of one run by role, as far as inspect answers for them; the others are scripts."""
+    """Chat models of one run by role: inspect's models, and scripted models for the roles that name one."""
 
     _by_role: dict[str, BridgedChat] = PrivateAttr(default_factory=dict)
     _context: Context = PrivateAttr()
     _benchmark: Benchmark = PrivateAttr()
 
     def for_role(self, role: str) -> BaseChatModel:
-        """The model of a role."""
+        """Return the model of a role."""
         if role in self._by_role:
             return self._by_role[role]
         name = self._context.roles.get(role, self._context.model)
@@ -266,43 +275,47 @@ class Minds(BridgedChat):
 
     @property
     def limit(self) -> LimitExceededError | None:
-        """The limit of inspect that stopped the run, whichever role met it."""
+        """The limit of inspect that stopped the run, in any role."""
         met = (chat._limit for chat in (self, *self._by_role.values()))
         return next(filter(None, met), None)
 
 
 def minds_of(context: Context, benchmark: Benchmark) -> Minds | None:
-    """The chat model of a run under inspect; None where only scripts answer, which need no bridge."""
+    """Create the chat model of a run under inspect; None where all models are scripted, which need no bridge."""
     names = (context.model, *context.roles.values())
     if not model_roles() and all(map(is_scripted, names)):
         return None
-    minds = Minds(model=ACTIVE, **_SILENT)
-    minds._context, minds._benchmark = context, benchmark
+    models = Minds(model=ACTIVE, **_SILENT)
+    models._context, models._benchmark = context, benchmark
     for role in set(ROLES) & set(model_roles()):
-        minds._by_role[role] = BridgedChat(model=f"{ACTIVE}/{role}", **_SILENT)
-    return minds
+        models._by_role[role] = BridgedChat(model=f"{ACTIVE}/{role}", **_SILENT)
+    return models
 
 
 _SILENT: Any = {"api_key": SecretStr("none"), "max_retries": 0, "disable_streaming": True}
 
 
-# Which run belongs to which sample, so that a retry after a crash finds what had been done.
+# The journal: which run belongs to which sample, so that a retry after a crash finds earlier runs.
 
-_FIX = "delete the file, and the evaluation's runs begin again"
+_FIX = "delete the file; the evaluation's runs then start again"
 
 
 class Cell(NamedTuple):
-    """A task's id and which repetition of it."""
+    """A task's id, and the number of its repetition."""
 
     task: str
     trial: int
 
 
 class Journal:
-    """An append-only file beside the runs of one evaluation and of its retries; without a name nothing is kept.
+    """Append-only file in the folder of an evaluation that names the run of every sample.
 
-    inspect writes finished samples in batches. The runs' own folders are complete at any moment, and with this file
-    they are found again, whatever inspect had not yet written.
+    inspect writes finished samples in batches, but the folder of a run is always up to date. With this file a retry
+    finds all runs, even those that inspect had not yet logged.
+
+    Args:
+        out: folder, or URL, of the evaluation and its retries.
+        name: name of the file without its suffix; the empty string: nothing is saved.
     """
 
     def __init__(self, out: Path | str, name: str) -> None:
@@ -310,71 +323,71 @@ class Journal:
         self._name = f"{name}.jsonl" if name else ""
         self._begun = Counter[Cell]()
 
-    def run_of(self, cell: Cell, graph: str, task: Task) -> str:
-        """The name of the cell's run: of the one to take or to go on with, else of one to begin."""
+    def find_or_name_run(self, cell: Cell, graph: str, task: Task) -> str:
+        """Return the name of the cell's run: of the latest one where it can be used or resumed, else a new one."""
         folder = self.begun(cell)
         if folder and not spoilt(folder):
             return folder.name
         if folder:
-            self._shared.drop(folder.name)
+            self._shared.drop_copy(folder.name)
         name = run_name(graph, task)
-        self.note(cell, name)
+        self.record(cell, name)
         return name
 
-    def times(self, cell: Cell) -> int:
-        """How many runs were begun for a cell before its latest one."""
+    def restarts(self, cell: Cell) -> int:
+        """Return the number of runs that were started for a cell before its latest one."""
         return max(self._begun[cell] - 1, 0)
 
-    def note(self, cell: Cell, run: str) -> None:
-        """A run is about to begin for a cell."""
+    def record(self, cell: Cell, run: str) -> None:
+        """Record that a run is about to start for a cell."""
         self._runs[cell] = run
         self._begun[cell] += 1
         if self._name:
-            with (self._shared.here / self._name).open("a", encoding="utf-8") as lines:
-                # a line of its own, also after one that a crash tore
+            with (self._shared.folder / self._name).open("a", encoding="utf-8") as lines:
+                # newline first, because a crash may have cut off the line before
                 lines.write("\n" + json.dumps([*cell, run], ensure_ascii=False))
-            self._shared.keep(self._name)
+            self._shared.upload(self._name)
 
     def begun(self, cell: Cell) -> Path | None:
-        """The folder of the cell's latest run; None where there is none, or its folder is gone."""
-        folder = self._shared.run(self._runs[cell]) if cell in self._runs else None
+        """Return the folder of the cell's latest run; None where there is none, or its folder was deleted."""
+        folder = self._shared.fetch_run(self._runs[cell]) if cell in self._runs else None
         return folder if folder and begun(folder) else None
 
     @cached_property
     def _runs(self) -> dict[Cell, str]:
-        file = self._shared.file(self._name) if self._name else None
+        file = self._shared.fetch_file(self._name) if self._name else None
         if file is None or not file.is_file():
             return {}
         with file.open("rb") as lines:
-            noted = [_entry(line) for line in read_bounded_lines(lines, str(file), fix=_FIX)]
-        known = [entry for entry in noted if entry]
-        self._begun.update(cell for cell, _ in known)
-        return dict(known)
+            entries = [_entry(line) for line in read_bounded_lines(lines, str(file), fix=_FIX)]
+        valid = [entry for entry in entries if entry]
+        self._begun.update(cell for cell, _ in valid)
+        return dict(valid)
 
 
 def _entry(line: bytes) -> tuple[Cell, str] | None:
-    """One line of the file; None for one that a crash tore, whose run had done nothing yet, or that is none of ours."""
+    """Parse a line; None for a malformed one. The run of a line that a crash cut off had not started."""
     try:
         task, trial, run = json.loads(line.decode(errors="replace"))
     except (ValueError, TypeError, RecursionError):
         return None
-    ours = isinstance(task, str) and isinstance(trial, int) and isinstance(run, str)
-    return (Cell(task, trial), run) if ours and _plain(run) else None
+    valid = isinstance(task, str) and isinstance(trial, int) and isinstance(run, str)
+    return (Cell(task, trial), run) if valid and _plain(run) else None
 
 
 def _plain(name: str) -> bool:
-    """Whether it names a folder right beside the file, and none elsewhere."""
+    """Whether a name stays in the journal's folder: a line with a path could point anywhere on the disk."""
     return Path(name).name == name and name not in ("", "..")
 
 
-# How one run of an evaluation is carried out: in this process behind inspect's bridge, or by a worker elsewhere.
+# Execution of one run: in this process behind inspect's bridge, or by a worker.
 
 SCRIPTED = "scripted:expert"
-"""The model where neither the task nor inspect names one."""
+"""Default model where neither the task nor inspect names one."""
 
 
 class Ran(NamedTuple):
-    """What a run came to, the model that it asked, and the limit of inspect's that stopped it."""
+    """A run's row, the model that it used, and the limit of inspect that stopped it."""
 
     row: Row
     model: str
@@ -382,7 +395,7 @@ class Ran(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """What the runs of an evaluation have in common; without a model's name the choice is inspect's."""
+    """Executes the runs of an evaluation. With an empty `model` inspect chooses the model."""
 
     graph: AnyGraph
     benchmark: str
@@ -391,8 +404,8 @@ class Runs(NamedTuple):
     context: Context
     out: str
 
-    async def on_workers(self, pool: Pool, cell: Cell, run: str) -> Ran:
-        """Have a worker carry a run to its ending; it asks the model itself."""
+    async def run_on_worker(self, pool: Pool, cell: Cell, run: str) -> Ran:
+        """Execute a run on a worker, which sends its requests to the model without inspect."""
         context = self.context.model_copy(update={"model": self.model or SCRIPTED, "trial": cell.trial})
         job = Job(
             graph=self.graph.name,
@@ -404,21 +417,23 @@ class Runs(NamedTuple):
             run=run,
         )
         row = await pool.done(job)
-        Shared(self.out).drop(run)  # what was fetched to see how far it had come
+        Shared(self.out).drop_copy(run)  # the copy that the journal fetched to see the run's progress
         return Ran(row, context.model)
 
-    async def here(self, state: TaskState, cell: Cell, run: str) -> Ran:
-        """Carry a run to its ending in this process, with inspect's model behind the bridge."""
+    async def run_here(self, state: TaskState, cell: Cell, run: str) -> Ran:
+        """Execute a run in this process, with inspect's model behind the bridge."""
         context = self.context.model_copy(update={"model": _model(self.model), "trial": cell.trial})
-        minds = minds_of(context, self.live)
-        given = context.model_copy(update={"chat": minds})
+        models = minds_of(context, self.live)
+        run_context = context.model_copy(update={"chat": models})
         shared = Shared(self.out)
-        # a script asks inspect for nothing
-        async with agent_bridge(AgentState(messages=state.messages)) if minds else nullcontext():
-            result = await completed(shared.run(run), self.graph, self.live, cell.task, given, listener=_note)
+        # scripted models need no bridge
+        async with agent_bridge(AgentState(messages=state.messages)) if models else nullcontext():
+            result = await completed(
+                shared.fetch_run(run), self.graph, self.live, cell.task, run_context, listener=_note
+            )
         row = row_of(cell.task, result, cell.trial)
-        shared.keep(run)
-        return Ran(row, context.model, minds.limit if minds else None)
+        shared.upload(run)
+        return Ran(row, context.model, models.limit if models else None)
 
 
 def _model(name: str) -> str:
@@ -429,9 +444,9 @@ def _model(name: str) -> str:
 
 
 def _note(line: Line) -> None:
-    """Show verdicts and certificates in inspect's transcript."""
-    if isinstance(line, Event) and line.update and (told := _told(line.update)):
-        transcript().info(told, source=f"certigraph.{line.node}")
+    """Log verdicts and certificates in inspect's transcript."""
+    if isinstance(line, Event) and line.update and (fields := _told(line.update)):
+        transcript().info(fields, source=f"certigraph.{line.node}")
 
 
 def _told(update: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -1,4 +1,7 @@
-"""inspect_ai tasks, scorers and solvers."""
+"""inspect_ai tasks, scorers and solvers.
+
+Each benchmark is a task of inspect: `inspect eval certigraph/travelplanner -T graph=sdp -T validate=always_pass`.
+"""
 
 import json
 from collections import defaultdict
@@ -24,26 +27,26 @@ from certigraph.runtime.registry import allowance, build_graph, must_be_priced, 
 from certigraph.runtime.result import ROW, Row, unfinished_footer
 from certigraph.state.records import Fault, Task
 
-# A benchmark's tasks as inspect's samples.
+# Samples of a benchmark's tasks.
 
 STRATA = ("level", "days", "task")
-"""Constants over whose values a stratified sample is spread, where a benchmark's tasks have them."""
+"""Constants of tasks whose values define the strata of a stratified sample, where a benchmark has them."""
 
 
 def dataset(name: str, tasks: Sequence[Task]) -> MemoryDataset:
-    """One sample a task; its id is the task's.
+    """Convert tasks to samples; a sample has the id of its task.
 
     Raises:
-        Fault: ("data") an id has a NUL: its sample would be lost, for the names in inspect's logs end there.
+        Fault: ("data") an id has a NUL, at which names in inspect's logs end: the sample would be lost.
     """
-    if cut := [task.id for task in tasks if "\0" in task.id]:
-        raise Fault("data", f"inspect's logs cannot hold the task {cut[0]!r}: give it an id without NUL")
+    if invalid := [task.id for task in tasks if "\0" in task.id]:
+        raise Fault("data", f"inspect's logs cannot hold the task {invalid[0]!r}: give it an id without NUL")
     samples = [Sample(id=task.id, input=task.goal, metadata=dict(task.constants)) for task in tasks]
     return MemoryDataset(samples, name=name)
 
 
 def stratified(tasks: Sequence[Task], n: int) -> list[Task]:
-    """`n` tasks, as many of each level, length and kind as there are, in the list's order; always the same ones."""
+    """Select `n` tasks evenly over level, length and kind, in the order of the list. The selection is deterministic."""
     groups = defaultdict(list)
     for task in tasks:
         groups[tuple(str(task.constants.get(name)) for name in STRATA)].append(task)
@@ -52,17 +55,17 @@ def stratified(tasks: Sequence[Task], n: int) -> list[Task]:
     return [task for task in tasks if task.id in chosen]
 
 
-# The official verdict as inspect's score, and the benchmark's own figures as inspect's metrics.
+# The official score as inspect's score, and the benchmark's figures as inspect's metrics.
 
 
 @metric(scores="unreduced")
 def official(benchmark: str, data: str = "") -> Metric:
-    """The figures that the benchmark itself reports, over every scored run, epochs included."""
+    """Create the metric with the benchmark's official figures over all scored runs, epochs included."""
 
     def figures(scores: list[SampleScore]) -> Value:
         rows = [Row.model_validate(score.score.metadata) for score in scores]
         runs = [(row.id, row.footer) for row in rows if row.scored]
-        # inspect also asks before the first run has ended
+        # inspect also calls the metric before the first run has ended
         return dict(load_benchmark(benchmark, data or None).figures(runs)) if runs else {}
 
     return figures
@@ -70,15 +73,15 @@ def official(benchmark: str, data: str = "") -> Metric:
 
 @scorer(metrics=[], name=ROW)
 def verdict() -> Scorer:
-    """Read the world's verdict off the row that the run left; 0 for a run without one.
+    """Create the scorer that reads the world's score from the row of the run; 0 for a run without a score.
 
-    Unscored, which inspect leaves out of its metrics: runs in which the world or its data failed, and unfinished ones.
+    Runs in which the world or its data failed, and unfinished runs, are unscored: inspect's metrics leave them out.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
         stored = state.store.get(ROW)
-        lost = Row(id=str(state.sample_id), trial=state.epoch - 1, footer=unfinished_footer())
-        row = Row.model_validate(stored) if stored else lost
+        missing = Row(id=str(state.sample_id), trial=state.epoch - 1, footer=unfinished_footer())
+        row = Row.model_validate(stored) if stored else missing
         scores = row.footer.scores
         if not row.scored:
             metadata = row.model_dump(mode="json")
@@ -95,15 +98,15 @@ def verdict() -> Scorer:
 
 def _explained(row: Row) -> str:
     parts = row.footer.scores.parts if row.footer.scores else {}
-    told = [f"{name}: {part:g}" for name, part in parts.items() if part is not None]
-    return "\n".join([f"{row.ending}, {row.certified} of {row.planned} predicates certified", *told])
+    lines = [f"{name}: {part:g}" for name, part in parts.items() if part is not None]
+    return "\n".join([f"{row.ending}, {row.certified} of {row.planned} predicates certified", *lines])
 
 
-# Runs a graph as inspect's solver: one sample is one run.
+# The solver, which runs a graph: one sample is one run.
 
 
 class RunError(Exception):
-    """A run ended in an error; inspect records the sample as failed, and a retry takes it up again."""
+    """A run ended in an error: inspect records the sample as failed, and a retry repeats or resumes the run."""
 
 
 @solver
@@ -122,70 +125,71 @@ def certified_run(
     journal: str = "",
     fail_on: int = 0,
 ) -> Solver:
-    """Run a graph on the benchmark's task of the sample's id; the run's row is left in the sample's store.
+    """Create the solver that runs a graph on the task with the sample's id and stores the run's row in the sample.
 
     Args:
         graph: a graph's name.
         benchmark: a benchmark's name, its configuration included.
         swaps: operators by slot, as in `{"validate": "capped:depth=1"}`.
-        model: a scripted model; any other name leaves the choice to inspect.
-        roles: other models for some roles, as `ROLE=MODEL`; those that are no scripts are inspect's model roles.
-        budget: what a run may spend and its method's limits, as `KEY=N`.
+        model: a scripted model; with any other name inspect chooses the model.
+        roles: other models for some roles, as `ROLE=MODEL`; those that are not scripted are inspect's model roles.
+        budget: limits of a run and of its method, as `KEY=N`.
         data: data folder, or the empty string for the default.
         cache: folder of the models' replies, or the empty string for none.
         faults: faults to inject, as `timeout=0.1,crash=0.01`; empty: none.
-        out: the folder in which every run gets a folder of its own.
-        journal: name of the file there by which a retry finds the runs again; empty: none.
-        fail_on: failed runs after which no more are begun; 0: any number may fail.
+        out: folder that holds a folder for each run.
+        journal: name of the file in `out` by which a retry finds the runs; empty: none.
+        fail_on: number of failed runs after which no more are started; 0: no maximum.
     """
     compiled = build_graph(graph, dict(parse_swap(f"{slot}={text}") for slot, text in swaps.items()))
     live = load_benchmark(benchmark, data or None)
-    spending, limits = allowance(budget, live.limits)
+    run_budget, limits = allowance(budget, live.limits)
     by_role = roles_in(roles)
-    must_be_priced((model, *by_role.values()), spending)
+    must_be_priced((model, *by_role.values()), run_budget)
     Faults.read(faults)
-    given = {"data": data or None, "cache": cache or None, "faults": faults}
-    context = Context(roles=by_role, budget=spending, limits=limits, **given)
+    options = {"data": data or None, "cache": cache or None, "faults": faults}
+    context = Context(roles=by_role, budget=run_budget, limits=limits, **options)
     runs = Runs(compiled, benchmark, live, model, context, out)
-    noted = Journal(out, journal)
+    run_journal = Journal(out, journal)
     failed: list[Row] = []
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         cell = Cell(str(state.sample_id), state.epoch - 1)
         if fail_on and len(failed) >= fail_on:
-            row = _left_out(cell, f"not begun: {fail_on} runs have failed")
+            row = _left_out(cell, f"not started: {fail_on} runs have failed")
             state.store.set(ROW, row.model_dump(mode="json"))
             raise RunError(row.footer.message)
-        run, pool = noted.run_of(cell, graph, live.task(cell.task)), active_pool()
-        tried = runs._replace(context=begun_again(context, noted.times(cell)))
-        ran = await (tried.on_workers(pool, cell, run) if pool else tried.here(state, cell, run))
-        state.store.set(ROW, ran.row.model_dump(mode="json"))
-        state.output = ModelOutput.from_content(ran.model, ran.row.ending)
-        if ran.limit:
-            raise ran.limit
-        if ran.row.ending.startswith("error:"):
-            failed.append(ran.row)
-            raise RunError(f"{ran.row.ending}: {ran.row.footer.message} (run: {ran.row.run})")
+        run, pool = run_journal.find_or_name_run(cell, graph, live.task(cell.task)), active_pool()
+        runner = runs._replace(context=begun_again(context, run_journal.restarts(cell)))
+        result = await (runner.run_on_worker(pool, cell, run) if pool else runner.run_here(state, cell, run))
+        state.store.set(ROW, result.row.model_dump(mode="json"))
+        state.output = ModelOutput.from_content(result.model, result.row.ending)
+        if result.limit:
+            raise result.limit
+        if result.row.ending.startswith("error:"):
+            failed.append(result.row)
+            raise RunError(f"{result.row.ending}: {result.row.footer.message} (run: {result.row.run})")
         return state
 
     return solve
 
 
-def _left_out(cell: Cell, why: str) -> Row:
-    return Row(id=cell.task, trial=cell.trial, footer=unfinished_footer().model_copy(update={"message": why}))
+def _left_out(cell: Cell, reason: str) -> Row:
+    return Row(id=cell.task, trial=cell.trial, footer=unfinished_footer().model_copy(update={"message": reason}))
 
 
-# The benchmarks as inspect tasks: `inspect eval certigraph/travelplanner -T graph=sdp -T validate=always_pass`.
+# The benchmarks as inspect tasks.
 
 OneOrMore = str | int | list[str]
-"""What inspect makes of an argument on its command line: a number where it looks like one, a list at every comma."""
+"""Type of an argument on inspect's command line, which parses numbers and splits at commas."""
 
 RETRIES = 0
-"""How often inspect repeats a failed request, which would be no call of the budget: runs repeat and count theirs."""
+"""Number of times that inspect repeats a failed request: none, because the budget would not count these requests. Runs
+repeat requests and count them."""
 
 
 def task_of(benchmark: str) -> Callable[..., InspectTask]:
-    """The inspect task of a benchmark, registered under its name."""
+    """Create the inspect task of a benchmark and register it under the benchmark's name."""
 
     @register_task(name=benchmark)
     def benchmark_task(
@@ -211,33 +215,33 @@ def task_of(benchmark: str) -> Callable[..., InspectTask]:
         Args:
             graph: a graph's name.
             config: a configuration of the benchmark: `paper`, and in ScienceWorld `drafted`.
-            model: certigraph's name of a model; unset: inspect's --model, else scripted:expert.
+            model: name of a model in certigraph; unset: inspect's --model, else scripted:expert.
             data: data folder; unset: CERTIGRAPH_DATA, else a generated world.
             split: split of the tasks; unset: the benchmark's default.
             ids: ids of the tasks, in place of a split.
-            stratify: number of tasks, spread over difficulty, length and kind; 0: all of them in order.
-            trials: runs of each task; inspect's --epochs does the same.
-            role: other models for some roles: `executor=local`; as inspect's --model-role does.
-            budget: what a run may spend and its method's limits: `calls=20,steps=30`.
-            cache: folder that keeps the replies of models, so that a question is paid once.
+            stratify: number of tasks, chosen evenly over difficulty, length and kind; 0: all of them in order.
+            trials: runs of each task, like inspect's --epochs.
+            role: other models for some roles: `executor=local`, like inspect's --model-role.
+            budget: limits of a run and of its method: `calls=20,steps=30`.
+            cache: folder that caches the replies of models, so that no request is paid for twice.
             faults: faults to inject into models and worlds: `timeout=0.1,crash=0.01,seed=3`.
-            out: the folder in which every run gets a folder of its own.
-            journal: name of the file in `out` by which a retry after a crash finds every run again.
-            fail_on: failed runs after which no more are begun; 0: any number may fail.
+            out: folder that holds a folder for each run.
+            journal: name of the file in `out` by which a retry after a crash finds the runs.
+            fail_on: number of failed runs after which no more are started; 0: no maximum.
             **swaps: operators by slot: `validate="capped:depth=1"`.
         """
         name = f"{benchmark}:{config}" if config else benchmark
         live = load_benchmark(name, data or None)
         tasks = [live.task(task_id) for task_id in _listed(ids)] if ids else live.tasks(split)
-        given = {slot: ",".join(_listed(text)) for slot, text in swaps.items()}
-        mind, roles = ",".join(_listed(model)), _by_role(role)
+        operators = {slot: ",".join(_listed(text)) for slot, text in swaps.items()}
+        model_name, roles = ",".join(_listed(model)), _by_role(role)
         return InspectTask(
             dataset=dataset(name, stratified(tasks, stratify) if stratify else tasks),
             solver=certified_run(
                 graph,
                 name,
-                swaps=given,
-                model=mind,
+                swaps=operators,
+                model=model_name,
                 roles=roles,
                 budget=_listed(budget),
                 data=data,
@@ -249,20 +253,20 @@ def task_of(benchmark: str) -> Callable[..., InspectTask]:
             ),
             scorer=verdict(),
             metrics=[official(name, data)],
-            model=inspect_model(mind),
+            model=inspect_model(model_name),
             model_roles=_model_roles(roles_in(roles)),
             epochs=trials,
-            config=_generation(mind),
-            # a failed run is recorded and scored as what it left; the others go on, and a retry takes only the failed
+            config=_generation(model_name),
+            # a failed run is recorded and scored with what it achieved; other runs continue, a retry repeats the failed
             continue_on_fail=True,
             score_on_error=True,
             metadata={
                 "graph": graph,
                 "benchmark": name,
-                "model": mind,
+                "model": model_name,
                 "budget": _listed(budget),
-                "swaps": given,
-                "operators": _operators(graph, given),
+                "swaps": operators,
+                "operators": _operators(graph, operators),
             },
         )
 
@@ -270,14 +274,14 @@ def task_of(benchmark: str) -> Callable[..., InspectTask]:
 
 
 def _generation(model: str) -> GenerateConfig:
-    # llama.cpp here has one slot: a second run would only wait, and each would push the other's prefix out of its cache
-    at_once = 1 if model.startswith("local") else None
-    return GenerateConfig(temperature=0, max_retries=RETRIES, max_connections=at_once)
+    # llama.cpp has one slot here: a second run would only wait, and the two would evict each other's prompt cache
+    connections = 1 if model.startswith("local") else None
+    return GenerateConfig(temperature=0, max_retries=RETRIES, max_connections=connections)
 
 
 def _model_roles(roles: Mapping[str, str]) -> dict[str, str | Model]:
-    made = {role: inspect_model(name) for role, name in roles.items() if not is_scripted(name)}
-    return {role: model for role, model in made.items() if model}
+    models = {role: inspect_model(name) for role, name in roles.items() if not is_scripted(name)}
+    return {role: model for role, model in models.items() if model}
 
 
 def _listed(value: OneOrMore) -> list[str]:
@@ -285,14 +289,14 @@ def _listed(value: OneOrMore) -> list[str]:
 
 
 def _by_role(value: OneOrMore) -> list[str]:
-    """`ROLE=MODEL` each; a model's name may hold commas, at which inspect has cut it: `simulated:act=0.2,seed=3`."""
-    whole: list[str] = []
+    """Join `ROLE=MODEL` items that inspect split at a comma of the model's name: `simulated:act=0.2,seed=3`."""
+    joined: list[str] = []
     for part in _listed(value):
-        if whole and part.partition("=")[0] not in ROLES:
-            whole[-1] += f",{part}"
+        if joined and part.partition("=")[0] not in ROLES:
+            joined[-1] += f",{part}"
         else:
-            whole.append(part)
-    return whole
+            joined.append(part)
+    return joined
 
 
 def _operators(graph: str, swaps: Mapping[str, str]) -> dict[str, object]:
@@ -300,7 +304,7 @@ def _operators(graph: str, swaps: Mapping[str, str]) -> dict[str, object]:
     return dict(operators_of(compiled))
 
 
-# What inspect loads for the name `certigraph` (entry point `inspect_ai`): a task per benchmark, and the models.
+# The objects that inspect loads for the entry point `inspect_ai`: a task per benchmark, and the models.
 
 __all__ = ["TASKS", "certigraph", "registered"]
 
@@ -308,5 +312,5 @@ TASKS = {name: task_of(name) for name in BENCHMARKS}
 
 
 def registered(task: str) -> str:
-    """The name under which this process knows a task of ours; installed it is `certigraph/NAME`, else only `NAME`."""
+    """Return the registered name of a task: `certigraph/NAME` where certigraph is installed, else `NAME`."""
     return registry_info(TASKS[task.rpartition("/")[2]]).name

@@ -1,4 +1,8 @@
-"""Rubric judges of recorded answers."""
+"""Rubric judges of recorded answers.
+
+Contents: the rubrics, a scripted judge, the answers in recorded runs, the file of judgements, and `judge`, which judges
+the answers that the file does not hold yet.
+"""
 
 import json
 import re
@@ -31,17 +35,16 @@ from certigraph.runtime.registry import load_local, model_name, shareable
 from certigraph.runtime.run import blocking
 from certigraph.state.records import Fault, LimitReached, Record, Task, UnknownName, drop_torn_line, read_bounded_lines
 
-# The rubrics by name: what a judge is asked, the form of its verdict, and the score that follows, 0 to 100.
-#
-# The papers name their criteria and scales; wording, and the formula of `cgdp`, are ours. `strings` and `similarity`
-# need no judge: they compare an answer with its references by the measures of CGDP's appendix F.2.
+# The rubrics: a prompt, the form of the verdict, and a score from 0 to 100. The criteria and scales are the papers';
+# the wording, and the formula of `cgdp`, are certigraph's. `strings` and `similarity` need no judge: they compare an
+# answer with its references by the measures of CGDP, appendix F.2.
 
 TEN, TOP = Field(ge=0, le=10), 100.0
 
 RATING = Field(ge=1, le=10)
 
 LONGEST = 20_000
-"""Characters of an answer or a reference that a judge sees."""
+"""Maximum number of characters of an answer or a reference in the judge's prompt."""
 
 
 class CgdpVerdict(BaseModel):
@@ -71,7 +74,7 @@ class TdpVerdict(BaseModel):
 
 
 class Rubric(NamedTuple):
-    """A rubric: the judge's instructions, the form of its verdict, and its score."""
+    """Rubric for a judge: its instructions, the form of its verdict, and the function that computes the score."""
 
     name: str
     instructions: str
@@ -79,41 +82,45 @@ class Rubric(NamedTuple):
     score: Callable[[Any], float]
 
     def prompt(self, question: str, reference: str, answer: str) -> Prompt:
-        """Instructions first, which never change; question, reference and answer as data."""
-        told = (quoted(text, LONGEST) for text in (question, reference, answer))
-        return Prompt(system=f"{PREAMBLE}\n{self.instructions}", user=CASE.format(*told))
+        """Build the judge's prompt: the constant instructions first; question, reference and answer as quoted data."""
+        texts = (quoted(text, LONGEST) for text in (question, reference, answer))
+        return Prompt(system=f"{PREAMBLE}\n{self.instructions}", user=CASE.format(*texts))
 
 
 class Measured(NamedTuple):
-    """A rubric without a judge: the measures of an answer beside its references, and which of them is its score."""
+    """Rubric without a judge: measures that compare an answer with its references; `main` is the score."""
 
     name: str
     measures: Callable[[str, Sequence[str]], Mapping[str, float]]
     main: str
 
     def score(self, parts: Mapping[str, float]) -> float:
-        """The main measure in hundredths, not below 0."""
+        """Scale the main measure to 0 to 100."""
         return max(0.0, TOP * parts[self.main])
 
 
 def cgdp_score(verdict: CgdpVerdict) -> float:
-    """10 x (0.6 correctness + 0.4 completeness) less 2 x irrelevance, not below 0."""
+    """Compute 10 x (0.6 correctness + 0.4 completeness) - 2 x irrelevance, at least 0."""
     earned = 10 * (0.6 * verdict.correctness + 0.4 * verdict.completeness)
     return max(0.0, earned - 2 * verdict.irrelevance)
 
 
 def swe_score(verdict: SweVerdict) -> float:
-    """The sum of the five ratings as a share of the highest, 50; the lowest possible score is 10."""
+    """Compute the sum of the five ratings in per cent of the maximum, 50; the minimum score is 10."""
     return 2.0 * (verdict.correctness + verdict.completeness + verdict.relevance + verdict.clarity + verdict.reasoning)
 
 
 def tdp_score(verdict: TdpVerdict) -> float:
-    """100 where the answer is correct, else 0; the mean is TDP's accuracy in per cent."""
+    """Return 100 for a correct answer, else 0; the mean is TDP's accuracy in per cent."""
     return TOP * verdict.correct
 
 
 def rubric(name: str) -> Rubric | Measured:
-    """A rubric by its name. Raises UnknownName listing those there are."""
+    """Return a rubric by its name.
+
+    Raises:
+        UnknownName: there is no such rubric; the message lists the known ones.
+    """
     if name not in RUBRICS:
         raise UnknownName(f"no rubric {name!r}; known: {', '.join(RUBRICS)}")
     return RUBRICS[name]
@@ -163,7 +170,8 @@ RUBRICS: Mapping[str, Rubric | Measured] = {
 }
 
 
-# The judge of `scripted:expert`: it compares words, so that judging can be tried without a model. It is no judge.
+# The judge of `scripted:expert`, which compares words, so that the command can be tried without a model. Its scores
+# are no judgement of quality.
 
 CASE_PATTERN = re.compile(r"Reference:\n<world>\n(.*)\n</world>\n\nAnswer:\n<world>\n(.*)\n</world>", re.DOTALL)
 
@@ -171,15 +179,15 @@ REASON = "words compared, without a model"
 
 
 class WordJudge:
-    """Stands in a context where a benchmark with its expert does."""
+    """Takes the place of a context's benchmark, whose expert answers for `scripted:expert`."""
 
     def expert(self) -> Responder:
-        """Answers every rubric's question by token precision and recall."""
+        """Return the scripted judge, which rates by token precision and recall."""
         return verdict
 
 
 def verdict(prompt: str, schema: Schema) -> dict[str, Any]:
-    """A verdict of the asked form."""
+    """Build a verdict of the requested form from token precision and recall."""
     match = CASE_PATTERN.search(prompt)
     reference, answer = match.groups() if match else ("", "")
     shared = token_overlap(answer, reference)
@@ -195,18 +203,18 @@ def verdict(prompt: str, schema: Schema) -> dict[str, Any]:
 
 
 def _rating(share: float) -> int:
-    """1 to 10, which every rubric's scale has."""
+    # 1 to 10 is valid on the scale of every rubric
     return max(1, round(10 * share))
 
 
-# What there is to judge in recorded runs: question, reference and answer.
+# The answers in recorded runs, with questions and references.
 
 ALTERNATIVE = "\nor: "
-"""Between a gold answer and its aliases."""
+"""Separator between a gold answer and its aliases."""
 
 
 class Case(NamedTuple):
-    """One run's answer; empty where it ended without one."""
+    """Answer of a run, with its task and references; `answer` is empty where the run ended without one."""
 
     run: str
     method: str
@@ -218,26 +226,26 @@ class Case(NamedTuple):
 
     @property
     def reference(self) -> str:
-        """The references as a judge is shown them."""
+        """The references as one text for the judge's prompt."""
         return ALTERNATIVE.join(self.references)
 
 
 class Cases(NamedTuple):
-    """What can be judged; how many runs have not ended, and how many answer a question without a reference."""
+    """Cases that can be judged, and the numbers of runs left out: without an ending, without a reference answer."""
 
     ended: Sequence[Case]
     unfinished: int
     unreferenced: int = 0
     unknown: Sequence[str] = ()
-    """Runs whose question is not to be had here, and why."""
+    """Runs whose question is not available here, with the reason."""
 
 
 def cases_in(found: Found, data: str | None = None) -> Cases:
-    """The cases of runs.
+    """Collect the cases of runs.
 
     Args:
         found: the runs.
-        data: the benchmarks' data folder; else each run's own.
+        data: the benchmarks' data folder; None: the data folder of each run.
 
     Raises:
         Fault: a trajectory cannot be read.
@@ -263,7 +271,11 @@ def _cases(found: Found, data: str | None, unknown: list[str]) -> Iterator[Case]
 
 
 def references_for(task: Task, data: str | None) -> Sequence[str]:
-    """A task's gold answer and its aliases. Raises Fault where its benchmark has none."""
+    """Return a task's gold answer and its aliases.
+
+    Raises:
+        Fault: ("data") the benchmark has no reference answers.
+    """
     benchmark: Any = load_benchmark(task.benchmark, data)
     if not getattr(benchmark, "answers", False):
         raise Fault("data", f"{task.benchmark} has no reference answers to judge by: give runs of a search benchmark")
@@ -274,13 +286,13 @@ def _data_of(folder: Path) -> str | None:
     return load_local(folder).data if (folder / "local.json").is_file() else None
 
 
-# Judgements on disk: one JSON line each, appended as they come, so that judging stopped goes on where it was.
+# Judgements on disk: one JSON line each, appended at once, so that judging can be stopped and resumed.
 
 _FIX = "restore the file, or name another with --out"
 
 
 class Judgement(Record):
-    """One answer judged. `score` is 0 to 100; `parts` are the rubric's own criteria."""
+    """Judgement of one answer. `score` is 0 to 100; `parts` are the rubric's criteria."""
 
     run: str
     method: str
@@ -289,7 +301,7 @@ class Judgement(Record):
     trial: int
     rubric: str
     judge: str
-    """The model's name."""
+    """Name of the judge's model."""
     answer: str
     score: float
     parts: dict[str, float]
@@ -297,12 +309,12 @@ class Judgement(Record):
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What need not be judged again: this answer of this run, by this rubric and model."""
+        """Identity of a judgement: this answer of this run, by this rubric and model, is not judged again."""
         return self.run, self.rubric, self.judge, self.answer
 
 
 def read_judgements(path: Path) -> list[Judgement]:
-    """The judgements of a file, none where there is no file; a torn last line is dropped from it.
+    """Read the judgements of a file; none where the file is missing. An incomplete last line is removed from the file.
 
     Raises:
         Fault: ("data") another line is no judgement.
@@ -316,7 +328,7 @@ def read_judgements(path: Path) -> list[Judgement]:
 
 
 def keep(path: Path, judgements: Iterable[Judgement]) -> None:
-    """Append judgements, keys of models masked."""
+    """Append judgements to a file, with API keys masked."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         for judgement in judgements:
@@ -327,21 +339,21 @@ def _judgement(line: bytes, where: str) -> Judgement:
     try:
         return Judgement.model_validate_json(line)
     except ValidationError as error:
-        told = f"{where}: no judgement ({error.errors()[0]['msg']})"
-        raise Fault("data", f"{told}: {_FIX}") from error
+        problem = f"{where}: this line is no judgement ({error.errors()[0]['msg']})"
+        raise Fault("data", f"{problem}: {_FIX}") from error
 
 
-# Judging recorded answers: each is asked about once, kept at once, and within one budget.
+# Judging recorded answers: each answer once, saved at once, within one budget.
 
 NO_ANSWER = "the run ended without an answer"
 NO_JUDGE = "no judge"
-"""Who judges by a rubric that only compares texts."""
+"""Name of the judge for a rubric that only compares texts."""
 
 Told = Callable[[Judgement], None]
 
 
 class Judged(NamedTuple):
-    """The judgements on the cases, earlier ones included, and what stopped judging before its end."""
+    """Judgements of the cases, earlier ones included; the number of cases left, and the limit that stopped judging."""
 
     judgements: Sequence[Judgement]
     left: int
@@ -354,36 +366,36 @@ def judge(
     """Judge the cases that the file does not hold yet.
 
     Args:
-        cases: what to judge.
-        rubric: by which rubric.
-        context: model (its role is "judge"), budget of this call, and cache; `scripted:expert` compares words.
+        cases: the answers to judge.
+        rubric: the rubric.
+        context: model (of the role "judge"), budget of this call, and cache; `scripted:expert` compares words.
         out: the file that judgements are appended to.
         told: called with every new judgement.
 
     Raises:
-        Fault: the model failed, a library of the measures is missing, or the file is none of ours.
+        Fault: the model failed, a library of the measures is missing, or the file has a line that is no judgement.
     """
     if is_scripted(context.roles.get("judge", context.model)):
         context = context.model_copy(update={"benchmark": WordJudge()})
-    mind = NO_JUDGE if isinstance(rubric, Measured) else _called(context)
-    kept = {judgement.key: judgement for judgement in read_judgements(out)}
-    keys = [(case.run, rubric.name, mind, case.answer) for case in cases]
-    waiting = [case for case, key in zip(cases, keys, strict=True) if key not in kept]
-    fresh: list[Judgement] = []
+    judge_name = NO_JUDGE if isinstance(rubric, Measured) else _called(context)
+    saved = {judgement.key: judgement for judgement in read_judgements(out)}
+    keys = [(case.run, rubric.name, judge_name, case.answer) for case in cases]
+    waiting = [case for case, key in zip(cases, keys, strict=True) if key not in saved]
+    new: list[Judgement] = []
 
     def listener(judgement: Judgement) -> None:
         keep(out, [judgement])
-        fresh.append(judgement)
+        new.append(judgement)
         if told:
             told(judgement)
 
-    stopped = blocking(_judged(waiting, rubric, context, mind, listener))
-    known = kept | {judgement.key: judgement for judgement in fresh}
-    # a method's name depends on what it is found beside, so that an earlier one may be another
-    ours = [
+    stopped = blocking(_judged(waiting, rubric, context, judge_name, listener))
+    known = saved | {judgement.key: judgement for judgement in new}
+    # a method's name depends on the other runs, so a saved judgement may have another one
+    judgements = [
         known[key].model_copy(update={"method": c.method}) for c, key in zip(cases, keys, strict=True) if key in known
     ]
-    return Judged(ours, len(waiting) - len(fresh), stopped)
+    return Judged(judgements, len(waiting) - len(new), stopped)
 
 
 def _called(context: Context) -> str:
@@ -392,18 +404,18 @@ def _called(context: Context) -> str:
 
 
 async def _judged(
-    cases: Iterable[Case], rubric: Rubric | Measured, context: Context, mind: str, told: Told
+    cases: Iterable[Case], rubric: Rubric | Measured, context: Context, judge_name: str, listener: Told
 ) -> LimitReached | None:
     with metering(Meter("judge", context.budget)):
         for case in cases:
             try:
-                told(await _make_judgement(case, rubric, context, mind))
+                listener(await _make_judgement(case, rubric, context, judge_name))
             except LimitReached as limit:
                 return limit
     return None
 
 
-async def _make_judgement(case: Case, rubric: Rubric | Measured, context: Context, mind: str) -> Judgement:
+async def _make_judgement(case: Case, rubric: Rubric | Measured, context: Context, judge_name: str) -> Judgement:
     if not case.answer.strip():
         score, parts, reason = 0.0, dict[str, float](), NO_ANSWER
     elif isinstance(rubric, Measured):
@@ -418,7 +430,7 @@ async def _make_judgement(case: Case, rubric: Rubric | Measured, context: Contex
         task=case.task.id,
         trial=case.trial,
         rubric=rubric.name,
-        judge=mind,
+        judge=judge_name,
         answer=case.answer,
         score=score,
         parts=parts,
@@ -427,23 +439,23 @@ async def _make_judgement(case: Case, rubric: Rubric | Measured, context: Contex
 
 
 async def _asked(case: Case, rubric: Rubric, context: Context) -> tuple[float, dict[str, float], str]:
-    """The judge's score, its criteria and its reason."""
+    """Ask the judge; return score, criteria and reason."""
     prompt = rubric.prompt(case.task.goal, case.reference, case.answer)
     verdict = await ask(prompt, rubric.form, role="judge", runtime=Runtime(context=context))
-    given = verdict.model_dump()
-    reason = str(given.pop("reason", ""))
-    return rubric.score(verdict), {name: float(value) for name, value in given.items()}, reason
+    fields = verdict.model_dump()
+    reason = str(fields.pop("reason", ""))
+    return rubric.score(verdict), {name: float(value) for name, value in fields.items()}, reason
 
 
-# What judging says while it goes on and at its end: means by method with 95 % intervals.
+# Progress and results of judging: means by method with 95 % intervals.
 
 WIDTH = 110
-"""Columns that a row takes, also where there is no terminal."""
+"""Width of the table in characters, also without a terminal."""
 
 
 @contextmanager
 def watching(total: int, *, silent: bool = False) -> Iterator[Told]:
-    """A listener that shows how many of `total` answers are judged, where there is a terminal."""
+    """Show a progress bar on a terminal; yield the listener that advances it by one judgement."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=silent or not console.is_terminal) as progress:
@@ -452,7 +464,7 @@ def watching(total: int, *, silent: bool = False) -> Iterator[Told]:
 
 
 def means(judgements: Sequence[Judgement]) -> dict[str, Estimate]:
-    """The mean score of each method, 0 to 100, with its interval; trials of a task are a cluster."""
+    """Compute the mean score of each method, 0 to 100, with its interval; the trials of a task are a cluster."""
     return {
         method: mean_of([j.score for j in group], [j.task for j in group], top=TOP)
         for method, group in by_method(judgements).items()
@@ -460,12 +472,12 @@ def means(judgements: Sequence[Judgement]) -> dict[str, Estimate]:
 
 
 def by_method(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
-    """Judgements by method, in the order in which methods first occur."""
+    """Group judgements by method, in the order in which the methods first occur."""
     return {m: [j for j in judgements if j.method == m] for m in dict.fromkeys(j.method for j in judgements)}
 
 
 def print_judged(judged: Judged, cases: Cases, out: str, *, as_json: bool) -> None:
-    """One object, or a table and what was left out and why."""
+    """Print one JSON object, or a table with notes on what was left out and why."""
     if as_json:
         typer.echo(json.dumps(_plain(judged, cases)))
         return
@@ -486,7 +498,7 @@ def _table(judgements: Sequence[Judgement]) -> Table:
 
 
 def _parts(group: Sequence[Judgement], criteria: Sequence[str]) -> Mapping[str, float]:
-    """Mean of each criterion over the answers that were given; a missing one counts 0."""
+    """Mean of each criterion over a method's judgements; a missing criterion counts 0."""
     return {name: fmean(j.parts.get(name, 0.0) for j in group) for name in criteria}
 
 
@@ -498,12 +510,12 @@ def _notes(judged: Judged, cases: Cases, out: str) -> Iterator[str]:
     if cases.unknown:
         yield f"left out: {counted(len(cases.unknown), 'run')} without a question here, the first {cases.unknown[0]}"
     if judged.stopped:
-        yield f"{counted(judged.left, 'answer')} not judged: {judged.stopped.ending}; the same command goes on"
+        yield f"{counted(judged.left, 'answer')} not judged: {judged.stopped.ending}; resume with the same command"
     yield f"judgements: {out}"
 
 
 def _plain(judged: Judged, cases: Cases) -> dict[str, Any]:
-    found = {method: mean._asdict() for method, mean in means(judged.judgements).items()}
+    by_method_name = {method: mean._asdict() for method, mean in means(judged.judgements).items()}
     stopped = judged.stopped.ending if judged.stopped else ""
     left_out = {"unfinished": cases.unfinished, "unreferenced": cases.unreferenced}
-    return {"methods": found, "left": judged.left, **left_out, "stopped": stopped}
+    return {"methods": by_method_name, "left": judged.left, **left_out, "stopped": stopped}

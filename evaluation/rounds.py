@@ -1,4 +1,8 @@
-"""Runs cut into rounds for exports."""
+"""Rounds of a run for exports.
+
+A round is an action with its observation and verdict, or one node's work that is no action. The module also separates
+the events of inner graphs, formats rounds as text, and removes keys and folders from trajectories.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,17 +17,17 @@ from certigraph.state.records import Action, Arguments, Attempt, Certificate, Fa
 from certigraph.state.step import Lesson, Trial
 from certigraph.state.trajectory import Event, Header, Trajectory, total
 
-# A run cut into rounds: an action with all that was said about it, or one node's work that is no action.
+# The rounds of a run.
 
 OPENING = frozenset({"action", "plan", "outline", "trials", "lessons", "dag", "outcomes", "factored", "rewards"})
-"""What a node returns that begins a round; those that judge an action return none of it."""
+"""State channels whose update starts a round; nodes that judge an action do not write them."""
 
 
 class Round:
-    """Consecutive events of one purpose.
+    """Consecutive events with one purpose.
 
-    `episode` counts from 1; `target` is what the agent worked for, in words: the predicate at the head of the plan, or
-    a subtask; empty where it had none. `head` counts the predicates of the plan that were certified or let pass.
+    `episode` counts from 1. `target` is the text of the predicate at the head of the plan, or of a subtask; empty where
+    the agent had none. `head` is the number of predicates of the plan that were certified or passed by a policy.
     """
 
     def __init__(self, episode: int, aim: "_Aim", events: tuple[Event, ...]) -> None:
@@ -32,45 +36,45 @@ class Round:
 
     @cached_property
     def update(self) -> Mapping[str, Any]:
-        """What its nodes returned, together."""
+        """The merged updates of its nodes."""
         return {key: value for event in self.events for key, value in (event.update or {}).items()}
 
     @property
     def node(self) -> str:
-        """The node that began it."""
+        """The node of its first event."""
         return self.events[0].node
 
     @property
     def failed(self) -> bool:
-        """Whether its node raised: it cost something and changed nothing."""
+        """Whether its first node raised an error: it has a cost, but changed no state."""
         return self.events[0].update is None
 
     @property
     def usage(self) -> Usage:
-        """What it cost."""
+        """Sum of the usage of its events."""
         return total(event.usage for event in self.events)
 
     @property
     def resets(self) -> bool:
-        """Whether an episode begins here."""
+        """Whether it starts an episode."""
         return "history" in self.events[0].replaced
 
     @property
     def action(self) -> Action | None:
-        """The action that was chosen, whether or not the world came to take it."""
+        """The chosen action, whether or not it was executed."""
         chosen = self.update.get("action")
         return Action.model_validate(chosen) if chosen else None
 
     @property
     def thought(self) -> str:
-        """The thought behind the action."""
+        """The agent's reasoning before the action."""
         return str(self.update.get("thought", ""))
 
     @property
     def observation(self) -> Observation | None:
-        """What the world answered, or showed at the beginning of an episode."""
-        answered = self.update.get("observation")
-        return Observation.model_validate(answered) if answered else None
+        """The world's answer to the action, or its first observation of an episode."""
+        observation = self.update.get("observation")
+        return Observation.model_validate(observation) if observation else None
 
     @property
     def attempt(self) -> Attempt | None:
@@ -79,12 +83,12 @@ class Round:
 
     @property
     def certificate(self) -> Certificate | None:
-        """The certificate that the attempt earned; one that a policy `forced` says so."""
+        """The certificate of the attempt; its field `forced` names the policy that let the target pass, if one did."""
         return next((Certificate.model_validate(c) for c in self.update.get("certificates", ())), None)
 
 
 def rounds(events: Iterable[Event]) -> Iterator[Round]:
-    """The rounds of a run in order; every event is in one of them."""
+    """Split the events of a run into rounds, in order; every event is in one of them."""
     episode, state, group = 0, dict[str, Any](), list[Event]()
     aim = _aim(state)
     for event in events:
@@ -107,7 +111,7 @@ _AIMING = frozenset({"plan", "head", "subtask"})
 
 
 def _aim(state: Mapping[str, Any]) -> _Aim:
-    """What the agent works for, by the latest values of the channels that say it."""
+    """Current target by the latest values of the channels `plan`, `head` and `subtask`."""
     plan, head = state.get("plan", ()), state.get("head", 0)
     text = plan[head]["text"] if head < len(plan) else state.get("subtask", {}).get("text", "")
     return _Aim(text, head)
@@ -120,13 +124,16 @@ def _begins(event: Event) -> bool:
 
 
 def _goes_on(group: Sequence[Event], event: Event) -> bool:
-    """Whether what began with the world's state goes on, up to the action or reward; what fails is its own round."""
-    began = group[0].update or {}
+    """Whether a round that started with a factored state continues, up to the action or reward.
+
+    A failed node is a round of its own.
+    """
+    first = group[0].update or {}
     reached = any({"rewards", "action"} & (earlier.update or {}).keys() for earlier in group)
-    return "factored" in began and "history" not in began and not reached and event.update is not None
+    return "factored" in first and "history" not in first and not reached and event.update is not None
 
 
-# A run with graphs inside its nodes, taken apart: every inner graph's events by themselves, and the run's own.
+# The events of a run by graph: those of the run's graph, and those of each graph inside its nodes.
 
 
 class Part(NamedTuple):
@@ -138,48 +145,48 @@ class Part(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """The run's own events, and those of its inner graphs in the order in which these began."""
+    """Events of the run's graph, and those of its inner graphs in the order of their starts."""
 
     own: tuple[Event, ...]
     inner: tuple[Part, ...]
 
     def within(self, scope: str = "") -> list[Part]:
-        """The graphs right inside that one; a node of theirs may have the id of one of its own."""
+        """Return the graphs directly inside a graph; ids of subtasks are unique only within one graph."""
         return [part for part in self.inner if part.scope.rpartition("|")[0] == scope]
 
 
 def parts_of(events: Iterable[Event]) -> Parts:
-    """Take the events of a run apart. Graphs that ran at the same time are mixed in a trajectory."""
+    """Group the events of a run by graph; a trajectory mixes the events of concurrent graphs."""
     grouped: dict[tuple[str, str], list[Event]] = {("", ""): []}
     for event in events:
         grouped.setdefault((event.scope, event.subtask), []).append(event)
     own = grouped.pop(("", ""))
-    return Parts(tuple(own), tuple(Part(*place, tuple(found)) for place, found in grouped.items()))
+    return Parts(tuple(own), tuple(Part(*key, tuple(events_of_graph)) for key, events_of_graph in grouped.items()))
 
 
 def solved_in(part: Round) -> list[str]:
-    """The sub-tasks whose outcomes a round of the run's own graph brought."""
+    """Return the subtasks whose outcomes a round of the run's graph recorded."""
     return [str(outcome["node"]) for outcome in part.update.get("outcomes", ())]
 
 
-# A round in words, for formats that are conversations.
+# Rounds as text, for formats that are conversations.
 
 BOOKS = ("begin", "recall", "gather")
-"""Nodes that only keep books, unless they ask a model."""
+"""Nodes that only update state, unless they ask a model; conversations leave them out."""
 
 
 def asked(task: Task) -> str:
-    """What the user wants."""
+    """Return the text of a task's goal, else its benchmark and id."""
     return task.goal or f"{task.benchmark} {task.id}"
 
 
 def silent(part: Round) -> bool:
-    """Whether a round only kept books."""
+    """Return whether a round has nothing to show: a node of BOOKKEEPING_NODES without a model call or failure."""
     return part.node in BOOKS and not part.usage.calls and not part.failed
 
 
 def told(part: Round) -> str:
-    """What the agent said in a round, or what happened in it."""
+    """Format a round as a message: its action, else its result."""
     if part.failed:
         return f"{part.node} failed."
     if part.resets:
@@ -188,12 +195,12 @@ def told(part: Round) -> str:
 
 
 def tool_name(action: Action) -> str:
-    """The name under which an action is a tool call."""
+    """Return the tool's name for an action as a tool call."""
     return "act" if action.kind == "text" else action.kind
 
 
 def tool_arguments(action: Action) -> Arguments:
-    """The arguments of that call: the action's own, and its text."""
+    """Return the arguments of an action as a tool call: its own, and its text."""
     return {**action.args, "text": action.text}
 
 
@@ -209,10 +216,10 @@ def _lines(part: Round) -> list[str]:
         return [_node(node) for node in update["dag"].get("nodes", ())]
     if "subtask" in update:
         return [str(update["subtask"]["text"])]
-    # a new plan repeats what is certified already
+    # a new plan repeats the predicates that are certified already
     conditions = [str(predicate["text"]) for predicate in update.get("plan", ())][part.head :]
-    rated = [f"reward {one['reward']:.2f}" for one in update.get("rewards", ())]
-    return conditions or rated or [str(step) for step in update.get("outline", ())]
+    rewards = [f"reward {reward['reward']:.2f}" for reward in update.get("rewards", ())]
+    return conditions or rewards or [str(step) for step in update.get("outline", ())]
 
 
 def _node(node: Mapping[str, Any]) -> str:
@@ -228,48 +235,55 @@ def _taught(lesson: Lesson) -> str:
     return "\n".join(filter(None, [lesson.report, lesson.reflection, *lesson.insights, *lesson.strategy]))
 
 
-# A trajectory as it may leave the house: without keys, without folders of this machine, in valid Unicode.
+# Trajectories for other people: without API keys and folders of this machine, in valid Unicode.
 
 _FOLDERS = re.compile(r"(?<![\w:/.~])~?/(?:[^\s/:'\"]+/)+")
 _CONTEXT = ("model", "roles", "budget", "limits", "trial", "data")
 
 
 def cleaned(trajectory: Trajectory) -> Trajectory:
-    """The same run with keys masked, lone surrogates replaced, and of a path in a message the last name alone."""
-    # the same texts come again and again: a view, its observation, the names of fields
+    """Return a copy of a run for other people.
+
+    Keys are masked, lone surrogates replaced, and paths in the message cut to the last name.
+    """
+    # cached, because the same texts recur: a view, its observation, the names of fields
     copy = Trajectory.model_validate(_plain(trajectory.model_dump(), cache(_valid)))
     footer = copy.footer and copy.footer.model_copy(update={"message": without_folders(copy.footer.message)})
     return copy.model_copy(update={"footer": footer})
 
 
 def circumstances(header: Header) -> dict[str, Any]:
-    """What a header says of method, operators, context and versions, without the folders of the machine it ran on."""
+    """Collect method, operators, context and versions of a header, without folders of the machine."""
     context = {key: header.context[key] for key in _CONTEXT if header.context.get(key)}
     roles = context.get("roles")
     if isinstance(roles, dict):
         context["roles"] = {role: model_name(str(name)) for role, name in roles.items()}
     about = {"context": context, "versions": header.versions}
-    told = {"method": method_name(header), "operators": header.operators, **about}
-    plain: dict[str, Any] = _plain(told, without_folders)
+    metadata = {"method": method_name(header), "operators": header.operators, **about}
+    plain: dict[str, Any] = _plain(metadata, without_folders)
     return plain
 
 
 def method_name(header: Header) -> str:
-    """The graph with what is swapped in it, as in `sdp validate=always_pass`."""
+    """Return the graph's name with its swapped operators, as in `sdp validate=always_pass`."""
     return without_folders(str(method_of(header)))
 
 
 def started(header: Header) -> datetime:
-    """When the run began. Raises Fault where the header holds no ISO date."""
+    """Return the start time of a run.
+
+    Raises:
+        Fault: ("data") the header holds no ISO date.
+    """
     try:
         return datetime.fromisoformat(header.created)
     except ValueError as error:
-        told = f"run {header.run_id} was created {header.created!r}, which is no ISO date"
-        raise Fault("data", f"{told}; restore its trajectory.jsonl or leave the run out") from error
+        problem = f"run {header.run_id} was created {header.created!r}, which is no ISO date"
+        raise Fault("data", f"{problem}; restore its trajectory.jsonl or leave the run out") from error
 
 
 def without_folders(text: str) -> str:
-    """The text with absolute paths cut to their last name."""
+    """Cut absolute paths in a text to their last name."""
     return _FOLDERS.sub("", text)
 
 

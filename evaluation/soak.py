@@ -1,4 +1,7 @@
-"""The soak: thousands of episodes in one process."""
+"""Soak test (`certigraph bench --soak N`): N episodes of mixed graphs in one process, against a slow endpoint.
+
+Every figure is computed from the lines that the runs write to a file, and from the folders of the runs.
+"""
 
 import asyncio
 import json
@@ -36,50 +39,50 @@ from certigraph.runtime.storage import drop_checkpoints
 from certigraph.state.records import Interrupted, Record
 from certigraph.state.trajectory import read_trajectory
 
-# A slow OpenAI-compatible endpoint in a process of its own, so that what it costs is not counted.
-#
-# It gives the BlocksWorld expert's answer to every question, late, in JSON schema mode.
+# A slow OpenAI-compatible endpoint, in a process of its own so that its cost is not counted. It answers with the
+# BlocksWorld expert, after a delay, in JSON schema mode.
 
 WAITING = 1_024
-"""Connections that may wait to be taken: as many as there are runs begin at once."""
+"""Maximum number of connections that wait to be accepted; many runs may connect at the same time."""
 
 
 @contextmanager
 def slow_endpoint(delay: float) -> Iterator[str]:
-    """Serve on a loopback port for the length of a block, every reply `delay` seconds late; yields the base URL."""
+    """Serve on a loopback port inside a block, with every reply delayed by `delay` seconds; yield the base URL."""
     context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_process, args=(theirs, delay), daemon=True)
+    parent_end, child_end = context.Pipe()
+    process = context.Process(target=_process, args=(child_end, delay), daemon=True)
     process.start()
-    theirs.close()  # ours to close too, or its death would go unnoticed
+    child_end.close()  # the parent's copy, else the death of the process would not be detected
     try:
-        with closing(ours):
-            yield f"http://127.0.0.1:{ours.recv()}/v1"
+        with closing(parent_end):
+            yield f"http://127.0.0.1:{parent_end.recv()}/v1"
     finally:
         process.join()
 
 
-def _process(theirs: Connection, delay: float) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; this process ends with the pipe
-    asyncio.run(_serve(theirs, delay))
+def _process(connection: Connection, delay: float) -> None:
+    # Ctrl-C reaches the complete process group; this process ends with the pipe
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    asyncio.run(_serve(connection, delay))
 
 
-async def _serve(theirs: Connection, delay: float) -> None:
-    over = asyncio.Event()
-    asyncio.get_running_loop().add_reader(theirs.fileno(), over.set)
+async def _serve(connection: Connection, delay: float) -> None:
+    closed = asyncio.Event()
+    asyncio.get_running_loop().add_reader(connection.fileno(), closed.set)
     server = await asyncio.start_server(partial(_exchange, delay), "127.0.0.1", 0, backlog=WAITING)
-    theirs.send(server.sockets[0].getsockname()[1])
-    await over.wait()
+    connection.send(server.sockets[0].getsockname()[1])
+    await closed.wait()
     server.close()
 
 
 async def _exchange(delay: float, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One request a connection, as certigraph's own client asks."""
+    """Answer one request per connection, which is what certigraph's client sends."""
     with closing(writer):
         body = await _body(reader)
-        asked = perf_counter()
+        received = perf_counter()
         reply = json.dumps(_completion(json.loads(body))).encode()
-        await asyncio.sleep(delay - (perf_counter() - asked))
+        await asyncio.sleep(delay - (perf_counter() - received))
         head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(reply)}\r\n"
         writer.write(f"{head}Connection: close\r\n\r\n".encode() + reply)
         await writer.drain()
@@ -90,25 +93,25 @@ async def _body(reader: asyncio.StreamReader) -> bytes:
     return await reader.readexactly(int(head.partition("content-length:")[2].split("\r\n")[0]))
 
 
-def _completion(asked: dict[str, Any]) -> dict[str, Any]:
-    prompt = "\n\n".join(str(message["content"]) for message in asked["messages"])
-    form = asked.get("response_format")
+def _completion(request: dict[str, Any]) -> dict[str, Any]:
+    prompt = "\n\n".join(str(message["content"]) for message in request["messages"])
+    form = request.get("response_format")
     value = respond(prompt, form["json_schema"]["schema"] if form else TEXT)
     text = json.dumps(value) if form else str(value)
     read, written = len(prompt) // CHARS_PER_TOKEN, len(text) // CHARS_PER_TOKEN
     usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-    named = {"id": "soak", "object": "chat.completion", "created": 0, "model": asked["model"]}
+    named = {"id": "soak", "object": "chat.completion", "created": 0, "model": request["model"]}
     return {**named, "choices": [choice], "usage": usage}
 
 
-# What this process holds: memory, files, threads, live worlds.
+# Resources of this process: memory, files, threads, open worlds.
 
 MEGABYTE = 1e6
 
 
 class Held(Record):
-    """A reading of the process: seconds of processor time, resident memory in MB (now, and the most so far), counts."""
+    """Reading of the process: seconds of processor time, resident memory in MB (current and peak), and counts."""
 
     cpu: float
     memory: float
@@ -116,23 +119,23 @@ class Held(Record):
     files: int
     threads: int
     worlds: int
-    """Live episodes that nobody closed yet."""
+    """Number of open episodes."""
 
 
 def held() -> Held:
-    """What the process holds now."""
+    """Read the resources of the process."""
     return Held(
         cpu=time.process_time(),
         memory=memory(),
         peak=_peak(),
-        files=len(list(Path("/proc/self/fd").iterdir())) - 1,  # the listing itself is an open file
+        files=len(list(Path("/proc/self/fd").iterdir())) - 1,  # without the file descriptor of the listing
         threads=threading.active_count(),
         worlds=len(EPISODES),
     )
 
 
 def memory() -> float:
-    """Resident memory in MB; it costs some ten microseconds."""
+    """Read the resident memory in MB, which takes about ten microseconds."""
     resident = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
     return int(resident) * os.sysconf("SC_PAGE_SIZE") / MEGABYTE
 
@@ -143,11 +146,11 @@ def _peak() -> float:
     return int(kilobytes) * 1_024 / MEGABYTE
 
 
-# What a soak is made of: its plan, a line for each run, and the figures.
+# The records of a soak: its plan, the runs, and the figures.
 
 
 class Plan(NamedTuple):
-    """A soak: how many episodes, how many of them at once, and how many seconds late the endpoint replies."""
+    """Plan of a soak: number of episodes, number of concurrent ones, and the endpoint's delay in seconds."""
 
     episodes: int
     at_once: int
@@ -155,25 +158,25 @@ class Plan(NamedTuple):
 
 
 class Row(Record):
-    """One run that ended: when and how, and what it took."""
+    """One run that ended, with its cost."""
 
     number: int
     graph: str
     run: str
-    """Its folder's name; empty where it raised, which no run should."""
+    """Name of its folder; empty where it raised an exception, which no run should."""
     ending: str
     seconds: float
-    """Wall-clock from its call to its result."""
+    """Wall-clock seconds from its call to its result."""
     calls: tuple[float, ...]
-    """Seconds that each model call took, as the caller saw it."""
+    """Seconds of each model call, measured by the caller."""
     cpu: float
-    """Processor time of the whole process at its end."""
+    """Processor time of the process at its end."""
     memory: float
     """Resident MB of the process at its end."""
 
 
 class Window(Record):
-    """Consecutive episodes in the order in which they ended, from 0."""
+    """Consecutive episodes in the order of their ends, numbered from 0; `end` is exclusive."""
 
     first: int
     end: int
@@ -184,7 +187,7 @@ class Window(Record):
 
 
 class Overhead(Record):
-    """Milliseconds that are added to what the endpoint takes: by certigraph, by its client, by waiting for both."""
+    """Milliseconds in addition to the endpoint's delay: certigraph, its client, and waiting for both."""
 
     p50: float
     p99: float
@@ -192,7 +195,7 @@ class Overhead(Record):
 
 
 class Disk(Record):
-    """What lies in the runs' folders: the runs that have a footer, megabytes of trajectories and of all else."""
+    """Contents of the runs' folders: runs with a footer, megabytes of trajectories and of other files."""
 
     finished: frozenset[str]
     trajectories: float
@@ -200,7 +203,7 @@ class Disk(Record):
 
 
 class Soak(Record):
-    """What a soak came to."""
+    """Figures of a soak."""
 
     episodes: int
     at_once: int
@@ -209,88 +212,88 @@ class Soak(Record):
     begun: int
     ended: int
     lost: int
-    """Runs that ended and have no footer on disk."""
+    """Number of runs that ended without a footer on disk."""
     endings: dict[str, dict[str, int]]
-    """Runs by graph and ending."""
+    """Number of runs by graph and ending."""
     seconds: float
     busy: float
-    """The part of a processor that the process used."""
+    """Share of a processor that the process used."""
     load: tuple[float, float, float]
-    """The machine's load average over the last 1, 5 and 15 minutes; the endpoint's own process is in it."""
+    """Load average of the machine over the last 1, 5 and 15 minutes, which includes the endpoint's process."""
     windows: tuple[Window, ...]
     flat: float
-    """Processor time per episode of the last window in which all places were taken, to that of the second one."""
+    """Processor time per episode of the last window with full concurrency, divided by that of the second window."""
     grown: float
-    """Resident memory at the end to that after the warm-up, less 1."""
+    """Relative growth of resident memory from the end of the warm-up to the end."""
     most_grown: float
-    """The same of the most that any later episode left."""
+    """Relative growth of resident memory from the end of the warm-up to its later maximum."""
     run: Overhead
-    """Of a whole run."""
+    """Overhead of a complete run."""
     call: Overhead
-    """Of a model call."""
+    """Overhead of a model call."""
     trajectories: float
-    """Megabytes that the runs' trajectories take on disk."""
+    """Megabytes of the runs' trajectories on disk."""
     rest: float
-    """Megabytes of all else in their folders."""
+    """Megabytes of the other files in the runs' folders."""
     start: Held
-    """Before the first run, its graph built."""
+    """Reading before the first run, after the graphs are built."""
     end: Held
 
 
-# The runs of a soak: many at once on one event loop, each with a line in a file when it ended.
+# The runs of a soak: many at once on one event loop; each writes a line to a file when it ends.
 
 GRAPHS = ("sdp", "react", "tdp", "step", "plan_and_act", "plan_and_solve", "cot", "reflexion", "clin")
-"""The mixture: the methods that need no encoder, whose weights would hide what a leak adds."""
+"""Graphs of the episodes: those without an encoder, whose weights would hide a memory leak."""
 
 MODEL = "openai:expert"
 BLOCKS = 3
 
 TOLD = 20
-"""How often progress is told."""
+"""Number of progress lines."""
 
 
 class Soaking:
-    """Episodes under way. `begun` counts them; those that ended have their lines in `rows`."""
+    """Runs the episodes. `started` and `ended` count them; an episode that ended has a line in `rows`."""
 
-    def __init__(self, plan: Plan, folder: Path, rows: IO[str], said: Callable[[str], None]) -> None:
-        self.plan, self.begun, self.ended = plan, 0, 0
-        self._folder, self._rows, self._said = folder, rows, said
+    def __init__(self, plan: Plan, folder: Path, rows: IO[str], progress: Callable[[str], None]) -> None:
+        self.plan, self.started, self.ended = plan, 0, 0
+        self._folder, self._rows, self._progress = folder, rows, progress
         self._graphs: Mapping[str, AnyGraph] = {name: build_graph(name) for name in GRAPHS}
         self._benchmark: Benchmark = load_benchmark("blocksworld")
 
-    async def all(self) -> None:
-        """Run every episode, as many at once as planned."""
+    async def run_all(self) -> None:
+        """Run all episodes, with the planned number of concurrent ones."""
         numbers = iter(range(self.plan.episodes))
         async with asyncio.TaskGroup() as group:
-            for place in range(self.plan.at_once):
-                group.create_task(self._one_by_one(place, numbers))
+            for index in range(self.plan.at_once):
+                group.create_task(self._run_episodes(index, numbers))
 
-    async def _one_by_one(self, place: int, numbers: Iterator[int]) -> None:
-        # begun one after another: all at once is what no server sees, and would be the slowest calls of the soak
-        await asyncio.sleep(place * self.plan.delay / self.plan.at_once)
+    async def _run_episodes(self, index: int, numbers: Iterator[int]) -> None:
+        # staggered starts: a simultaneous start is unrealistic, and would cause the slowest calls of the soak
+        await asyncio.sleep(index * self.plan.delay / self.plan.at_once)
         for number in numbers:
-            self.begun += 1
-            self._note(await self._episode(number))
+            self.started += 1
+            self._record(await self._episode(number))
 
-    def _note(self, row: Row) -> None:
+    def _record(self, row: Row) -> None:
         self._rows.write(row.model_dump_json() + "\n")
         self._rows.flush()
         self.ended += 1
         if self.ended % max(self.plan.episodes // TOLD, 1) == 0:
-            self._said(
+            self._progress(
                 f"{self.ended:,} of {self.plan.episodes:,} episodes, {row.memory:.0f} MB, {row.cpu:.0f} s of CPU"
             )
 
     async def _episode(self, number: int) -> Row:
-        name, began = GRAPHS[number % len(GRAPHS)], time.perf_counter()
-        told: dict[str, Any]
+        name, start = GRAPHS[number % len(GRAPHS)], time.perf_counter()
+        outcome: dict[str, Any]
         try:
             result = await self._run(self._graphs[name], f"{BLOCKS}-{number}")
-            told = {"run": result.folder.name, "ending": result.ending, "calls": latencies(result)}
-        except Exception as error:  # noqa: BLE001 - it is counted as lost, and the others go on
-            told = {"run": "", "ending": f"raised {type(error).__name__}: {error}", "calls": ()}
-        seconds = time.perf_counter() - began
-        return Row(number=number, graph=name, seconds=seconds, cpu=time.process_time(), memory=memory(), **told)
+            outcome = {"run": result.folder.name, "ending": result.ending, "calls": latencies(result)}
+        except Exception as error:  # noqa: BLE001 - counted as lost; the other episodes continue
+            outcome = {"run": "", "ending": f"raised {type(error).__name__}: {error}", "calls": ()}
+        seconds = time.perf_counter() - start
+        return Row(number=number, graph=name, seconds=seconds, cpu=time.process_time(), memory=memory(), **outcome)
 
     async def _run(self, graph: AnyGraph, task: str) -> Result:
         context = Context(model=MODEL)
@@ -301,13 +304,13 @@ class Soaking:
 
 
 def latencies(result: Result) -> tuple[float, ...]:
-    """Seconds that each model call of a run took."""
+    """Return the seconds of each model call of a run."""
     return tuple(Call.model_validate(call).seconds for event in result.trajectory.events for call in event.calls)
 
 
 @contextmanager
 def endpoint(url: str) -> Iterator[None]:
-    """Have `openai:` models asked at a URL, without a key of anybody's, for the length of a block."""
+    """Send the requests of `openai:` models to a URL inside a block, without a user's API key."""
     before = dict(os.environ)
     os.environ.update(CERTIGRAPH_BASE_URL=url, OPENAI_API_KEY="none")
     try:
@@ -317,14 +320,23 @@ def endpoint(url: str) -> Iterator[None]:
         os.environ.update(before)
 
 
-# The figures of a soak, from the lines of its runs and what they left on disk.
+# The figures of a soak, from the lines of its runs and their folders.
 
 PARTS = 10
-"""Windows of a soak; memory is to stay as it is after the first."""
+"""Number of windows of a soak; memory should not grow after the first."""
 
 
 def figures(plan: Plan, begun: int, rows: Sequence[Row], disk: Disk, held: tuple[Held, Held], seconds: float) -> Soak:
-    """The figures; `held` are the readings before the first run and after the last. At least one run has ended."""
+    """Compute the figures.
+
+    Args:
+        plan: plan of the soak.
+        begun: number of started runs.
+        rows: the runs that ended, at least one.
+        disk: contents of the runs' folders.
+        held: readings before the first run and after the last.
+        seconds: wall-clock seconds of the soak.
+    """
     start, end = held
     windows = tuple(_windows(_ends(plan, len(rows)), start.cpu, rows))
     warm = min(plan.episodes // PARTS, len(rows) - 1)
@@ -352,7 +364,7 @@ def figures(plan: Plan, begun: int, rows: Sequence[Row], disk: Disk, held: tuple
 
 
 def _ends(plan: Plan, ended: int) -> list[int]:
-    """Where windows end: after the first hundredth, every tenth, and where no new run takes a place that falls free."""
+    """Ends of the windows: after a hundredth of the episodes, every tenth, and where the concurrency starts to fall."""
     size = max(plan.episodes // PARTS, 1)
     full = max(ended - plan.at_once, 0)
     tenths = [end for end in range(size, full, size) if end <= full - size // 2]
@@ -377,11 +389,11 @@ def _overhead(seconds: Sequence[float]) -> Overhead:
     return Overhead(p50=1_000 * cuts[49], p99=1_000 * cuts[98], most=1_000 * max(seconds))
 
 
-# The figures of a soak, for people.
+# The figures as tables.
 
 
 def table(done: Soak) -> Group:
-    """What ran, what it cost, and what it left."""
+    """Format the figures as tables."""
     head = (
         f"{done.ended:,} of {done.episodes:,} episodes ended, {done.lost} lost, {done.at_once} at once, "
         f"{done.seconds:,.0f} s; the endpoint took {done.delay:g} s a reply; "
@@ -405,8 +417,8 @@ def table(done: Soak) -> Group:
 def _ending_lines(done: Soak) -> Table:
     shown = Table("graph", "runs", "endings", box=None)
     for graph, counts in done.endings.items():
-        told = ", ".join(f"{ending} {n:,}" for ending, n in counts.items())
-        shown.add_row(graph, f"{sum(counts.values()):,}", told)
+        text = ", ".join(f"{ending} {n:,}" for ending, n in counts.items())
+        shown.add_row(graph, f"{sum(counts.values()):,}", text)
     return shown
 
 
@@ -444,63 +456,62 @@ def _verdict(done: Soak) -> str:
     )
 
 
-# `certigraph bench --soak N`: N episodes of mixed graphs in one process, hundreds at once, against a slow endpoint.
-#
-# Every figure is read off the lines that the runs leave in a file, and off the runs' own folders.
+# The command `certigraph bench --soak N`.
 
 AT_ONCE, DELAY = 200, 3.0
-"""Runs at once, and seconds that the endpoint takes for a reply: what a large model takes for a short one. With these
-one processor is not asked for more than it has, and a call's overhead is no queue for it."""
+"""Default number of concurrent runs, and seconds of the endpoint's delay, which is that of a large model for a short
+reply. With these one processor is not saturated, so that the overhead of a call includes no waiting for it."""
 
 
 def soak(plan: Plan, out: Path, *, said: Callable[[str], None]) -> Soak:
-    """Run a soak; Ctrl-C ends it early, and what was measured by then counts.
+    """Run a soak; Ctrl-C ends it early, with the figures of the runs so far.
 
     Args:
-        plan: how many episodes, how many at once, and how late the endpoint replies.
-        out: a folder for `runs.jsonl`, a line a run, and `soak.json`; the runs' own folders are deleted at the end.
-        said: takes progress, a line at a time.
+        plan: number of episodes, of concurrent ones, and the endpoint's delay.
+        out: new folder for `runs.jsonl`, with a line per run, and `soak.json`; the runs' folders are deleted at the
+            end.
+        said: called with each line of progress.
 
     Raises:
-        Interrupted: before any run had ended.
+        Interrupted: no run had ended before the interrupt.
     """
     out.mkdir(parents=True)
     with TemporaryDirectory(dir=out) as runs, (out / "runs.jsonl").open("w", encoding="utf-8") as lines:
         with slow_endpoint(plan.delay) as url, endpoint(url):
-            soaking = Soaking(plan, Path(runs), lines, said)
-            before, began = held(), perf_counter()
+            runner = Soaking(plan, Path(runs), lines, said)
+            before, start_time = held(), perf_counter()
             try:
-                asyncio.run(soaking.all())
+                asyncio.run(runner.run_all())
             except KeyboardInterrupt:
                 said("interrupted: what was measured so far")
-            after, seconds = held(), perf_counter() - began
+            after, seconds = held(), perf_counter() - start_time
         rows = read_rows(out / "runs.jsonl")
         if not rows:
-            raise Interrupted(f"no run had ended; begin again with: certigraph bench --soak {plan.episodes}")
-        done = figures(plan, soaking.begun, rows, on_disk(Path(runs)), (before, after), seconds)
+            raise Interrupted(f"no run had ended; start again with: certigraph bench --soak {plan.episodes}")
+        done = figures(plan, runner.started, rows, on_disk(Path(runs)), (before, after), seconds)
     (out / "soak.json").write_text(json.dumps(done.as_json(), indent=1), encoding="utf-8")
     return done
 
 
 def read_rows(file: Path) -> list[Row]:
-    """The lines of the runs that ended, in that order."""
+    """Read the runs that ended, in the order of their ends."""
     return [Row.model_validate_json(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def on_disk(runs: Path) -> Disk:
-    """What the runs left; a run is finished when its trajectory can be read and has a footer."""
+    """Measure the runs' folders; a run is finished when its trajectory can be read and has a footer."""
     sizes = {file: file.stat().st_size for file in runs.rglob("*") if file.is_file()}
-    told = [file for file in sizes if file.name == "trajectory.jsonl"]
-    trajectories = sum(sizes[file] for file in told) / MEGABYTE
+    logs = [file for file in sizes if file.name == "trajectory.jsonl"]
+    trajectories = sum(sizes[file] for file in logs) / MEGABYTE
     return Disk(
-        finished=frozenset(file.parent.name for file in told if read_trajectory(file).footer),
+        finished=frozenset(file.parent.name for file in logs if read_trajectory(file).footer),
         trajectories=trajectories,
         rest=sum(sizes.values()) / MEGABYTE - trajectories,
     )
 
 
 def print_soak(done: Soak, *, as_json: bool) -> None:
-    """One JSON object, or tables."""
+    """Print the figures as one JSON object or as tables."""
     if as_json:
         typer.echo(json.dumps(done.as_json()))
     else:

@@ -1,4 +1,8 @@
-"""Execution and figures of a sweep."""
+"""Execution and figures of a sweep: graphs x operators x benchmarks, as one comparison per benchmark.
+
+`prepare_sweep` reads the sweep's file, `run_sweep` executes what is left, `findings_of` computes figures and effects,
+`write_files` writes them as JSON and CSV.
+"""
 
 import json
 import os
@@ -62,13 +66,13 @@ from certigraph.runtime.registry import must_be_priced, swaps_of
 from certigraph.state.records import GOAL, Fault, Record
 from certigraph.state.trajectory import Trajectory
 
-# What all runs of a sweep spend together, and when that is enough.
+# The total budget of a sweep.
 
 HOUR = 3_600
 
 
 class Spending(Record):
-    """What runs spent, finished or not, work that was done twice included."""
+    """Usage of runs, finished or not, including work that a resume repeated."""
 
     usd: float = 0.0
     tokens: int = 0
@@ -76,60 +80,70 @@ class Spending(Record):
 
 
 def total(several: Iterable[Spending]) -> Spending:
-    """The sum."""
+    """Sum several usages."""
     runs = list(several)
     return Spending(**{name: sum(getattr(run, name) for run in runs) for name in Spending.model_fields})
 
 
 class Purse:
-    """Counts what the runs spend as they end. Overspent by at most what the runs under way may spend."""
+    """Total budget of a sweep: adds the usage of each run when it ends.
 
-    def __init__(self, most: Most, cells: Iterable[Cell]) -> None:
-        """`cells`: those of the whole sweep; what they spent before is counted."""
-        self.most, self.began = most, time.monotonic()
+    Runs that are executing when it is exhausted continue, so that it can be exceeded by at most their budgets.
+
+    Args:
+        limits: the limits of the total budget.
+        cells: all cells of the sweep; the usage of their earlier runs is counted.
+    """
+
+    def __init__(self, limits: Most, cells: Iterable[Cell]) -> None:
+        self.limits, self.started = limits, time.monotonic()
         self.by_run: dict[Path, Spending] = {}
         for cell in cells:
             if trajectory := recorded(cell):
-                self.note(cell, trajectory)
+                self.record(cell, trajectory)
 
-    def note(self, cell: Cell, trajectory: Trajectory) -> None:
-        """Count a run, in place of what was known of it."""
+    def record(self, cell: Cell, trajectory: Trajectory) -> None:
+        """Set the usage of a cell's run."""
         used = trajectory.usage
         tokens = used.input_tokens + used.output_tokens
         self.by_run[cell.folder] = Spending(usd=used.usd, tokens=tokens, calls=used.calls)
 
     def spent(self) -> Spending:
-        """What all runs spent."""
+        """Return the usage of all runs."""
         return total(self.by_run.values())
 
-    def empty(self) -> str:
-        """What is spent, in words; nothing while there is room."""
-        spent, most = self.spent(), self.most
-        hours = (time.monotonic() - self.began) / HOUR
-        if most.usd and spent.usd >= most.usd:
-            return f"{spent.usd:.4g} of {most.usd:g} usd are spent"
-        if most.tokens and spent.tokens >= most.tokens:
-            return f"{spent.tokens:,} of {most.tokens:,} tokens are spent"
-        if most.calls and spent.calls >= most.calls:
-            return f"{spent.calls:,} of {most.calls:,} calls are made"
-        return f"{most.hours:g} hours are over" if most.hours and hours >= most.hours else ""
+    def exhausted(self) -> str:
+        """Return a message that names the exhausted limit; empty while no limit is reached."""
+        spent, limits = self.spent(), self.limits
+        hours = (time.monotonic() - self.started) / HOUR
+        if limits.usd and spent.usd >= limits.usd:
+            return f"{spent.usd:.4g} of {limits.usd:g} usd are spent"
+        if limits.tokens and spent.tokens >= limits.tokens:
+            return f"{spent.tokens:,} of {limits.tokens:,} tokens are spent"
+        if limits.calls and spent.calls >= limits.calls:
+            return f"{spent.calls:,} of {limits.calls:,} calls are made"
+        return f"{limits.hours:g} hours are over" if limits.hours and hours >= limits.hours else ""
 
 
-def must_have_prices(most: Most, models: Iterable[str]) -> None:
-    """Refuse a limit in dollars where a model's price is unknown: it would never be reached. Raises Fault."""
-    if most.usd is not None:
-        must_be_priced(models, Budget(usd=most.usd))
+def must_have_prices(limits: Most, models: Iterable[str]) -> None:
+    """Check that every model has a known price where the total budget limits dollars.
+
+    Raises:
+        Fault: a price is unknown, so that the limit would never be reached.
+    """
+    if limits.usd is not None:
+        must_be_priced(models, Budget(usd=limits.usd))
 
 
-# Carries a sweep out, comparison by comparison. It may be interrupted or killed at any moment and started again.
+# Execution of a sweep, comparison by comparison. It may be interrupted or killed at any time and started again.
 
 COMMAND = "certigraph sweep"
 
-FIX = "benchmarks may be added, nothing else changed: put it back, or begin anew in another --out"
+FIX = "benchmarks may be added, nothing else changed: restore the file, or start again with another --out"
 
 
 class Arm(NamedTuple):
-    """One benchmark of a sweep: its comparison, and the folder of that."""
+    """One benchmark of a sweep: its comparison, and the comparison's folder."""
 
     title: str
     order: Order
@@ -137,12 +151,12 @@ class Arm(NamedTuple):
 
     @property
     def cells(self) -> list[Cell]:
-        """Its runs."""
+        """Its cells, one per run."""
         return cells_of(self.order.plan, self.folder)
 
 
 class Prepared(NamedTuple):
-    """A sweep with what it takes to carry it out; `out` is its folder."""
+    """A sweep that is ready to be executed; `out` is its folder."""
 
     file: Path
     sweep: Sweep
@@ -150,38 +164,39 @@ class Prepared(NamedTuple):
     left_out: tuple[str, ...]
     out: Path
     workers: Workers | None = None
-    """Those that carry the runs out, in place of this process."""
+    """Worker processes that execute the runs; None: this process."""
 
     @property
     def command(self) -> str:
-        """What goes on with it, the folder aside."""
+        """The command that resumes it, without the folder."""
         ray = f" --ray {self.workers.address}" if self.workers else ""
         return f"{COMMAND} {shlex.quote(str(self.file))}{ray}"
 
     @property
-    def go_on(self) -> str:
-        """What goes on with it."""
+    def resume_command(self) -> str:
+        """The command that resumes it."""
         return f"{self.command} --out {shlex.quote(str(self.out))}"
 
     @property
     def cells(self) -> list[Cell]:
-        """Its runs."""
+        """Its cells, one per run."""
         return [cell for arm in self.arms for cell in arm.cells]
 
 
 def prepared(
     file: Path, out: Path | None = None, workers: Workers | None = None, *, import_own: bool = True
 ) -> Prepared:
-    """Read a sweep's file and find everything that it names; nothing is run or written.
+    """Read a sweep's file and resolve all names in it; nothing is executed or written.
 
     Args:
-        file: the sweep's.
-        out: its folder; the file's name without its ending where none is given.
-        workers: processes that carry the runs out.
-        import_own: whether operators named `module:attribute` are imported, which runs the code of their module.
+        file: the sweep's file.
+        out: the sweep's folder; None: the file's name without its suffix.
+        workers: worker processes that execute the runs.
+        import_own: whether operators named `module:attribute` are imported, which executes the code of their module.
 
     Raises:
-        Fault, UnknownName: the file or something that it names is unusable, or is not there.
+        Fault: the file, or something that it names, is missing or unusable.
+        UnknownName: a name in the file is unknown.
     """
     equipped("sweeps", "yaml", *TABLES)
     sweep = read_sweep(file)
@@ -196,106 +211,116 @@ def prepared(
 
 
 def carried_out(given: Prepared, *, silent: bool = False) -> list[str]:
-    """Do what is left of a sweep, one benchmark after another, and say why anything is left after that.
+    """Execute the unfinished runs of a sweep, one benchmark after another.
 
-    A benchmark whose first runs all fail alike does not keep the others from being run.
+    A benchmark whose first runs all fail in the same way does not prevent the execution of the others.
+
+    Returns:
+        The reasons why runs are left; empty where none is.
 
     Raises:
-        Fault: the folder was begun with another file, or another process is at work in it.
-        Interrupted: by Ctrl-C; the message has the command that goes on.
+        Fault: the folder was started with another file, or another process is using it.
+        Interrupted: by Ctrl-C; the message has the command that resumes the sweep.
     """
     given.out.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=silent)
     with alone(given.out):
         held(given)
-        purse = Purse(given.sweep.most, given.cells if given.sweep.most != Most() else ())
-        failed = list(filter(None, (_carry_out(given, arm, purse, console) for arm in given.arms)))
-        return [*_spent(given, purse), *failed]
+        budget = Purse(given.sweep.most, given.cells if given.sweep.most != Most() else ())
+        failed = list(filter(None, (_carry_out(given, arm, budget, console) for arm in given.arms)))
+        return [*_spent(given, budget), *failed]
 
 
 def begun_in(out: Path) -> set[Path]:
-    """The folders of a sweep's comparisons."""
+    """Return the folders of a sweep's comparisons."""
     return {path.parent for path in out.glob(f"*/{FILE}")}
 
 
 def held(given: Prepared) -> None:
-    """Write every comparison's plan down, or make sure that the folder was begun with the same ones."""
+    """Write the plan of every comparison, or check that the folder was started with the same plans."""
     must_be_unchanged(given)
     for arm in given.arms:
         settle(arm.order.plan, arm.folder, given.command)
 
 
 def must_be_unchanged(given: Prepared) -> None:
-    """Make sure that the folder, if it was begun, was begun with the same plans. Raises Fault.
+    """Check that the folder of a started sweep has the same plans.
 
-    A benchmark may be added to a sweep; anything else that changes would make one table of different things.
+    A benchmark may be added to a sweep; with any other change the runs of one table would not be comparable.
+
+    Raises:
+        Fault: ("data") the plans differ.
     """
-    begun = begun_in(given.out)
-    if gone := sorted(path.name for path in begun - {arm.folder for arm in given.arms}):
-        raise Fault("data", f"{given.out} has runs of {', '.join(gone)}, which {given.file} lacks: {FIX}")
+    started = begun_in(given.out)
+    if removed := sorted(path.name for path in started - {arm.folder for arm in given.arms}):
+        raise Fault("data", f"{given.out} has runs of {', '.join(removed)}, which are not in {given.file}: {FIX}")
     for arm in given.arms:
-        if arm.folder in begun and (told := apart(read_plan(arm.folder), arm.order.plan)):
-            raise Fault("data", f"{arm.folder} was begun with another {given.file.name} ({told}): {FIX}")
+        if arm.folder in started and (difference := apart(read_plan(arm.folder), arm.order.plan)):
+            raise Fault("data", f"{arm.folder} was started with another {given.file.name} ({difference}): {FIX}")
 
 
-def _carry_out(given: Prepared, arm: Arm, purse: Purse, console: Console) -> str:
-    """Do what is left of one comparison; what keeps it from being finished, if anything does."""
-    if purse.empty() or not left(arm.cells):
+def _carry_out(given: Prepared, arm: Arm, budget: Purse, console: Console) -> str:
+    """Execute the unfinished runs of one comparison; return the error that stopped it, else an empty string."""
+    if budget.exhausted() or not left(arm.cells):
         return ""
     console.print(f"{arm.title} ({given.arms.index(arm) + 1} of {len(given.arms)})", markup=False)
     order = arm.order._replace(command=given.command)
     try:
         with spread(order.plan, given.workers, given.sweep.at_once) as (carry, at_once):
-            part = Part(given.out, purse.note, lambda: bool(purse.empty()), carry)
+            part = Part(given.out, budget.record, lambda: bool(budget.exhausted()), carry)
             carry_out(order, arm.folder, at_once=at_once, silent=console.quiet, part=part)
     except Fault as fault:
         return f"{arm.title}: {fault}"
     return ""
 
 
-def _spent(given: Prepared, purse: Purse) -> Sequence[str]:
-    why, runs = purse.empty(), len(left(given.cells))
-    if not (why and runs):
+def _spent(given: Prepared, budget: Purse) -> Sequence[str]:
+    reason, runs = budget.exhausted(), len(left(given.cells))
+    if not (reason and runs):
         return ()
-    more = "" if why.endswith("over") else f"a larger `most` in {given.file} and "
-    return (f"{why}: {counted(runs, 'run')} left; go on with {more}{given.go_on}",)
+    condition = "" if reason.endswith("over") else f"a larger `most` in {given.file} and "
+    return (f"{reason}: {counted(runs, 'run')} left; resume with {condition}{given.resume_command}",)
 
 
-# Everything that a sweep's runs say so far, benchmark by benchmark; the report of each comparison is written too.
+# The findings of a sweep so far, by benchmark.
 
 
 class Found(NamedTuple):
-    """One benchmark: its comparison so far, the number of its runs, and its page as seen from the sweep's."""
+    """Findings on one benchmark: its comparison so far, the number of runs, and the path of its page.
+
+    Paths are relative to the sweep's folder.
+    """
 
     title: str
     comparison: Comparison
     runs: int
     page: str
     folders: dict[str, str]
-    """Run -> its folder, as seen from the sweep's."""
+    """Folders of the runs, by run id."""
 
     @property
     def left(self) -> int:
-        """Runs without an ending, and those that an error ended."""
+        """Number of runs without an ending, or ended by an error."""
         return self.comparison.left
 
 
 class Effect(NamedTuple):
-    """A variant's score minus its own graph's on one benchmark."""
+    """Score of a variant minus the score of its unchanged graph on one benchmark."""
 
     benchmark: str
     difference: Difference
 
 
 class SweepFindings(NamedTuple):
-    """The benchmarks, what exchanged operators change, what was spent, and what is not there.
+    """Findings of a sweep: figures by benchmark, effects of swapped operators, usage, and what is missing.
 
-    `left_out`: combinations that are none. `stopped`: why runs are left; `spent` is of all runs, failed ones included.
+    `left_out`: combinations of graph and operators that cannot be run. `stopped`: reasons why runs are left. `spent`:
+    usage of all runs, failed ones included.
     """
 
     model: str
     methods: tuple[str, ...]
-    found: tuple[Found, ...]
+    benchmarks: tuple[Found, ...]
     effects: tuple[Effect, ...]
     left_out: tuple[str, ...]
     stopped: tuple[str, ...]
@@ -304,69 +329,77 @@ class SweepFindings(NamedTuple):
 
     @property
     def left(self) -> int:
-        """Runs still to be carried out: while there are any, the figures are over part of the tasks."""
-        return sum(found.left for found in self.found)
+        """Number of unfinished runs; while there are any, the figures cover only part of the tasks."""
+        return sum(found.left for found in self.benchmarks)
 
     def of(self, method: str) -> list[Summary]:
-        """A method's figures, one a benchmark."""
-        return [summary for one in self.found for summary in one.comparison.methods if summary.method == method]
+        """Return a method's figures, one summary per benchmark."""
+        return [
+            summary
+            for findings in self.benchmarks
+            for summary in findings.comparison.methods
+            if summary.method == method
+        ]
 
 
 def findings_of(given: Prepared, stopped: Sequence[str] = ()) -> SweepFindings:
-    """What a sweep has come to so far; writes the report of every comparison."""
-    purse = Purse(given.sweep.most, ())
-    found = [_found(given, arm, purse) for arm in given.arms]
+    """Compute the findings of a sweep so far, and write the report of every comparison."""
+    budget = Purse(given.sweep.most, ())
+    by_benchmark = [_found(given, arm, budget) for arm in given.arms]
     effects = [
-        _effects(arm.title, arm.order.plan, one.comparison.rows) for arm, one in zip(given.arms, found, strict=True)
+        _effects(arm.title, arm.order.plan, findings.comparison.rows)
+        for arm, findings in zip(given.arms, by_benchmark, strict=True)
     ]
     plan = given.arms[0].order.plan
     return SweepFindings(
         model=plan.outline.model,
         methods=tuple(method.name for method in plan.methods),
-        found=tuple(found),
+        benchmarks=tuple(by_benchmark),
         effects=tuple(_adjusted(list(chain.from_iterable(effects)))),
         left_out=given.left_out,
         stopped=tuple(stopped),
-        spent=purse.spent(),
+        spent=budget.spent(),
         out=given.out,
     )
 
 
-def _found(given: Prepared, arm: Arm, purse: Purse) -> Found:
+def _found(given: Prepared, arm: Arm, budget: Purse) -> Found:
     comparison = report(arm.order.plan, arm.folder).comparison
     page = os.path.relpath(arm.folder / COMPARISON_PAGE, given.out)
-    return Found(arm.title, comparison, len(arm.cells), page, _folders(given, arm, purse))
+    return Found(arm.title, comparison, len(arm.cells), page, _folders(given, arm, budget))
 
 
-def _folders(given: Prepared, arm: Arm, purse: Purse) -> dict[str, str]:
-    """Where each run is kept; what it spent goes into the purse."""
+def _folders(given: Prepared, arm: Arm, budget: Purse) -> dict[str, str]:
+    """Return the folder of each run, and record its usage in the budget."""
     folders: dict[str, str] = {}
     for cell in arm.cells:
         if trajectory := recorded(cell):
-            purse.note(cell, trajectory)
+            budget.record(cell, trajectory)
             run = trajectory.header.run_id
             folders[run] = os.path.relpath(cell.folder / run, given.out)
     return folders
 
 
 def _pairs(methods: Sequence[Method]) -> Iterator[tuple[Method, Method]]:
-    """Every variant with the method that is its graph as it is, where the sweep has that."""
+    """Yield every variant with the method of its unchanged graph, where the sweep has both."""
     plain = {method.graph: method for method in methods if not swaps_of(method.graph, method.operators)}
     return ((m, plain[m.graph]) for m in methods if m.graph in plain and m is not plain[m.graph])
 
 
 def _effects(title: str, plan: Plan, rows: Sequence[Row]) -> list[Effect]:
-    """The effects on one benchmark, over the tasks that every method has finished."""
-    by_method = {name: scores_of(mine) for name, mine in shared_rows(plan.outline, rows).items()}
-    found = [
-        with_faults(difference_of(variant.name, own.name, by_method[variant.name], by_method[own.name]), rows)
-        for variant, own in _pairs(plan.methods)
+    """Compute the effects on one benchmark, over the tasks that every method has finished."""
+    by_method = {name: scores_of(method_rows) for name, method_rows in shared_rows(plan.outline, rows).items()}
+    differences = [
+        with_faults(
+            difference_of(variant.name, unchanged.name, by_method[variant.name], by_method[unchanged.name]), rows
+        )
+        for variant, unchanged in _pairs(plan.methods)
     ]
-    return [Effect(title, difference) for difference in found]
+    return [Effect(title, difference) for difference in differences]
 
 
 def _adjusted(effects: Sequence[Effect]) -> list[Effect]:
-    """The same with Holm's p over all of them: a sweep of many variants finds some by chance."""
+    """Add Holm's p over all effects, because some of many variants differ by chance."""
     corrected = holm([effect.difference.p for effect in effects])
     return [
         effect._replace(difference=effect.difference.model_copy(update={"p_adjusted": p}))
@@ -374,33 +407,33 @@ def _adjusted(effects: Sequence[Effect]) -> list[Effect]:
     ]
 
 
-# A sweep's table as text, for the terminal and for a page: a line a method, a column a benchmark.
+# The table of a sweep as text, for the terminal and the page: one row per method, one column per benchmark.
 
 NONE = "-"
 AMOUNTS = ("endings", "faults", "calls", "tokens", "usd")
-"""The columns after the benchmarks', over all of them together."""
+"""Columns after those of the benchmarks, over all benchmarks together."""
 EFFECTS = ("benchmark", *DIFFERENCES)
 
 
 def heads(findings: SweepFindings) -> tuple[str, ...]:
-    """The columns of the table."""
-    return ("method", *map(head, findings.found), *AMOUNTS)
+    """Return the names of the table's columns."""
+    return ("method", *map(head, findings.benchmarks), *AMOUNTS)
 
 
-def head(found: Found) -> str:
-    """A benchmark and the number of tasks that its figures are over."""
-    return f"{found.title}, n={found.comparison.n}"
+def head(findings: Found) -> str:
+    """Format a benchmark's title with the number of tasks of its figures."""
+    return f"{findings.title}, n={findings.comparison.n}"
 
 
 def lines(findings: SweepFindings) -> Iterator[tuple[str, ...]]:
-    """A line a method: scores with their intervals, then what the method cost over all benchmarks."""
+    """Yield one row per method: scores with their intervals, then the method's costs over all benchmarks."""
     for method in findings.methods:
         summaries = findings.of(method)
         yield method, *map(score, summaries), *amounts(summaries)
 
 
 def score(summary: Summary) -> str:
-    """The mean score, 0 to 100, and its 95 % interval."""
+    """Format the mean score, 0 to 100, and its 95 % interval."""
     if not summary.n:
         return NONE
     within = f" ({summary.low:.1f} to {summary.high:.1f})" if summary.low is not None else ""
@@ -408,43 +441,43 @@ def score(summary: Summary) -> str:
 
 
 def endings_of(summaries: Sequence[Summary]) -> Counter[str]:
-    """How runs ended, the most frequent first."""
-    found = sum((Counter(summary.endings) for summary in summaries), Counter[str]())
-    return Counter(dict(found.most_common()))
+    """Count the runs by ending, the most frequent first."""
+    counts = sum((Counter(summary.endings) for summary in summaries), Counter[str]())
+    return Counter(dict(counts.most_common()))
 
 
 def amounts(summaries: Sequence[Summary]) -> tuple[str, ...]:
-    """Endings, faults, calls, tokens and dollars of a method's runs, as many on every method's line."""
+    """Format endings, faults, calls, tokens and dollars of a method's runs, in the order of COST_COLUMNS."""
     confirmed = sum(summary.goals.confirmed for summary in summaries)
     notes = {GOAL: f" ({confirmed} confirmed)"}
-    told = ", ".join(f"{ending} {count}{notes.get(ending, '')}" for ending, count in endings_of(summaries).items())
+    endings = ", ".join(f"{ending} {count}{notes.get(ending, '')}" for ending, count in endings_of(summaries).items())
     faults = share_text(sum(summary.faults for summary in summaries), sum(summary.begun for summary in summaries))
     calls = sum(summary.calls for summary in summaries)
     tokens = sum(summary.prompt_tokens + summary.output_tokens for summary in summaries)
-    spent = f"{calls:,}", compact(tokens), dollars(sum(summary.usd for summary in summaries))
-    return told or NONE, faults, *spent
+    usage = f"{calls:,}", compact(tokens), dollars(sum(summary.usd for summary in summaries))
+    return endings or NONE, faults, *usage
 
 
 def dollars(amount: float) -> str:
-    """US dollars, cents and less where it is less than one."""
+    """Format an amount of US dollars: two decimals, or four below 1."""
     return "0" if not amount else f"{amount:.4f}" if amount < 1 else f"{amount:,.2f}"
 
 
 def effect_cells(effect: Effect) -> tuple[str, ...]:
-    """An effect as text, in the order of EFFECTS."""
+    """Format an effect as cells, in the order of EFFECT_COLUMNS."""
     return effect.benchmark, *difference_cells(effect.difference)
 
 
 def told(findings: SweepFindings) -> str:
-    """What the table is over."""
-    runs = sum(found.runs for found in findings.found)
+    """Format the scope of the table: numbers of methods and benchmarks, model, and runs that are left."""
+    runs = sum(found.runs for found in findings.benchmarks)
     part = "" if not findings.left else f"; partial: {findings.left} of {counted(runs, 'run')} are still to be run"
-    size = f"{counted(len(findings.methods), 'method')} on {counted(len(findings.found), 'benchmark')}"
+    size = f"{counted(len(findings.methods), 'method')} on {counted(len(findings.benchmarks), 'benchmark')}"
     return f"{size}, {findings.model}{answering(findings.model.split(AND))}{part}"
 
 
 def tables(findings: SweepFindings) -> Iterator[Table]:
-    """The tables for a terminal."""
+    """Yield the tables for a terminal."""
     yield _table(heads(findings), lines(findings))
     if findings.effects:
         yield _table(EFFECTS, map(effect_cells, findings.effects))
@@ -457,11 +490,11 @@ def _table(names: Sequence[str], rows: Iterator[tuple[str, ...]]) -> Table:
     return table
 
 
-# What a sweep leaves for other programs: `sweep.json`, `sweep.csv`, `effects.csv` and `rows.csv`.
+# The files for other programs: `sweep.json`, `sweep.csv`, `effects.csv` and `rows.csv`.
 
 
 def plain(findings: SweepFindings) -> dict[str, Any]:
-    """Everything as one JSON object; folders as seen from the sweep's."""
+    """Convert the findings to one JSON object; folders are relative to the sweep's folder."""
     return {
         "model": findings.model,
         "methods": list(findings.methods),
@@ -470,37 +503,48 @@ def plain(findings: SweepFindings) -> dict[str, Any]:
         "left_out": list(findings.left_out),
         "stopped": list(findings.stopped),
         "spent": findings.spent.model_dump(),
-        "benchmarks": [_benchmark(found) for found in findings.found],
+        "benchmarks": [_benchmark(found) for found in findings.benchmarks],
         "effects": [_effect(effect) for effect in findings.effects],
     }
 
 
 def write_files(findings: SweepFindings) -> None:
-    """`sweep.json` has everything; as CSV `sweep` a line a method and benchmark, `rows` one a run with its folder."""
+    """Write `sweep.json` with all findings, and CSV files.
+
+    `sweep.csv` has a row per method and benchmark, `effects.csv` a row per effect, `rows.csv` a row per run with its
+    folder.
+    """
     text = json.dumps(plain(findings), indent=1, ensure_ascii=False)
     (findings.out / "sweep.json").write_text(text, encoding="utf-8")
     write_csv(findings.out / "sweep.csv", [*_methods(findings)])
     write_csv(findings.out / "effects.csv", [_effect(effect) for effect in findings.effects])
-    write_csv(findings.out / "rows.csv", [line for found in findings.found for line in _runs(found)])
+    write_csv(findings.out / "rows.csv", [line for found in findings.benchmarks for line in _runs(found)])
 
 
-def _benchmark(found: Found) -> dict[str, Any]:
-    comparison = found.comparison.model_dump(mode="json", exclude={"rows"})
-    runs = [{**row.model_dump(mode="json"), "folder": found.folders[row.run]} for row in found.comparison.rows]
-    return {"name": found.title, "runs": found.runs, "left": found.left, "page": found.page, **comparison, "rows": runs}
+def _benchmark(findings: Found) -> dict[str, Any]:
+    comparison = findings.comparison.model_dump(mode="json", exclude={"rows"})
+    runs = [{**row.model_dump(mode="json"), "folder": findings.folders[row.run]} for row in findings.comparison.rows]
+    return {
+        "name": findings.title,
+        "runs": findings.runs,
+        "left": findings.left,
+        "page": findings.page,
+        **comparison,
+        "rows": runs,
+    }
 
 
 def _effect(effect: Effect) -> dict[str, Any]:
-    found = effect.difference
-    return {"benchmark": effect.benchmark, **found.model_dump(mode="json"), "words": found.words}
+    difference = effect.difference
+    return {"benchmark": effect.benchmark, **difference.model_dump(mode="json"), "words": difference.words}
 
 
 def _methods(findings: SweepFindings) -> Iterator[dict[str, Any]]:
-    for found in findings.found:
+    for found in findings.benchmarks:
         for summary in found.comparison.methods:
             yield {"benchmark": found.title, **line_of(summary.model_dump(mode="json"))}
 
 
-def _runs(found: Found) -> Iterator[dict[str, Any]]:
-    for row in found.comparison.rows:
-        yield {"benchmark": found.title, **line_of(row.model_dump(mode="json")), "folder": found.folders[row.run]}
+def _runs(findings: Found) -> Iterator[dict[str, Any]]:
+    for row in findings.comparison.rows:
+        yield {"benchmark": findings.title, **line_of(row.model_dump(mode="json")), "folder": findings.folders[row.run]}

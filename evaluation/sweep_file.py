@@ -1,4 +1,4 @@
-"""Sweep files: their records and their expansion into comparisons."""
+"""Sweep files: the YAML reader, the records of a sweep, and its expansion into comparisons."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,33 +14,34 @@ from certigraph.evaluation.comparison import Method, method_of
 from certigraph.runtime.registry import context_from, graph_module
 from certigraph.state.records import Fault, Record, UnknownName
 
-# YAML as plain texts, lists and dictionaries, and the line each of them stands in.
+# The YAML reader, which returns strings, lists and dictionaries with their line numbers.
 #
-# Every scalar stays the text it is: `4-0`, `1:30` and `no` are task ids here, no number, time or truth value. No tag
-# makes an object, and what a file could grow by is refused: aliases, duplicate keys, deep nesting, great size.
+# Every scalar is read as a string: `4-0`, `1:30` and `no` are task ids here, not a number, a time or a truth value.
+# Tags create no objects, and aliases, duplicate keys, deep nesting and large files are refused.
 
 LARGEST = 256 * 1024
-"""Bytes."""
+"""Maximum size of a file in bytes."""
 
 DEEPEST = 12
-"""Levels of nesting; a sweep has five."""
+"""Maximum number of levels of nesting; a sweep has five."""
 
 KeyPath = tuple[str | int, ...]
-"""Keys and places (from 0) that lead to a value."""
+"""Keys and indices (from 0) that lead to a value."""
 
 
 class Text(NamedTuple):
-    """A file's content, and the line (from 1) of each part of it."""
+    """Content of a YAML file, and the line (from 1) of each of its values."""
 
     value: Any
     lines: dict[KeyPath, int]
 
 
 def read_yaml(file: File) -> Text:
-    """Read a file.
+    """Read a YAML file.
 
     Raises:
-        Fault: it is missing, too large or no YAML, or has a key twice, an alias or too deep a nesting.
+        Fault: the file is missing, too large or no YAML, or has a duplicate key, an alias or too many levels of
+            nesting.
     """
     if not file.is_file():
         raise Fault("data", f"there is no file {file}: name a sweep's file, as in certigraph sweep sweep.yaml")
@@ -57,7 +58,7 @@ def read_yaml(file: File) -> Text:
 
 
 def _bounded(events: Any, yaml: Any, file: File) -> None:
-    """Refuse what would grow or nest without end, before anything is built of it."""
+    """Refuse aliases and deep nesting before any object is built."""
     depth = 0
     for event in events:
         line = event.start_mark.line + 1
@@ -73,21 +74,21 @@ def _plain(node: Any, path: KeyPath, lines: dict[KeyPath, int], file: File) -> A
     if node.id == "scalar":
         return node.value
     if node.id == "sequence":
-        return [_plain(part, (*path, place), lines, file) for place, part in enumerate(node.value)]
-    found: dict[str, Any] = {}
+        return [_plain(part, (*path, index), lines, file) for index, part in enumerate(node.value)]
+    content: dict[str, Any] = {}
     for key, part in node.value:
         line = key.start_mark.line + 1
         if key.id != "scalar":
             raise Fault("data", f"{file}, line {line}: a key is a word, not a {key.id}")
-        if key.value in found:
-            before = lines[*path, key.value]
-            raise Fault("data", f"{file}, line {line}: {key.value!r} stands in line {before} already: keep one of them")
-        found[key.value] = _plain(part, (*path, key.value), lines, file)
+        if key.value in content:
+            first_line = lines[*path, key.value]
+            raise Fault("data", f"{file}, line {line}: {key.value!r} is already in line {first_line}: keep one of them")
+        content[key.value] = _plain(part, (*path, key.value), lines, file)
         lines[*path, key.value] = line
-    return found
+    return content
 
 
-# What a sweep's file may say: the record of it, key by key.
+# The records of a sweep's file.
 
 Name = Annotated[str, Field(min_length=1)]
 Amounts = dict[str, float]
@@ -98,22 +99,22 @@ def _case(given: Any) -> Any:
 
 
 class Choosing(Record):
-    """Which tasks of a benchmark: ids, or a split and how many of it."""
+    """Selection of a benchmark's tasks: ids, or a split and a number of tasks."""
 
     tasks: tuple[Name, ...] = ()
     split: str = ""
     limit: int = Field(0, ge=0)
-    """The first ones; 0: all."""
+    """Number of tasks, from the start of the split; 0: all."""
     stratify: bool = False
-    """Spread the limit over difficulty and length instead."""
+    """Choose the `limit` tasks evenly over difficulty and length instead."""
 
 
 class Case(Choosing):
-    """One benchmark of a sweep. What it does not say of its tasks, the file's own `limit`, `split`, ... say."""
+    """One benchmark of a sweep. Keys of the task selection that it omits are taken from the file's top level."""
 
     name: Name
     label: str = ""
-    """What tables call it; told apart by this, a benchmark may stand in a sweep twice."""
+    """Name in tables; with different labels a benchmark may be in a sweep twice."""
 
     @property
     def title(self) -> str:
@@ -122,22 +123,25 @@ class Case(Choosing):
 
 
 class Most(Record):
-    """What all runs of a sweep may spend together. Once it is reached no run is begun; those under way end."""
+    """Total budget of a sweep.
+
+    When a limit is reached no more runs are started; executing runs continue to their end.
+    """
 
     usd: float | None = Field(None, gt=0, allow_inf_nan=False)
-    """Refuses models without a known price."""
+    """US dollars; refused where a model has no known price."""
     tokens: int | None = Field(None, gt=0)
     """Input and output tokens together."""
     calls: int | None = Field(None, gt=0)
     hours: float | None = Field(None, gt=0, allow_inf_nan=False)
-    """Wall-clock hours of one start of the sweep: the same command goes on for as many again."""
+    """Wall-clock hours of one start of the sweep; the next start has as many again."""
 
 
 class Sweep(Choosing):
-    """Everything a sweep's file may say. `most` and `at_once` may change between two starts, the rest may not.
+    """Content of a sweep's file. Only `most`, `at_once` and added benchmarks may change between two starts.
 
-    Each of `operators` is a variant, slot -> operator; `{}` is the graph as it is. `budget` is a run's, with the
-    graph's limits, as `--budget` names them.
+    Each of `operators` is a variant, slot -> operator; `{}` is the unchanged graph. `budget` has the limits of a run
+    and of the graph's method, with the keys of `--budget`.
     """
 
     benchmarks: tuple[Annotated[Case, BeforeValidator(_case)], ...] = Field(min_length=1, max_length=100)
@@ -149,64 +153,66 @@ class Sweep(Choosing):
     budget: Amounts = Field(default_factory=dict)
     most: Most = Most()
     at_once: int = Field(1, ge=1, le=1_000)
-    """Runs under way at a time."""
+    """Number of concurrent runs."""
     data: Name | None = None
-    """Folders are seen from the folder of the file."""
+    """Data folder; relative to the folder of the file, as is `cache`."""
     cache: Name | None = None
     faults: str = ""
     checkpoints: Literal["", "postgres"] = ""
 
-    def choosing(self, case: Case) -> Choosing:
-        """The tasks of a benchmark: what its entry says, and for the rest the file."""
-        said = {key: getattr(case, key) for key in Choosing.model_fields if key in case.model_fields_set}
-        return Choosing(**{**{key: getattr(self, key) for key in Choosing.model_fields}, **said})
+    def selection_of(self, case: Case) -> Choosing:
+        """Return the task selection of a benchmark: its own keys, and the file's for the others."""
+        own = {key: getattr(case, key) for key in Choosing.model_fields if key in case.model_fields_set}
+        return Choosing(**{**{key: getattr(self, key) for key in Choosing.model_fields}, **own})
 
 
-# A sweep's file, read and checked: every mistake is told with its line, its key and what would do.
+# Reading and validation: a message names line, key and valid values of every mistake.
 
 TOLD = 5
-"""Mistakes that are told at once."""
+"""Maximum number of mistakes in one message."""
 
 INNER: Mapping[str, type[Record]] = {"benchmarks": Case, "most": Most}
-"""The records inside a sweep's, by their key."""
+"""Types of the records inside a sweep, by key."""
 
 
 def read_sweep(file: Path) -> Sweep:
-    """The sweep that a YAML file describes.
+    """Read a sweep from a YAML file.
 
     Raises:
-        Fault: the file is missing or unusable; the message has line, key, value and what is known.
+        Fault: the file is missing or unusable; the message has line, key, value and the known names.
     """
     text = read_yaml(file)
     try:
         sweep = Sweep.model_validate(text.value)
     except ValidationError as error:
-        found = error.errors()
-        more = f"; and {len(found) - TOLD} more" if len(found) > TOLD else ""
-        raise Fault("data", f"{file}, {'; '.join(_told(one, text) for one in found[:TOLD])}{more}") from error
+        mistakes = error.errors()
+        more = f"; and {len(mistakes) - TOLD} more" if len(mistakes) > TOLD else ""
+        raise Fault(
+            "data", f"{file}, {'; '.join(_told(mistake, text) for mistake in mistakes[:TOLD])}{more}"
+        ) from error
     _apart(sweep, file)
     return sweep
 
 
 def folder_name(case: Case) -> str:
-    """The name of the folder in which a benchmark's comparison is kept."""
+    """Return the name of the folder of a benchmark's comparison."""
     return "".join(c if c.isalnum() or c in "-_" else "-" for c in case.title)[:80].strip("-") or "benchmark"
 
 
 def _apart(sweep: Sweep, file: Path) -> None:
-    """Refuse what is there twice: benchmarks of one name, graphs, variants."""
+    """Refuse duplicate benchmarks, graphs and variants."""
     cases = [case.title for case in sweep.benchmarks]
-    if twice := _twice([folder_name(case).lower() for case in sweep.benchmarks]):
-        raise Fault("data", f"{file}: benchmarks has {cases[twice]!r} twice: give one of them another `label`")
-    if twice := _twice(sweep.graphs):
-        raise Fault("data", f"{file}: graphs has {sweep.graphs[twice]!r} twice: keep one of them")
-    if twice := _twice([sorted(variant.items()) for variant in sweep.operators]):
-        raise Fault("data", f"{file}: operators has {sweep.operators[twice]} twice: keep one of them")
+    if index := _twice([folder_name(case).lower() for case in sweep.benchmarks]):
+        raise Fault("data", f"{file}: benchmarks has {cases[index]!r} twice: give one of them another `label`")
+    if index := _twice(sweep.graphs):
+        raise Fault("data", f"{file}: graphs has {sweep.graphs[index]!r} twice: keep one of them")
+    if index := _twice([sorted(variant.items()) for variant in sweep.operators]):
+        raise Fault("data", f"{file}: operators has {sweep.operators[index]} twice: keep one of them")
 
 
 def _twice(names: Sequence[Any]) -> int:
-    """The place of the first one that was there before; 0 for none."""
-    return next((place for place, name in enumerate(names) if name in names[:place]), 0)
+    """Index of the first repeated name; 0 where none is repeated."""
+    return next((index for index, name in enumerate(names) if name in names[:index]), 0)
 
 
 def _told(error: Any, text: Text) -> str:
@@ -228,61 +234,65 @@ def _known(path: Iterable[str | int]) -> list[str]:
 
 
 def _short(value: Any) -> str:
-    told = repr(value)
-    return told if len(told) <= 60 else f"{told[:59]}…"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-# A sweep's graphs x variants as the methods of its comparisons, and its benchmarks as their orders.
+# Expansion of a sweep: graphs x variants as methods, and a comparison for each benchmark.
 
 
 class Expansion(NamedTuple):
-    """The methods, each graph's own first where the file has it; and what is left out and why."""
+    """Methods of a sweep, and messages about the combinations that are left out."""
 
     methods: tuple[Method, ...]
     left_out: tuple[str, ...]
 
 
 def expanded(sweep: Sweep, *, import_own: bool = True) -> Expansion:
-    """Every graph with every variant for which it has the slots.
+    """Combine every graph with every variant for which it has the slots.
 
     Args:
-        sweep: what the file says.
-        import_own: whether operators named `module:attribute` are imported; else their names are taken as they are.
+        sweep: content of the file.
+        import_own: whether operators named `module:attribute` are imported; otherwise their names are not checked.
 
     Raises:
         UnknownName: a graph, slot or operator is unknown, or no graph has the slots of a variant.
     """
     slots = {graph: slots_of(graph) for graph in sweep.graphs}
     methods: list[Method] = []
-    left_out = [told for variant in sweep.operators if (told := _unfit(variant, slots))]
-    for graph, mine in slots.items():
+    left_out = [message for variant in sweep.operators if (message := _unfit(variant, slots))]
+    for graph, graph_slots in slots.items():
         for variant in sweep.operators:
-            if set(variant) <= set(mine):
+            if set(variant) <= set(graph_slots):
                 _add(_varied(graph, variant, import_own=import_own), methods, left_out)
     return Expansion(tuple(methods), tuple(left_out))
 
 
 def slots_of(graph: str) -> list[str]:
-    """The slots whose operators may be exchanged, optional ones included. Raises UnknownName for an unknown graph."""
+    """List the slots of a graph, optional ones included.
+
+    Raises:
+        UnknownName: there is no such graph.
+    """
     return list(graph_module(graph).Operators.__annotations__)
 
 
-def order_of(sweep: Sweep, case: Case, methods: tuple[Method, ...], home: Path) -> Order:
-    """The comparison of the methods on one benchmark; `home` is the file's folder.
+def order_of(sweep: Sweep, case: Case, methods: tuple[Method, ...], folder: Path) -> Order:
+    """Build the comparison of the methods on one benchmark; `folder` is the file's folder.
 
     Raises:
-        UnknownName: a benchmark, split, task, role, model or budget is unknown.
-        Fault: a key, weights, a server or data are missing.
+        UnknownName: a benchmark, split, task, role, model or key of the budget is unknown.
+        Fault: an API key, model weights, a server or data are missing.
     """
-    chosen = sweep.choosing(case)
-    choice = Choice(chosen.tasks, chosen.split, chosen.limit, sweep.trials, chosen.stratify)
-    return order(methods, case.name, choice, _context(sweep, case, home))
+    selection = sweep.selection_of(case)
+    choice = Choice(selection.tasks, selection.split, selection.limit, sweep.trials, selection.stratify)
+    return order(methods, case.name, choice, _context(sweep, case, folder))
 
 
-def _context(sweep: Sweep, case: Case, home: Path) -> Context:
+def _context(sweep: Sweep, case: Case, folder: Path) -> Context:
     roles = [f"{role}={model}" for role, model in sweep.roles.items()]
     budget = [f"{key}={value:.12g}" for key, value in sweep.budget.items()]
-    data, cache = (str(home / Path(path).expanduser()) if path else None for path in (sweep.data, sweep.cache))
+    data, cache = (str(folder / Path(path).expanduser()) if path else None for path in (sweep.data, sweep.cache))
     context = context_from(sweep.model, roles, data, budget, case.name, cache)
     return context.model_copy(update={"faults": sweep.faults, "checkpoints": sweep.checkpoints})
 
@@ -302,12 +312,12 @@ def _add(method: Method, methods: list[Method], left_out: list[str]) -> None:
 
 
 def _unfit(variant: Mapping[str, str], slots: Mapping[str, list[str]]) -> str:
-    """Which graphs a variant is not run in, and why; nothing where it fits all."""
-    lacking = {graph: [slot for slot in variant if slot not in mine] for graph, mine in slots.items()}
-    if all(lacking.values()):
-        known = "; ".join(f"{graph}: {', '.join(mine)}" for graph, mine in slots.items())
+    """Message about the graphs without the slots of a variant; empty where all graphs have them."""
+    missing = {graph: [slot for slot in variant if slot not in graph_slots] for graph, graph_slots in slots.items()}
+    if all(missing.values()):
+        known = "; ".join(f"{graph}: {', '.join(graph_slots)}" for graph, graph_slots in slots.items())
         raise UnknownName(f"no graph of the sweep has the slots of {_named(variant)}; {known}")
-    unfit = ", ".join(f"{graph} (no slot {', '.join(names)})" for graph, names in lacking.items() if names)
+    unfit = ", ".join(f"{graph} (no slot {', '.join(names)})" for graph, names in missing.items() if names)
     return f"{_named(variant)} is not run in {unfit}" if unfit else ""
 
 

@@ -1,4 +1,7 @@
-"""Page and command of a sweep."""
+"""Page, figure and command of a sweep.
+
+`sweep` executes a sweep from Python; `run_command` and `print_forecast` are the command `certigraph sweep`.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -44,21 +47,21 @@ from certigraph.runtime.html import PAGE, STYLE, Markup, clipped, compact, count
 from certigraph.runtime.registry import swaps_of
 from certigraph.state.records import Fault
 
-# Draws a sweep: a panel a benchmark, a dot a method with its interval, the methods of one graph together.
+# The figure: a panel per benchmark, a dot with its interval per method, the methods of one graph together.
 
 COLUMNS = 4
 WIDTH, ROW, AROUND = 12.0, 0.25, 0.95
-"""Inches: the figure, a method, and what a panel takes besides its methods."""
+"""Inches: width of the figure, height of a method's row, height of a panel without its rows."""
 
 APART = 0.6
-"""Methods' heights between two graphs."""
+"""Gap between the methods of two graphs, in rows."""
 
 LONGEST = 44
-"""Characters of a label; the table has the whole name."""
+"""Maximum number of characters of a label; the table has the complete name."""
 
 
 class Place(NamedTuple):
-    """A method's line in every panel, its graph's colour, and whether it is the graph as it is."""
+    """A method's row in every panel: its position, its graph's colour, and whether it is the unchanged graph."""
 
     name: str
     graph: str
@@ -69,43 +72,43 @@ class Place(NamedTuple):
 
 
 def draw_scores(findings: SweepFindings, methods: Sequence[Method]) -> Markup:
-    """Write `scores.png` and `scores.svg`, and return the drawing to put into a page."""
+    """Write `scores.png` and `scores.svg`, and return the drawing for the page."""
     with mpl.rc_context(CHART_STYLE):
-        return written(_figure(findings.found, places(methods)), findings.out / "scores")
+        return written(_figure(findings.benchmarks, places(methods)), findings.out / "scores")
 
 
 def places(methods: Sequence[Method]) -> list[Place]:
-    """The methods from top to bottom, in their order, a gap between graphs."""
+    """Compute the rows of the methods from top to bottom, with gaps between graphs."""
     graphs = list(dict.fromkeys(method.graph for method in methods))
-    found = []
-    for row, method in enumerate(methods):
+    rows = []
+    for index, method in enumerate(methods):
         number = graphs.index(method.graph)
         own = not swaps_of(method.graph, method.operators)
         label = clipped(method.name if own else method.name.removeprefix(f"{method.graph} "), LONGEST)
-        found.append(Place(method.name, method.graph, label, row + APART * number, INKS[number % len(INKS)], own))
-    return found
+        rows.append(Place(method.name, method.graph, label, index + APART * number, INKS[number % len(INKS)], own))
+    return rows
 
 
-def _figure(found: Sequence[Found], lines: Sequence[Place]) -> Figure:
-    columns = min(len(found), COLUMNS)
-    rows = -(-len(found) // columns)
+def _figure(benchmarks: Sequence[Found], lines: Sequence[Place]) -> Figure:
+    columns = min(len(benchmarks), COLUMNS)
+    rows = -(-len(benchmarks) // columns)
     height = rows * (ROW * (lines[-1].y + 1) + AROUND)
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     panels = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
-    for panel, one in zip(panels, found, strict=False):
-        _panel(panel, one, lines)
-    for spare in panels[len(found) :]:
+    for panel, findings in zip(panels, benchmarks, strict=False):
+        _panel(panel, findings, lines)
+    for spare in panels[len(benchmarks) :]:
         spare.remove()
     return figure
 
 
-def _panel(panel: Any, found: Found, lines: Sequence[Place]) -> None:
-    by_name = {summary.method: summary for summary in found.comparison.methods}
+def _panel(panel: Any, findings: Found, lines: Sequence[Place]) -> None:
+    by_name = {summary.method: summary for summary in findings.comparison.methods}
     for line in lines:
         _dot(panel, by_name[line.name], line)
         _reference(panel, by_name[line.name], line, lines)
-    n = found.comparison.n
-    panel.set_title(f"{found.title}, n={n}", loc="left", fontsize=9.5, color=GREY)
+    n = findings.comparison.n
+    panel.set_title(f"{findings.title}, n={n}", loc="left", fontsize=9.5, color=GREY)
     panel.set_xlim(-3, 103)
     panel.set_ylim(lines[-1].y + 0.7, -0.7)
     panel.set_yticks([line.y for line in lines], [line.label for line in lines])
@@ -117,14 +120,14 @@ def _panel(panel: Any, found: Found, lines: Sequence[Place]) -> None:
 
 
 def _reference(panel: Any, summary: Summary, line: Place, lines: Sequence[Place]) -> None:
-    """From a graph as it is down to its variants, so that they are seen beside it."""
+    # a dotted line from the unchanged graph down to its variants, to compare them with it
     last = max(other.y for other in lines if other.graph == line.graph)
     if line.own and summary.n and last > line.y:
         panel.plot([summary.score] * 2, [line.y, last], color=line.ink, linewidth=0.9, linestyle=":", zorder=2)
 
 
 def _dot(panel: Any, summary: Summary, line: Place) -> None:
-    """Filled for the graph as it is, hollow for a variant; nothing where no task is finished."""
+    """Draw a filled dot for the unchanged graph, a hollow one for a variant; none where no task is finished."""
     if not summary.n:
         return
     if summary.low is not None and summary.high is not None:
@@ -133,7 +136,7 @@ def _dot(panel: Any, summary: Summary, line: Place) -> None:
     panel.plot(summary.score, line.y, "o", markersize=6.5, markerfacecolor=face, markeredgecolor=line.ink, zorder=3)
 
 
-# The parts of a sweep's page: the tinted table, the bars of endings, links to the benchmarks' own pages.
+# Parts of the page: the tinted table, the bars of endings, links to the benchmarks' pages.
 
 LOOKS = """
 .sweep th, .sweep td { padding: 7px 12px; text-align: right; white-space: nowrap; border-top: 1px solid var(--line); }
@@ -160,33 +163,40 @@ LOOKS = """
 """
 
 KINDS = (("goal", "good"), ("limit:", "warn"), ("gave_up", "bad"), ("error:", "bad"))
-"""How endings are tinted, by how they begin; others are idle."""
+"""CSS classes of endings by their prefix; other endings have the class `idle`."""
 
 
 def tinted(findings: SweepFindings, methods: Sequence[Method]) -> Markup:
-    """The table: a score is the darker the higher it is."""
-    benchmarks = (tag("th", tag("a", one.title, href=_link(one)), tag("small", _size(one))) for one in findings.found)
-    over = (tag("th", name) for name in ("endings", "faults", "calls", "tokens", "usd"))
-    head = tag("thead", tag("tr", tag("th", ""), *benchmarks, *over))
+    """Build the table of scores; a higher score has a darker background."""
+    benchmarks = (
+        tag("th", tag("a", benchmark.title, href=_link(benchmark)), tag("small", _size(benchmark)))
+        for benchmark in findings.benchmarks
+    )
+    costs = (tag("th", name) for name in ("endings", "faults", "calls", "tokens", "usd"))
+    head = tag("thead", tag("tr", tag("th", ""), *benchmarks, *costs))
     body = tag("tbody", *(_line(findings, method) for method in methods))
     return tag("div", tag("table", head, body, class_="sweep"), class_="wide")
 
 
 def notices(findings: SweepFindings) -> Markup:
-    """Why runs are left, and which combinations there are none of."""
+    """Build the notices: why runs are left, warnings, and combinations that were left out."""
     stopped = [tag("p", reason, class_="notice") for reason in findings.stopped]
     if findings.left and not stopped:
         stopped = [tag("p", f"Partial: {counted(findings.left, 'run')} left.", class_="notice")]
-    warnings = (f"{one.title}: {warning}" for one in findings.found for warning in one.comparison.warnings)
+    warnings = (
+        f"{benchmark.title}: {warning}"
+        for benchmark in findings.benchmarks
+        for warning in benchmark.comparison.warnings
+    )
     stopped += [tag("p", warning, class_="notice") for warning in warnings]
     left_out = [tag("p", "; ".join(findings.left_out), class_="notice quiet")] if findings.left_out else []
     return joined(*stopped, *left_out)
 
 
 def endings_key(findings: SweepFindings) -> Markup:
-    """What the colours of the bars stand for."""
-    seen = endings_of([summary for found in findings.found for summary in found.comparison.methods])
-    return joined(*(joined(tag("i", class_=f"dot {_kind(ending)}"), tag("span", ending)) for ending in seen))
+    """Build the legend of the bars' colours."""
+    endings = endings_of([summary for benchmark in findings.benchmarks for summary in benchmark.comparison.methods])
+    return joined(*(joined(tag("i", class_=f"dot {_kind(ending)}"), tag("span", ending)) for ending in endings))
 
 
 def _line(findings: SweepFindings, method: Method) -> Markup:
@@ -208,32 +218,32 @@ def _score(summary: Summary) -> Markup:
 
 
 def _bar(summaries: Sequence[Summary]) -> Markup:
-    found = endings_of(summaries)
-    told = ", ".join(f"{ending} {count}" for ending, count in found.items())
-    return tag("div", *_pieces(found), class_="endings", title=told)
+    counts = endings_of(summaries)
+    title = ", ".join(f"{ending} {count}" for ending, count in counts.items())
+    return tag("div", *_pieces(counts), class_="endings", title=title)
 
 
-def _pieces(found: dict[str, int]) -> Iterator[Markup]:
+def _pieces(counts: dict[str, int]) -> Iterator[Markup]:
     ranks = {kind: rank for rank, kind in enumerate(("good", "idle", "warn", "bad"))}
-    for ending in sorted(found, key=lambda ending: ranks[_kind(ending)]):
-        yield tag("i", class_=_kind(ending), style=f"--runs: {found[ending]}")
+    for ending in sorted(counts, key=lambda ending: ranks[_kind(ending)]):
+        yield tag("i", class_=_kind(ending), style=f"--runs: {counts[ending]}")
 
 
 def _kind(ending: str) -> str:
-    return next((kind for begins, kind in KINDS if ending.startswith(begins)), "idle")
+    return next((kind for prefix, kind in KINDS if ending.startswith(prefix)), "idle")
 
 
-def _size(found: Found) -> str:
-    n, planned, trials = found.comparison.n, found.comparison.planned, found.comparison.trials
+def _size(findings: Found) -> str:
+    n, planned, trials = findings.comparison.n, findings.comparison.planned, findings.comparison.trials
     tasks = f"{n} of {counted(planned, 'task')}" if n < planned else counted(n, "task")
     return tasks + (f" x {trials} trials" if trials > 1 else "")
 
 
-def _link(found: Found) -> str:
-    return quote(found.page)
+def _link(findings: Found) -> str:
+    return quote(findings.page)
 
 
-# A sweep as one self-contained HTML page: a tinted table, a picture, what exchanged operators change, and links.
+# The page: one self-contained HTML file.
 
 FILE = "sweep.html"
 
@@ -249,7 +259,7 @@ PICTURE_NOTE = "A filled dot is a graph as it is, a hollow one a variant of it."
 
 
 def write_page(given: Prepared, findings: SweepFindings) -> None:
-    """Write the page. Nothing is loaded, no script runs, everything from outside is escaped."""
+    """Write the page. It loads nothing and has no scripts; text from runs is escaped."""
     methods = given.arms[0].order.plan.methods
     title = joined(_title(given))
     body = _body(given, findings, methods, title)
@@ -278,7 +288,7 @@ def _body(given: Prepared, findings: SweepFindings, methods: Sequence[Method], t
 
 
 def _figures(findings: SweepFindings) -> Markup:
-    runs, spent = sum(found.runs for found in findings.found), findings.spent
+    runs, spent = sum(benchmark.runs for benchmark in findings.benchmarks), findings.spent
     return tag(
         "dl",
         figure("runs", f"{runs - findings.left:,}", f"of {runs:,}"),
@@ -291,11 +301,11 @@ def _figures(findings: SweepFindings) -> Markup:
 
 def _facts(given: Prepared) -> Markup:
     plan = read_plan(given.arms[0].folder)
-    most = given.sweep.most.as_json().items()
+    limits = given.sweep.most.as_json().items()
     facts = {
         "model": ", ".join([plan.model, *(f"{role}: {model}" for role, model in plan.roles.items())]),
         "budget a run": budget_told(plan),
-        "all runs together": ", ".join(f"{value:,.12g} {kind}" for kind, value in most) or "no limit",
+        "all runs together": ", ".join(f"{value:,.12g} {kind}" for kind, value in limits) or "no limit",
         "faults": plan.faults or "none",
         "begun": plan.created.replace("T", " "),
         "machine": plan.machine,
@@ -312,36 +322,36 @@ def _section(title: str, inside: Markup) -> Markup:
     return tag("section", tag("h2", title), inside)
 
 
-# A sweep from Python: `certigraph sweep` without its command line.
+# The function for Python programs.
 
 
 def sweep(
     file: Path | str, out: Path | str | None = None, *, workers: Workers | None = None, silent: bool = True
 ) -> SweepFindings:
-    """Carry out what a YAML file asks for, graphs x operators x benchmarks, and write the report.
+    """Run the graphs x operators x benchmarks of a YAML file, and write the report.
 
-    Started again it goes on where it stopped, whatever stopped it; what has ended is not run again.
+    A sweep that was stopped resumes when it is started again; finished runs are not repeated.
 
     Args:
-        file: see `evaluation/sweep_file.py` for what it may say.
-        out: the sweep's folder; the file's name without its ending where none is given.
-        workers: processes of a Ray cluster that carry the runs out; None: this process does.
+        file: the YAML file; `evaluation/sweep_file.py` describes its keys.
+        out: the sweep's folder; None: the file's name without its suffix.
+        workers: processes of a Ray cluster that execute the runs; None: this process.
         silent: show no progress on stderr.
 
     Returns:
-        What was found; `findings.left` runs have no ending, and `findings.stopped` says why.
+        The findings; `findings.left` is the number of unfinished runs, `findings.stopped` has the reasons.
 
     Raises:
         UnknownName: a name in the file is unknown; the message lists the known ones.
-        Fault: the file is unusable, the folder was begun with another one, or another process is at work in it.
-        Interrupted: by Ctrl-C; the message has the command that goes on.
+        Fault: the file is unusable, the folder was started with another file, or another process is using it.
+        Interrupted: by Ctrl-C; the message has the command that resumes the sweep.
     """
     given = prepared(Path(file), Path(out) if out is not None else None, workers)
     return reported(given, carried_out(given, silent=silent))
 
 
 def reported(given: Prepared, stopped: Sequence[str] = ()) -> SweepFindings:
-    """Write the report of a sweep as far as it has come, and return what was found.
+    """Write the report of a sweep so far, and return the findings.
 
     Writes `sweep.html`, `sweep.json`, `sweep.csv`, `effects.csv`, `rows.csv`, `scores.png` and `scores.svg`, and in
     each benchmark's folder the report of its comparison.
@@ -353,16 +363,20 @@ def reported(given: Prepared, stopped: Sequence[str] = ()) -> SweepFindings:
     return findings
 
 
-# What `certigraph sweep` does between its options and its table.
+# The command `certigraph sweep`.
 
 
 def worked_off(
     file: Path, out: Path | None, workers: Workers | None = None, *, report_only: bool, as_json: bool
 ) -> int:
-    """Do what is left of a sweep unless only its report is wanted, and print it; exit status 1 while runs are left."""
+    """Execute the unfinished runs of a sweep, except with `report_only`, and print the report.
+
+    Returns:
+        The exit status: 1 while runs are left, else 0.
+    """
     given = prepared(file, out, workers)
     if report_only and not begun_in(given.out):
-        raise Fault("data", f"{given.out} holds no sweep: begin it with {given.go_on}")
+        raise Fault("data", f"{given.out} holds no sweep: start it with {given.resume_command}")
     if report_only:
         held(given)
     stopped = [] if report_only else carried_out(given, silent=as_json)
@@ -372,7 +386,11 @@ def worked_off(
 
 
 def forecast(file: Path, out: Path | None, *, as_json: bool) -> int:
-    """Print what a sweep would run and what it may cost at most; exit status 0. Nothing is run or imported."""
+    """Print the runs of a sweep and their maximum cost; nothing is executed or imported.
+
+    Returns:
+        The exit status 0.
+    """
     given = prepared(file, out, import_own=False)
     must_be_unchanged(given)
     if as_json:
@@ -389,9 +407,9 @@ def _show(findings: SweepFindings, *, as_json: bool) -> None:
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=PIPED)
     console.print(told(findings), *tables(findings), sep="\n\n", markup=False)
-    for one in findings.found:
-        for warning in one.comparison.warnings:
-            console.print(f"\nwarning: {one.title}: {warning}", markup=False, soft_wrap=True)
+    for benchmark in findings.benchmarks:
+        for warning in benchmark.comparison.warnings:
+            console.print(f"\nwarning: {benchmark.title}: {warning}", markup=False, soft_wrap=True)
     last = Console(highlight=False, soft_wrap=True)
     for line in findings.stopped:
         last.print(f"\n{line}", style="yellow", markup=False)
@@ -413,12 +431,12 @@ def _forecast(given: Prepared) -> Iterator[str]:
 def _at_most(given: Prepared) -> str:
     waiting = sum(len(left(arm.cells)) for arm in given.arms)
     budget = given.arms[0].order.plan.budget
-    told = f"{counted(waiting, 'run')} to go"
+    text = f"{counted(waiting, 'run')} to go"
     if is_scripted(given.sweep.model):
-        return told
-    most = f"{told}, at most {counted(waiting * budget.calls, 'call')}, {waiting * budget.tokens:,} tokens"
+        return text
+    maximum = f"{text}, at most {counted(waiting * budget.calls, 'call')}, {waiting * budget.tokens:,} tokens"
     shared = ", ".join(f"{value:,.12g} {kind}" for kind, value in given.sweep.most.as_json().items())
-    return f"{most} and {waiting * budget.usd:,.2f} usd" + (f"; together no more than {shared}" if shared else "")
+    return f"{maximum} and {waiting * budget.usd:,.2f} usd" + (f"; together no more than {shared}" if shared else "")
 
 
 def _plain_forecast(given: Prepared) -> dict[str, object]:

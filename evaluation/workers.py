@@ -1,4 +1,8 @@
-"""Worker processes on a Ray cluster."""
+"""Worker processes on a Ray cluster, and the storage of the runs that they execute.
+
+`worker_pool` connects to a cluster and starts a `WorkerPool`; its method `done` executes a `RunJob`, and repeats it on
+another worker where one is lost; `RunStorage` is a folder or an object store that all workers can reach.
+"""
 
 import asyncio
 import fcntl
@@ -30,24 +34,24 @@ from certigraph.runtime.run import completed
 from certigraph.runtime.storage import usual_checkpoints
 from certigraph.state.records import Fault, Record, Stopped, UnknownName
 
-# Where the runs of an evaluation lie: a folder that every worker sees, or a store of objects named by a URL.
+# Storage of runs: a folder that all workers can read, or an object store with a URL.
 
 TRAJECTORY = "trajectory.jsonl"
 
 
 def is_url(out: str) -> bool:
-    """Whether a place for runs is a URL: `s3://bucket/runs`."""
+    """Return whether a storage location is a URL, such as `s3://bucket/runs`."""
     return "://" in out
 
 
 class Shared:
-    """The folder of an evaluation; of a URL, the part of it that this machine works on.
+    """The folder of an evaluation, or the local copy of an object store.
 
-    A run is written on this machine and put into the store when it ends. A machine that is lost takes with it what its
-    unfinished runs had done: where that must not be, `out` is a folder on a file system that all machines share.
+    With a URL a run is written on this machine and uploaded when it ends: if the machine is lost, the progress of its
+    unfinished runs is lost too. To avoid that, use a folder on a file system that all machines share.
 
     Args:
-        out: a folder, or a URL of a scheme that fsspec knows and has the package for.
+        out: a folder, or a URL with a scheme that fsspec supports and whose package is installed.
 
     Raises:
         Fault: fsspec, or its package for the URL's scheme, is missing.
@@ -55,140 +59,140 @@ class Shared:
 
     def __init__(self, out: str) -> None:
         self._files: Any = None
-        self.here = Path(out)
+        self.folder = Path(out)
         if is_url(out):
             remember_address(out)
             self._files, self._at = library("fsspec.core", f"{show_address(out)} needs", "ray").url_to_fs(out)
-            self.here = cache_folder() / "runs" / hashlib.sha256(out.encode()).hexdigest()[:16]
+            self.folder = cache_folder() / "runs" / hashlib.sha256(out.encode()).hexdigest()[:16]
 
-    def run(self, name: str) -> Path:
-        """The folder of a run, whose files are here if there are any, as far as it has come on any machine."""
-        if self._files and self._size(name) > _size(self.here / name):
-            shutil.rmtree(self.here / name, ignore_errors=True)
+    def fetch_run(self, name: str) -> Path:
+        """Return the local folder of a run, downloaded first where the store's copy has made more progress."""
+        if self._files and self._size(name) > _size(self.folder / name):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
             for file in self._files.find(f"{self._at}/{name}"):
                 self._fetch(f"{name}/{file.rpartition('/')[2]}")
-        return self.here / name
+        return self.folder / name
 
-    def drop(self, name: str) -> None:
-        """Forget the copy of a run that was only looked at here; one that has come further than the store's stays."""
-        if self._files and self._size(name) >= _size(self.here / name):
-            shutil.rmtree(self.here / name, ignore_errors=True)
+    def drop_copy(self, name: str) -> None:
+        """Delete the local copy of a run, unless it has made more progress than the store's."""
+        if self._files and self._size(name) >= _size(self.folder / name):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
 
-    def file(self, name: str) -> Path:
-        """A file beside the runs, as it is now; it may not exist."""
+    def fetch_file(self, name: str) -> Path:
+        """Return the local path of a file of the evaluation, downloaded first; the file may not exist."""
         if self._files and self._files.exists(f"{self._at}/{name}"):
             self._fetch(name)
-        self.here.mkdir(parents=True, exist_ok=True)
-        return self.here / name
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return self.folder / name
 
-    def keep(self, name: str) -> None:
-        """Put a file, or a run that has ended, where every machine finds it."""
+    def upload(self, name: str) -> None:
+        """Upload a file or a finished run, and delete the local copy of a run; a folder needs no upload."""
         if not self._files:
             return
-        path = self.here / name
+        path = self.folder / name
         for file in path.iterdir() if path.is_dir() else [path]:
-            at = f"{self._at}/{file.relative_to(self.here).as_posix()}"
-            self._files.makedirs(at.rpartition("/")[0], exist_ok=True)
-            self._files.put_file(str(file), at)
+            target = f"{self._at}/{file.relative_to(self.folder).as_posix()}"
+            self._files.makedirs(target.rpartition("/")[0], exist_ok=True)
+            self._files.put_file(str(file), target)
         if path.is_dir():
             shutil.rmtree(path)
 
     def _size(self, run: str) -> int:
         self._files.invalidate_cache()
-        at = f"{self._at}/{run}/{TRAJECTORY}"
-        return int(self._files.size(at) or 0) if self._files.exists(at) else 0
+        path = f"{self._at}/{run}/{TRAJECTORY}"
+        return int(self._files.size(path) or 0) if self._files.exists(path) else 0
 
     def _fetch(self, name: str) -> None:
-        (self.here / name).parent.mkdir(parents=True, exist_ok=True)
-        self._files.get_file(f"{self._at}/{name}", str(self.here / name))
+        (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        self._files.get_file(f"{self._at}/{name}", str(self.folder / name))
 
 
 def _size(run: Path) -> int:
-    """Bytes of a trajectory, which only ever grows: the longer one of a run has come further."""
+    """Bytes of a run's trajectory, which measure its progress because the file is append-only."""
     trajectory = run / TRAJECTORY
     return trajectory.stat().st_size if trajectory.is_file() else 0
 
 
-# What makes a run, as plain values that can be sent to another machine.
+# The description of a run, as plain values that can be sent to another machine.
 
 
 class Job(Record):
-    """One run to be carried to its ending in a folder of its own, begun there or gone on with.
+    """One run to execute: it is started in its folder, or resumed there.
 
-    Objects that live in this process do not travel: a context's chat model, world and callbacks are left behind.
+    Objects of this process are not sent: the context's chat model, world and callbacks are left out.
     """
 
     graph: str
     operators: dict[str, JsonValue]
-    """As `operators_of` gives them, and headers keep them."""
+    """Operators as `operators_of` returns them and headers store them."""
     benchmark: str
-    """Its name, a configuration included."""
+    """Name of the benchmark, its configuration included."""
     task: str
     context: Context
-    """Models by certigraph's own names; the trial, the budget and the data folder are its."""
+    """Models by certigraph's names, trial, budget and data folder."""
     out: str
-    """The folder, or the URL, that holds the run's folder."""
+    """Folder, or URL, that holds the run's folder."""
     run: str
-    """The name of the run's folder."""
+    """Name of the run's folder."""
 
-    def anywhere(self) -> Self:
-        """The same where nothing depends on which process does it: no relative path, no live object.
+    def to_portable(self) -> Self:
+        """Return a copy that any process can execute: with absolute paths and without objects of this process.
 
-        A run whose checkpoints belong on a server has them there, or fails where a worker's machine does not name one.
+        A run whose checkpoints are stored on a server uses that server, or fails on a machine that does not name one.
         """
-        given = {name: _absolute(getattr(self.context, name)) for name in ("data", "cache")}
-        given["checkpoints"] = self.context.checkpoints or usual_checkpoints()
-        context = Context.model_validate({**self.context.model_dump(), **given})
+        paths = {name: _absolute(getattr(self.context, name)) for name in ("data", "cache")}
+        paths["checkpoints"] = self.context.checkpoints or usual_checkpoints()
+        context = Context.model_validate({**self.context.model_dump(), **paths})
         return self.model_copy(update={"context": context, "out": _absolute(self.out)})
 
-    def failed(self, ending: str, message: str) -> Row:
-        """The row of a run that nobody could carry to an ending of its own."""
+    def failed_row(self, ending: str, message: str) -> Row:
+        """Build the row of a run that no worker could finish."""
         footer = unfinished_footer().model_copy(update={"ending": ending, "message": message})
         return Row(id=self.task, trial=self.context.trial, run=self.run, footer=footer)
 
 
-def _absolute(place: str | None) -> str | None:
-    return str(Path(place).expanduser().resolve()) if place and not is_url(place) else place
+def _absolute(path: str | None) -> str | None:
+    return str(Path(path).expanduser().resolve()) if path and not is_url(path) else path
 
 
-# One worker process: it carries runs to their endings, with worlds, experts and caches of its own.
+# The worker process, which has its own worlds, experts and caches.
 
 PATIENCE = 30.0
-"""Seconds to wait for a run that another process still writes: one that was given up may be on its last breath."""
+"""Maximum number of seconds to wait for a run that another process still writes: a cancelled process may be ending."""
 
 
 class Worker:
-    """What Ray makes an actor of.
+    """The class of the Ray actors.
 
     Args:
-        paths: where the caller's modules are, so that operators named `module:yours` are found where they exist.
+        paths: the caller's `sys.path`, so that operators named `module:name` can be imported where they exist.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
         sys.path += [path for path in paths if path not in sys.path and Path(path).is_dir()]
 
     async def ready(self) -> None:
-        """Answer, which says that this process is up."""
+        """Return, as a sign that the process has started."""
 
     async def done(self, job: Job) -> Row:
-        """The row of a job's run, carried to its ending; a job that cannot be done here has an error's."""
+        """Execute a job's run and return its row; the row of a job that cannot be executed here has an error ending."""
         try:
             return await _row(job)
         except Stopped as stopped:
-            return job.failed(stopped.ending, redact_message(str(stopped)))
+            return job.failed_row(stopped.ending, redact_message(str(stopped)))
         except UnknownName as unknown:
-            return job.failed("error:data", redact_message(str(unknown)))
+            return job.failed_row("error:data", redact_message(str(unknown)))
 
 
 async def _row(job: Job) -> Row:
     live = load_benchmark(job.benchmark, job.context.data)
     graph = _graph(job.graph, json.dumps(job.operators, sort_keys=True))
     shared = Shared(job.out)
-    folder = shared.run(job.run)
+    folder = shared.fetch_run(job.run)
     await _released(folder / TRAJECTORY)
     result = await completed(folder, graph, live, job.task, job.context)
     row = row_of(job.task, result, job.context.trial)
-    shared.keep(job.run)
+    shared.upload(job.run)
     return row
 
 
@@ -198,7 +202,7 @@ def _graph(name: str, operators: str) -> AnyGraph:
 
 
 async def _released(trajectory: Path) -> None:
-    """Wait until no other process writes a trajectory, but not for ever: the recorder then says what is the matter."""
+    """Wait until no other process writes a trajectory; after MAX_LOCK_WAIT seconds the recorder raises the error."""
     for _ in range(int(10 * PATIENCE)):
         if _free(trajectory):
             return
@@ -216,117 +220,118 @@ def _free(trajectory: Path) -> bool:
     return True
 
 
-# Hands jobs to worker processes and outlives them: a lost worker's jobs go to others, where their runs go on.
+# The pool, which assigns jobs to workers; the jobs of a lost worker are resumed by others.
 
 TRIES = 2
-"""Workers that a job may lose in company. The next one it has to itself: whoever is lost then lost itself."""
+"""Number of workers that a job may lose while they also execute other jobs. After that it has a worker of its own, so
+that a further loss is known to be caused by the job."""
 
 
 class Pool:
-    """Worker processes of a Ray cluster that is connected to.
+    """Worker processes on a connected Ray cluster.
 
     Args:
-        ray: the module, initialized.
-        workers: processes, of one processor each; one for which the cluster has no room waits until it has.
-        at_once: jobs that a worker does at once. Those of an endpoint wait, and many fit; those of a script do not.
+        ray: the initialized module.
+        workers: number of processes, each with one processor; a process waits until the cluster has a free processor.
+        at_once: number of concurrent jobs of a worker: many for an endpoint, whose jobs mostly wait; few for scripts.
     """
 
     def __init__(self, ray: Any, workers: int, at_once: int) -> None:
         self.workers, self.at_once = workers, at_once
         self._ray = ray
-        self._seats: asyncio.Queue[_Hired | None] = asyncio.Queue()
-        self._alone = asyncio.Lock()
-        self._hired: list[_Hired] = []
+        self._slots: asyncio.Queue[_Hired | None] = asyncio.Queue()
+        self._own_worker_lock = asyncio.Lock()
+        self._workers: list[_Hired] = []
         self._starts: set[asyncio.Task[None]] = set()
-        self._began = False
+        self._started = False
         self._failures: list[str] = []
 
     async def done(self, job: Job) -> Row:
-        """The row of a job's run, carried to its ending; an error's where the job costs one worker after another.
+        """Execute a job's run and return its row; with an error ending where every worker that executed it was lost.
 
         Raises:
-            Fault: no worker comes up.
+            Fault: no worker can be started.
         """
-        job = job.anywhere()
-        if not self._began:
-            self._began = True
+        job = job.to_portable()
+        if not self._started:
+            self._started = True
             for _ in range(self.workers):
                 self._start()
         for _ in range(TRIES):
-            if row := await self._in_company(job):
+            if row := await self._run_on_shared_worker(job):
                 return row
-        return await self._on_its_own(job)
+        return await self._run_on_own_worker(job)
 
     def close(self) -> None:
-        """Stop the workers; a run that one of them is at can be gone on with."""
+        """Stop the workers; their unfinished runs can be resumed."""
         for start in self._starts:
             start.cancel()
-        for worker in self._hired:
+        for worker in self._workers:
             worker.stop()
 
-    async def _in_company(self, job: Job) -> Row | None:
+    async def _run_on_shared_worker(self, job: Job) -> Row | None:
         worker = await self._free_worker()
         try:
             row = await worker.done(job)
         finally:
             if not worker.lost:
-                self._seats.put_nowait(worker)
-            elif worker in self._hired:
-                self._hired.remove(worker)
+                self._slots.put_nowait(worker)
+            elif worker in self._workers:
+                self._workers.remove(worker)
                 self._start()
         return row
 
     async def _free_worker(self) -> "_Hired":
-        while worker := await self._seats.get():
+        while worker := await self._slots.get():
             if not worker.lost:
                 return worker
-        self._seats.put_nowait(None)  # for whoever else waits
-        raise Fault("environment", f"no Ray worker comes up: {self._failures[-1]}")
+        self._slots.put_nowait(None)  # for the other tasks that wait for a worker
+        raise Fault("environment", f"no Ray worker starts: {self._failures[-1]}")
 
-    async def _on_its_own(self, job: Job) -> Row:
-        async with self._alone:
+    async def _run_on_own_worker(self, job: Job) -> Row:
+        async with self._own_worker_lock:
             worker = _Hired(self._ray, processors=0)
             try:
                 row = await worker.done(job)
             finally:
                 worker.stop()
-        lost = f"{TRIES + 1} workers were lost while they were at it; what it had done is kept for a retry"
-        return row or job.failed("error:environment", lost)
+        message = f"{TRIES + 1} workers were lost while they executed this run; its progress is saved for a retry"
+        return row or job.failed_row("error:environment", message)
 
     def _start(self) -> None:
-        """Have one more worker, which takes jobs as soon as it is up."""
+        """Start one more worker, which takes jobs as soon as its process is ready."""
         worker = _Hired(self._ray, processors=1)
-        self._hired.append(worker)
-        start = asyncio.create_task(self._seat(worker))
+        self._workers.append(worker)
+        start = asyncio.create_task(self._add_slots(worker))
         self._starts.add(start)
         start.add_done_callback(self._starts.discard)
 
-    async def _seat(self, worker: "_Hired") -> None:
+    async def _add_slots(self, worker: "_Hired") -> None:
         if failure := await worker.failure():
             self._failures.append(failure)
-            self._hired.remove(worker)
+            self._workers.remove(worker)
             if len(self._failures) <= TRIES * self.workers:
                 self._start()
-            elif not self._hired:
-                self._seats.put_nowait(None)
+            elif not self._workers:
+                self._slots.put_nowait(None)
             return
         self._failures.clear()
         for _ in range(self.at_once):
-            self._seats.put_nowait(worker)
+            self._slots.put_nowait(worker)
 
 
 class _Hired:
-    """A worker process as its employer sees it: it does jobs until it is lost."""
+    """The pool's handle of a worker process."""
 
     def __init__(self, ray: Any, processors: int) -> None:
         self._ray = ray
         self.lost = False
-        # Ray repeats nothing by itself: a job that takes its worker down would take its neighbours down as often
-        chosen = {"num_cpus": processors, "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
-        self._actor = ray.remote(Worker).options(**chosen).remote(sys.path)
+        # no retries by Ray: a job that crashes its worker would crash the other jobs there each time
+        options = {"num_cpus": processors, "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
+        self._actor = ray.remote(Worker).options(**options).remote(sys.path)
 
     async def failure(self) -> str:
-        """Why the process did not come up, once that is known; empty where it did."""
+        """Wait for the start of the process; return the reason where it failed, else an empty string."""
         try:
             await self._actor.ready.remote()
         except self._ray.exceptions.RayError as error:
@@ -335,66 +340,66 @@ class _Hired:
         return ""
 
     async def done(self, job: Job) -> Row | None:
-        """The row of a job's run; None where the worker was lost over it."""
-        asked = self._actor.done.remote(job)
+        """Execute a job and return its row; None where the worker was lost."""
+        pending = self._actor.done.remote(job)
         try:
-            row: Row = await asked
+            row: Row = await pending
         except self._ray.exceptions.RayTaskError as error:
-            return job.failed("error:operator", redact_message(str(error.cause)))
+            return job.failed_row("error:operator", redact_message(str(error.cause)))
         except self._ray.exceptions.RayError:
             self.stop()
             return None
         except asyncio.CancelledError:
-            self._ray.cancel(asked)
+            self._ray.cancel(pending)
             raise
         return row
 
     def stop(self) -> None:
-        """End the process, wherever it is and whether or not it still answers."""
+        """End the process, even where it no longer responds."""
         self.lost = True
         self._ray.kill(self._actor)
 
 
-# Connecting to a Ray cluster, or starting one on this machine, for the length of an evaluation.
+# Connection to a Ray cluster, or start of one on this machine, during an evaluation.
 
 LOCAL = "local"
-"""The address that stands for a cluster of this machine alone, started and stopped with the evaluation."""
+"""Address of a cluster on this machine only, which is started and stopped with the evaluation."""
 
 QUIET = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
 
 ALONE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-"""Settings of a cluster of our own, unless they are set: it reports to nobody, and it listens on the loopback alone.
+"""Default environment of a local cluster: no usage reports, and listening on the loopback interface only, because any
+client of a cluster can run code on it.
 
-Whoever reaches a cluster can run code on it. Ray reads them when it is imported: a process that has imported it before
-sets them itself.
+Ray reads these variables when it is imported; a process that has imported Ray earlier must set them itself.
 """
 
 REACHED = 5.0
-"""Seconds for which a cluster's address is tried."""
+"""Timeout in seconds of a connection to the cluster's address."""
 
 WAITING, SCRIPTED, OWN_WEIGHTS = 10, 2, 1
-"""Jobs at once on a worker: of an endpoint, which answers late; of scripts; of weights that every worker loads."""
+"""Concurrent jobs of a worker: with an endpoint, with scripted models, and with a local model in every worker."""
 
 
 @contextmanager
 def working(
     address: str | None, model: str, workers: int | None, at_once: int | None, *, usual: int | None = None
 ) -> Iterator[int | None]:
-    """How many runs go on at once inside the block: as asked for, else as many as fit on the workers, if there are any.
+    """Start the workers of an evaluation, where it has any, and yield the number of concurrent runs.
 
     Args:
-        address: of the cluster, as in `pooled`; None: runs are carried out in this process.
-        model: what the runs ask.
-        workers: processes on the cluster.
-        at_once: runs at once in all, where that is asked for.
-        usual: runs at once in this process otherwise.
+        address: address of the cluster, as in `worker_pool`; None: runs are executed in this process.
+        model: the runs' model.
+        workers: number of processes on the cluster.
+        at_once: number of concurrent runs; None: as many as the workers allow.
+        usual: default of `at_once` in this process.
 
     Raises:
-        UnknownName: there are to be workers, but no cluster for them.
-        Fault: as `pooled`.
+        UnknownName: a number of workers is given, but no cluster.
+        Fault: as in `worker_pool`.
     """
     if not address and workers:
-        raise UnknownName("--workers are a cluster's: add --ray local, or --ray ADDRESS")
+        raise UnknownName("--workers needs a Ray cluster: add --ray local, or --ray ADDRESS")
     if not address:
         yield at_once or usual
         return
@@ -404,23 +409,23 @@ def working(
 
 @contextmanager
 def pooled(address: str, model: str, *, workers: int | None = None, at_once: int | None = None) -> Iterator[Pool]:
-    """Workers on a cluster, which `active_pool` gives inside the block.
+    """Start workers on a cluster; inside the block `active_pool` returns their pool.
 
     Args:
         address: `local`, `auto` for the cluster that this machine belongs to, or HOST:PORT.
-        model: what the runs ask; it decides how many of them fit on a worker.
-        workers: processes; as many as the cluster has processors otherwise.
-        at_once: runs at once on all workers together.
+        model: the runs' model, which determines the number of concurrent runs of a worker.
+        workers: number of processes; default: the number of the cluster's processors.
+        at_once: number of concurrent runs on all workers together.
 
     Raises:
-        Fault: Ray is missing, or there is no such cluster.
+        Fault: Ray is missing, or no cluster answers at the address.
     """
     if address == LOCAL:
         for name, value in ALONE.items():
             os.environ.setdefault(name, value)
     ray = library("ray", "--ray needs", "ray", "environment")
-    ours = not ray.is_initialized()
-    if ours:
+    connected_here = not ray.is_initialized()
+    if connected_here:
         _connect(ray, address, workers)
     count = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
     pool = Pool(ray, count, math.ceil(at_once / count) if at_once else fitting(model))
@@ -430,29 +435,33 @@ def pooled(address: str, model: str, *, workers: int | None = None, at_once: int
     finally:
         _ACTIVE.reset(token)
         pool.close()
-        if ours:
+        if connected_here:
             ray.shutdown()
 
 
 def active_pool() -> Pool | None:
-    """The workers that runs are handed to; None where they are run in this process."""
+    """Return the pool of workers that executes runs; None where they are executed in this process."""
     return _ACTIVE.get()
 
 
 def fitting(model: str) -> int:
-    """How many runs that ask a model a worker does at once."""
+    """Return the number of concurrent runs of a worker for a model."""
     if is_scripted(model):
         return SCRIPTED
     return OWN_WEIGHTS if model.startswith("local") else WAITING
 
 
 def own_models(*names: str) -> None:
-    """Make sure that workers can ask models themselves. Raises UnknownName where only inspect in this process can."""
+    """Check that workers can reach models without inspect.
+
+    Raises:
+        UnknownName: only inspect, in this process, can reach a model; or a name is unknown.
+    """
     for name in names:
         if "/" in name and not name.startswith(("openai:", "local:")):
             raise UnknownName(
-                f"--ray asks models from its workers, where inspect's {name!r} is not: "
-                "name an endpoint's as openai:NAME, with CERTIGRAPH_BASE_URL set on every machine; or leave --ray out"
+                f"--ray runs models on its workers, where inspect's model {name!r} is not available: "
+                "name an endpoint's model as openai:NAME, with CERTIGRAPH_BASE_URL set on every machine; or omit --ray"
             )
         check_model(name)
 
@@ -460,31 +469,31 @@ def own_models(*names: str) -> None:
 def _connect(ray: Any, address: str, workers: int | None) -> None:
     _must_answer(remember_address(address))
     if address == LOCAL:
-        own: dict[str, Any] = {"num_cpus": workers or len(os.sched_getaffinity(0)), **QUIET}
+        options: dict[str, Any] = {"num_cpus": workers or len(os.sched_getaffinity(0)), **QUIET}
     else:
-        own = {name: value for name, value in QUIET.items() if name != "include_dashboard"}
+        options = {name: value for name, value in QUIET.items() if name != "include_dashboard"}
     try:
-        ray.init(address=address, **own)
+        ray.init(address=address, **options)
     except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
-        told = redact_message(" ".join(str(error).split()))
+        message = redact_message(" ".join(str(error).split()))
         raise Fault(
             "environment",
-            f"no Ray cluster at {show_address(address)} ({told}): is it up, and is RAY_AUTH_MODE=token set as there? "
-            "Start one with `ray start --head`, or write --ray local",
+            f"no Ray cluster at {show_address(address)} ({message}): is it running, and is RAY_AUTH_MODE=token set "
+            "as there? Start one with `ray start --head`, or write --ray local",
         ) from error
 
 
 def _must_answer(address: str) -> None:
-    """Ray itself would try for minutes, and say so on the terminal all the while. Raises Fault."""
+    """Fail early with a Fault: Ray would retry for minutes and print every attempt."""
     host, colon, port = address.rpartition(":")
     if not colon:
         return
     try:
         socket.create_connection((host, int(port)), timeout=REACHED).close()
     except (OSError, ValueError) as error:
-        told = f"nothing answers at {show_address(address)} ({error})"
+        problem = f"nothing answers at {show_address(address)} ({error})"
         fix = "is it HOST:PORT of `ray start --head --port PORT`? Or write --ray local"
-        raise Fault("environment", f"{told}: {fix}") from error
+        raise Fault("environment", f"{problem}: {fix}") from error
 
 
 _ACTIVE: ContextVar[Pool | None] = ContextVar("certigraph_pool", default=None)

@@ -1,4 +1,4 @@
-"""CGDP's study: page, figures and command."""
+"""CGDP's study: page, figures and the command `certigraph study cgdp`."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,11 +45,11 @@ from certigraph.runtime.html import PAGE, STYLE, Markup, counted, html_table, jo
 from certigraph.runtime.registry import must_take_answers, parse_swap
 from certigraph.state.records import UnknownName
 
-# The study as one self-contained HTML page: its tables, how to read them, and the files that they are in.
+# The page: one self-contained HTML file with the tables and their captions.
 
 
 class Part(NamedTuple):
-    """A section: how to read it, the tables it shows, and the name of its figure if it has one."""
+    """Section of the page: title, caption, names of its tables, and the name of its figure, if it has one."""
 
     title: str
     caption: str
@@ -122,17 +122,17 @@ PARTS = (
 
 
 LONG = 16
-"""Lines of a table beyond which it is folded."""
+"""Maximum number of rows of a table that is shown open; a longer one is folded."""
 
 
 def page_of(plan: Plan, tables: Tables, drawings: Mapping[str, Markup], done: int) -> str:
-    """The page's text. Nothing is loaded, no script runs, everything from outside is escaped."""
+    """Format the page. It loads nothing and has no scripts; text from runs is escaped."""
     runs = sum(map(is_arm, plan.methods)) * len(plan.tasks) * plan.trials
     model = plan.outline.model
-    lacking = f"; {counted(runs - done, 'run')} not finished" if done < runs else ""
-    told = f"{plan.benchmark}, {model}, {counted(done, 'run')}{lacking}{answering(model.split(AND))}"
+    missing = f"; {counted(runs - done, 'run')} not finished" if done < runs else ""
+    scope = f"{plan.benchmark}, {model}, {counted(done, 'run')}{missing}{answering(model.split(AND))}"
     title = joined(f"CGDP's study on {plan.benchmark}")
-    header = tag("header", tag("p", told, class_="overline"), tag("h1", title))
+    header = tag("header", tag("p", scope, class_="overline"), tag("h1", title))
     always = {"errors"} if done else set()
     parts = [p for p in PARTS if always & {*p.tables} or any(not tables[name].empty for name in p.tables)]
     sections = [_section(part, tables, drawings) for part in parts] or [tag("section", tag("p", "nothing to tell yet"))]
@@ -156,29 +156,31 @@ def _table(frame: pd.DataFrame) -> Markup:
     return tag("details", tag("summary", counted(len(frame), "line")), shown) if len(frame) > LONG else shown
 
 
-# The study's figures: quality against tokens, and how prompts grow, a panel a harness.
+# The figures: quality against tokens, and the growth of prompts, with a panel per harness.
 
 COLOURS = dict(zip(MEMORIES, INKS, strict=False))
 COLUMNS, INCHES, HEIGHT = 4, 3.1, 3.0
+"""Maximum number of panels in a row; width and height of a panel in inches."""
+
 WIDTH = 5.0
-"""Inches that the key of the conditions takes."""
+"""Width of the legend in inches."""
 
 
 def quality_by_tokens(tables: Tables) -> Figure:
-    """Mean score over mean tokens of each condition; hollow with the gate; the frontiers as lines."""
+    """Draw the mean score over mean tokens of each condition, hollow with the gate, and the frontiers as lines."""
     return _panels(tables["pareto"], _frontier, "tokens a run", "mean score")
 
 
 def growing_prompts(tables: Tables) -> Figure:
-    """Prompt tokens of the agent's question by round, a line a condition with its 95 % interval."""
+    """Draw the prompt tokens of the agent by round, one line with its 95 % interval per condition."""
     return _panels(tables["prompts"], _growth, "round", "prompt tokens of the agent")
 
 
 STUDY_FIGURES: dict[str, Callable[[Tables], Figure]] = {"quality": quality_by_tokens, "growth": growing_prompts}
 
 
-def _panels(found: pd.DataFrame, draw: Callable[[Any, pd.DataFrame], None], across: str, up: str) -> Figure:
-    groups = list(found.groupby(["harness", "variant"], sort=False))
+def _panels(table: pd.DataFrame, draw: Callable[[Any, pd.DataFrame], None], across: str, up: str) -> Figure:
+    groups = list(table.groupby(["harness", "variant"], sort=False))
     columns = max(1, min(len(groups), COLUMNS))
     lines = max(1, -(-len(groups) // columns))
     figure = Figure(figsize=(max(INCHES * columns, WIDTH), HEIGHT * lines + 0.5), layout="constrained")
@@ -191,9 +193,9 @@ def _panels(found: pd.DataFrame, draw: Callable[[Any, pd.DataFrame], None], acro
     for spare in panels[len(groups) :]:
         spare.remove()
     if groups:
-        panels[0].set_ylim(bottom=0)  # after all are drawn: the panels share it, and a limit ends its adapting
+        panels[0].set_ylim(bottom=0)  # after drawing: the panels share the axis, and a limit stops its autoscaling
         panels[0].set_ylabel(up)
-        handles = _key(panels[0], found["memory"])
+        handles = _key(panels[0], table["memory"])
         figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), frameon=False)
     return figure
 
@@ -210,38 +212,38 @@ def _frontier(panel: Any, rows: pd.DataFrame) -> None:
 
 
 def _growth(panel: Any, rows: pd.DataFrame) -> None:
-    asked = rows[rows["value"] > 0]  # a first query that is the question itself asks no model
-    for (memory, _gate), line in asked.groupby(["memory", "gate"], sort=False):
-        colour, at = COLOURS[str(memory)], line["round"].astype(int).tolist()
-        panel.plot(at, line["value"].tolist(), color=colour, marker=".", linewidth=1.4)
-        panel.fill_between(at, line["low"].tolist(), line["high"].tolist(), color=colour, alpha=0.14, linewidth=0)
+    requests = rows[rows["value"] > 0]  # no model is asked where the first query is the question
+    for (memory, _gate), line in requests.groupby(["memory", "gate"], sort=False):
+        colour, numbers = COLOURS[str(memory)], line["round"].astype(int).tolist()
+        panel.plot(numbers, line["value"].tolist(), color=colour, marker=".", linewidth=1.4)
+        panel.fill_between(numbers, line["low"].tolist(), line["high"].tolist(), color=colour, alpha=0.14, linewidth=0)
     panel.yaxis.set_major_formatter(EngFormatter(sep=""))
     panel.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _key(panel: Any, memories: pd.Series) -> Sequence[Any]:
-    """A sign for each condition that was run, belonging to no data."""
+    """Legend handles of the conditions that were run, without data."""
     shown = {memory: colour for memory, colour in COLOURS.items() if memory in set(memories)}
     return [panel.plot([], [], "o", color=colour, label=memory)[0] for memory, colour in shown.items()]
 
 
-# Everything that is written of a study, at any time: frames and tables as CSV, figures, and a page.
+# The files of a study: frames and tables as CSV, figures, and the page.
 
 STUDY_PAGE = "study.html"
 
 
 class Study(NamedTuple):
-    """What a study has come to so far: a line a run, and every table by name."""
+    """Frames and tables of a study so far."""
 
     frames: Frames
     tables: Tables
 
 
 def report(plan: Plan, folder: Path, benchmark: Benchmark) -> Study:
-    """Write the report of a study as far as it has come, and return what was found.
+    """Write the report of a study so far, and return its frames and tables.
 
     Writes `study.html`, `episodes.csv`, `rounds.csv`, `replays.csv`, a CSV for each table, and `quality` and `growth`
-    as PNG and SVG. Page and CSV files are put in their place when whole.
+    as PNG and SVG. Page and CSV files are replaced only when they are complete.
     """
     frames = frames_of(seen_in(plan, folder, benchmark), replayed_gates())
     study = Study(frames, {**tables_of(frames), "errors": errors_in(plan, folder)})
@@ -259,7 +261,7 @@ def _drawings(tables: Tables, folder: Path) -> dict[str, Markup]:
         return {name: written(draw(tables), folder / name) for name, draw in STUDY_FIGURES.items()}
 
 
-# The study's tables for a terminal, or as one JSON object.
+# The tables for a terminal, or as one JSON object.
 
 PRINTED = {
     "differences": "left minus right, paired over tasks",
@@ -268,19 +270,19 @@ PRINTED = {
     "errors": "runs that an error ended: left out above, tried again by the next call",
     "artefacts": "open questions that say that nothing is known, share of runs",
 }
-"""Tables that are printed where they have lines, between scores and gaps; the page and the CSV files have all."""
+"""Titles of the tables that are printed where they have rows, between scores and gaps; page and CSV files have all."""
 
 LEFT_OUT = {"tasks", "spread"}
-"""Columns that a terminal has no room for."""
+"""Columns that are not printed, because a terminal is too narrow."""
 
 
 def plain(tables: Tables) -> dict[str, Any]:
-    """All tables by name, each a list of its lines, as JSON has it."""
+    """Convert all tables to lists of rows for JSON, by name."""
     return {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
 
 
 def print_study(tables: Tables) -> None:
-    """Print the tables that a terminal has room for."""
+    """Print the scores, the tables of PRINTED_TABLES and the gaps."""
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=PIPED)
     for title, table in _tables(tables):
@@ -303,68 +305,73 @@ def _shown(frame: pd.DataFrame) -> Table:
     return table
 
 
-# What `certigraph study cgdp` does between its options and its tables.
+# The command `certigraph study cgdp`.
 
 COMMAND = "certigraph study cgdp"
 
 
 class Asked(NamedTuple):
-    """Which arms a study has; of harnesses and conditions all, or an ablation's own, where none is named."""
+    """Selection of a study's arms; without harnesses or memories all of them, or those of the ablation."""
 
     harnesses: Sequence[str] = ()
     memories: Sequence[str] = ()
     gates: Sequence[str] = (SHADOW,)
     ablate: str = ""
     beside: Sequence[str] = ()
-    """Other graphs to run on the same tasks, such as sdp; the comparison's page has them, the study's tables do not."""
+    """Other graphs to run on the same tasks, such as sdp; only the page of the comparison shows them."""
     gate: str = GATE
-    """The gate that a shadow watches or that stops runs, as `--swap` writes operators."""
+    """The gate, in shadow mode or stopping runs, in the notation of `--swap`."""
 
 
-def methods_of(asked: Asked) -> tuple[Method, ...]:
-    """The study's arms as methods of one comparison.
+def methods_of(selection: Asked) -> tuple[Method, ...]:
+    """Convert the study's arms, and the other graphs, to methods of one comparison.
 
     Raises:
         UnknownName: a harness, condition, gate, operator or ablation is unknown; the message lists the known ones.
     """
-    ablation = ABLATIONS.get(asked.ablate)
-    if asked.ablate and not ablation:
-        raise UnknownName(f"unknown ablation {asked.ablate!r}; known: {', '.join(ABLATIONS)}")
+    ablation = ABLATIONS.get(selection.ablate)
+    if selection.ablate and not ablation:
+        raise UnknownName(f"unknown ablation {selection.ablate!r}; known: {', '.join(ABLATIONS)}")
     harnesses, memories = (ablation.harnesses, ablation.memories) if ablation else ((), ())
-    arms = arms_of(asked.harnesses or harnesses or HARNESSES, asked.memories or memories or MEMORIES, asked.gates)
-    _, gate = parse_swap(f"gate={asked.gate}")
-    made = (method_of(arm, gate) for arm in (ablated(arms, ablation) if ablation else arms))
-    return (*made, *methods_from(asked.beside))
+    arms = arms_of(
+        selection.harnesses or harnesses or HARNESSES, selection.memories or memories or MEMORIES, selection.gates
+    )
+    _, gate = parse_swap(f"gate={selection.gate}")
+    methods = (method_of(arm, gate) for arm in (ablated(arms, ablation) if ablation else arms))
+    return (*methods, *methods_from(selection.beside))
 
 
-def worked_off(given: Order, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
-    """Do what is left of a study unless only its report is wanted, and print it; exit status 1 while runs are left.
+def worked_off(order: Order, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
+    """Execute the unfinished runs of a study, except with `report_only`, and print the report.
 
-    As JSON it is one object: the tables by name, and under `comparison` the one with the graphs beside, if any.
+    The JSON output is one object: the tables by name, and under `comparison` the comparison with other graphs, if any.
+
+    Returns:
+        The exit status: 1 while runs are left, else 0.
 
     Raises:
         UnknownName: the benchmark takes no answers.
-        Interrupted: by Ctrl-C; the message is the command that goes on.
-        Fault: as `compare` does.
+        Interrupted: by Ctrl-C; the message has the command that resumes the study.
+        Fault: as in `compare`.
     """
-    must_take_answers("study cgdp", given.benchmark)
+    must_take_answers("study cgdp", order.benchmark)
     if not report_only:
-        carry_out(given._replace(command=COMMAND), folder, at_once=at_once, silent=as_json)
-    tables = report(given.plan, folder, given.benchmark).tables
-    beside = None if all(map(is_arm, given.plan.methods)) else report_comparison(given.plan, folder)
+        carry_out(order._replace(command=COMMAND), folder, at_once=at_once, silent=as_json)
+    tables = report(order.plan, folder, order.benchmark).tables
+    findings = None if all(map(is_arm, order.plan.methods)) else report_comparison(order.plan, folder)
     if as_json:
-        compared = {"comparison": plain_comparison(beside.comparison, beside.estimates)} if beside else {}
+        compared = {"comparison": plain_comparison(findings.comparison, findings.estimates)} if findings else {}
         typer.echo(json.dumps({**plain(tables), **compared}, ensure_ascii=False))
     else:
-        _print(tables, beside, folder)
-    return 1 if left(cells_of(given.plan, folder)) else 0
+        _print(tables, findings, folder)
+    return 1 if left(cells_of(order.plan, folder)) else 0
 
 
-def _print(tables: Tables, beside: Findings | None, folder: Path) -> None:
+def _print(tables: Tables, findings: Findings | None, folder: Path) -> None:
     print_study(tables)
     pages = [STUDY_PAGE]
-    if beside:
-        show(beside.comparison, beside.estimates, as_json=False)
+    if findings:
+        show(findings.comparison, findings.estimates, as_json=False)
         pages.append(COMPARISON)
     for page in pages:
         Console(highlight=False, soft_wrap=True).print(f"report: {folder / page}", style="dim", markup=False)

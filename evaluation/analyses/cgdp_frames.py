@@ -1,4 +1,4 @@
-"""Frames of CGDP's study."""
+"""Data frames of CGDP's study: replayed gates, blended counterfactuals, costs of beliefs, frames of all runs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -27,14 +27,16 @@ from certigraph.state.run import Round, Stagnation
 from certigraph.state.search import BY_GATE
 from certigraph.state.trajectory import Event
 
-# The gate's settings held against recorded rounds: when each would have fired, without the answers it would have got.
-#
-# A replay takes a run's rounds as they were and tells nothing about scores. Tokens that it counts as saved are those
-# of the rounds after the fire round and of the natural final answer; the gate's own final answer is not in them.
+# Replay of gate settings on recorded rounds: when each would have fired. A replay cannot know scores. The tokens that
+# it counts as saved are those of the rounds after the fire round and of the natural final answer; the final answer
+# that the gate would have requested is not subtracted.
 
 
 class Replayed(NamedTuple):
-    """One setting on one run: the round after which it would have fired, from 1 (None: never), and tokens saved."""
+    """Replay of one setting on one run.
+
+    `fired` is the round, from 1, after which the setting would have fired (None: never); `saved` are the tokens saved.
+    """
 
     setting: str
     fired: int | None
@@ -42,17 +44,20 @@ class Replayed(NamedTuple):
 
 
 def replayed_gates() -> dict[str, Operator]:
-    """The settings that are replayed, by label: our grid of sixteen (`certigraph.nodes.gates`)."""
+    """Create the gates of the sixteen replayed settings, by label (`certigraph.nodes.gates.gate_grid`)."""
     return {label: operator_from(spec, OPERATORS) for label, spec in gate_grid().items()}
 
 
 def replays_of(seen: Seen, gates: Mapping[str, Operator]) -> list[Replayed]:
-    """Every setting on a run that no gate stopped."""
+    """Replay every setting on a run that no gate stopped."""
     natural = tokens_of([event for event in seen.events if event.node != GATE_NODE])
     opening = tokens_of([event for event in seen.events if event.node == "reset"])
     rounds = [spent.tokens for spent in spending_of(seen.events)]
     fired = blocking(_fire_rounds(gates, seen))
-    return [Replayed(name, at, 0 if at is None else natural - opening - sum(rounds[:at])) for name, at in fired.items()]
+    return [
+        Replayed(name, round_number, 0 if round_number is None else natural - opening - sum(rounds[:round_number]))
+        for name, round_number in fired.items()
+    ]
 
 
 async def _fire_rounds(gates: Mapping[str, Operator], seen: Seen) -> dict[str, int | None]:
@@ -70,24 +75,25 @@ async def _fire_round(gate: Operator, seen: Seen) -> int | None:
 
 
 def _view(seen: Seen, rounds: Sequence[Round], stagnation: Stagnation) -> dict[str, Any]:
-    """What a gate without a model reads of its view."""
+    """The part of a gate's view that a gate without a model reads."""
     return {"task": seen.trajectory.header.task, "rounds": rounds, "stagnation": stagnation}
 
 
 # The blended counterfactual of the gate (CGDP, appendix G): its answer where it fired, else the natural one.
 #
-# One run with a shadow gate holds both: the run goes on to its natural end, and where the gate would have stopped it
-# the final answer was asked for once. The gated run costs what was spent until then, with that call.
+# One run with a shadow gate holds both: the run continues to its natural end, and where the gate would have stopped it,
+# the final answer was requested once. The cost of the gated run is the cost until then, with that request.
 
 AUTHOR = "executor"
-"""The role that a final answer is asked of; a gate that asks a model asks another."""
+"""Role that gives the final answer; a gate that asks a model uses another role."""
 
 
 class Blend(NamedTuple):
-    """A run with and without its gate: scores 0 to 1, prompt and output tokens. Of a real gate both are its own.
+    """A run with and without its gate: scores 0 to 1, prompt and output tokens. With a real gate both are the same.
 
-    `fired` is the round, from 1, after which the gate stopped the run or would have; None: never. `answer_tokens` are
-    those of the final answer that a shadow asked for: part of `blended_tokens`, none of `natural_tokens`.
+    `fired` is the round, from 1, after which the gate stopped the run or would have stopped it; None: never.
+    `answer_tokens` are those of the final answer that a shadow requested: they are part of `blended_tokens`, not of
+    `natural_tokens`.
     """
 
     fired: int | None
@@ -99,7 +105,7 @@ class Blend(NamedTuple):
 
 
 def blend_of(seen: Seen) -> Blend:
-    """Both ends of a run."""
+    """Compute scores and tokens of a run with and without its gate."""
     if seen.arm.gate == SHADOW:
         return _shadowed(seen)
     tokens, gated = tokens_of(seen.events), seen.arm.gate == ON and seen.forced == BY_GATE
@@ -108,20 +114,20 @@ def blend_of(seen: Seen) -> Blend:
 
 def _shadowed(seen: Seen) -> Blend:
     natural = tokens_of([event for event in seen.events if event.node != GATE_NODE])
-    place = next((at for at, event in enumerate(seen.events) if _fired(event) is not None), None)
-    if place is None:
+    index = next((number for number, event in enumerate(seen.events) if _fired(event) is not None), None)
+    if index is None:
         return Blend(None, seen.score, seen.score, natural, tokens_of(seen.events), 0)
-    event = seen.events[place]
+    event = seen.events[index]
     stagnation = seen.state["stagnation"]
-    spent, answer = tokens_of(seen.events[: place + 1]), _answer_tokens(event)
-    return Blend(_fired(event), seen.score, seen.judge(stagnation.answer or ""), natural, spent, answer)
+    blended_tokens, answer = tokens_of(seen.events[: index + 1]), _answer_tokens(event)
+    return Blend(_fired(event), seen.score, seen.judge(stagnation.answer or ""), natural, blended_tokens, answer)
 
 
 def _fired(event: Event) -> int | None:
-    """The round that a shadow noted."""
-    noted = (event.update or {}).get("stagnation")
-    at = noted.get("at") if event.node == GATE_NODE and isinstance(noted, dict) else None
-    return at if isinstance(at, int) else None
+    """The fire round that a shadow recorded; None where the event has none."""
+    stagnation = (event.update or {}).get("stagnation")
+    number = stagnation.get("at") if event.node == GATE_NODE and isinstance(stagnation, dict) else None
+    return number if isinstance(number, int) else None
 
 
 def _answer_tokens(event: Event) -> int:
@@ -129,15 +135,16 @@ def _answer_tokens(event: Event) -> int:
     return sum(int(str(call.get(part, 0))) for call in calls for part in ("input_tokens", "output_tokens"))
 
 
-# What a belief state takes and how it degrades: reorganisation (CGDP, H.4) and 'no evidence' artefacts (table 4).
+# Cost and degradation of beliefs: reorganisation (CGDP, H.4) and 'no evidence' artefacts (table 4).
 
 EXTRACTOR = "extractor"
 
 
 class Upkeep(NamedTuple):
-    """`reorganisations` of a run's belief, the calls and tokens they took, and whether an open question was none.
+    """Number of `reorganisations` of a run's belief, their calls and tokens, and whether it has an artefact.
 
-    None where the memory condition has no such thing.
+    An artefact is an open question that says that nothing is known. A value is None where the memory condition has no
+    such thing.
     """
 
     reorganisations: int | None
@@ -147,17 +154,17 @@ class Upkeep(NamedTuple):
 
 
 def upkeep_of(seen: Seen) -> Upkeep:
-    """What the belief of one run took."""
+    """Compute the costs of the belief of one run."""
     if seen.arm.memory not in BELIEFS:
         return Upkeep(None, None, None, None)
-    paid = [call for event in _reorganising(seen) for call in _second_calls(event)]
-    asked = [question for event in seen.events for question in _belief(event).get("questions", ())]
-    artefact = any(map(nothing_known, asked)) if seen.arm.memory == STRUCTURED else None
-    return Upkeep(seen.belief.reorganised, len(paid), sum(map(_tokens, paid)), artefact)
+    calls = [call for event in _reorganising(seen) for call in _second_calls(event)]
+    questions = [question for event in seen.events for question in _belief(event).get("questions", ())]
+    artefact = any(map(nothing_known, questions)) if seen.arm.memory == STRUCTURED else None
+    return Upkeep(seen.belief.reorganised, len(calls), sum(map(_tokens, calls)), artefact)
 
 
 def _reorganising(seen: Seen) -> Iterator[Event]:
-    """The updates in which the belief was curated."""
+    """Events in which the belief was reorganised."""
     before = 0
     for event in seen.events:
         count = _belief(event).get("reorganised", before)
@@ -167,22 +174,22 @@ def _reorganising(seen: Seen) -> Iterator[Event]:
 
 
 def _second_calls(event: Event) -> Sequence[Mapping[str, Any]]:
-    """The extractor's calls after its extraction, refused tries of which are no reorganisation."""
+    """Calls of the extractor after its extraction; failed attempts at the extraction do not count as reorganisation."""
     calls = [call for call in event.calls if call["role"] == EXTRACTOR]
-    extracted = next((place for place, call in enumerate(calls) if not call.get("failure")), len(calls))
+    extracted = next((index for index, call in enumerate(calls) if not call.get("failure")), len(calls))
     return calls[extracted + 1 :]
 
 
 def _belief(event: Event) -> Mapping[str, Any]:
-    found: Any = (event.update or {}).get("belief", {})
-    return found if event.node == MEMORY else {}
+    belief: Any = (event.update or {}).get("belief", {})
+    return belief if event.node == MEMORY else {}
 
 
 def _tokens(call: Mapping[str, Any]) -> int:
     return int(call.get("input_tokens", 0)) + int(call.get("output_tokens", 0))
 
 
-# The study's runs as pandas frames: what every table of it is computed from.
+# The frames, from which all tables of the study are computed.
 
 Columns = Mapping[str, str]
 
@@ -205,13 +212,14 @@ REPLAYS: Columns = {**RUN, "setting": "str", "fired": "Int64", "saved": "Int64",
 
 
 class Frames(NamedTuple):
-    """Three frames of finished runs; each begins with the columns of RUN.
+    """Three frames of finished runs; each starts with the columns of RUN_COLUMNS.
 
-    episodes: a line a run. `score` and `blended_score` from 0 to 100; `tokens`, `calls` and `prompt_tokens` are the
-        natural run's, without what a shadow gate asked; `fired` is the gate's round from 1, empty where it never did.
-        `rounds` are those of search. `reorganisations` and `artefact` are told of conditions that can have them.
-    rounds: prompt tokens of the agent and of the memory in each round, and all tokens of it but the gate's.
-    replays: the rounds at which other settings of the gate would have fired, of runs that no gate stopped.
+    episodes: one row per run. `score` and `blended_score` are from 0 to 100; `tokens`, `calls` and `prompt_tokens` are
+        those of the natural run, without the requests of a shadow gate; `fired` is the gate's fire round from 1, empty
+        where it never fired. `rounds` is the number of search rounds. `reorganisations` and `artefact` are empty for
+        memory conditions that cannot have them.
+    rounds: prompt tokens of the agent and of the memory in each round, and all its tokens without the gate's.
+    replays: the fire rounds of other settings of the gate, for runs that no gate stopped.
     """
 
     episodes: pd.DataFrame
@@ -219,12 +227,12 @@ class Frames(NamedTuple):
     replays: pd.DataFrame
 
 
-def frames_of(several: Iterable[Seen], gates: Mapping[str, Operator]) -> Frames:
-    """Read runs into frames, one at a time; `gates` are the settings to replay, by name."""
+def frames_of(runs: Iterable[Seen], gates: Mapping[str, Operator]) -> Frames:
+    """Read runs into frames, one run at a time; `gates` are the settings to replay, by name."""
     episodes: list[dict[str, Any]] = []
     rounds: list[dict[str, Any]] = []
     replays: list[dict[str, Any]] = []
-    for seen in several:
+    for seen in runs:
         key = _key(seen)
         episodes.append({**key, **_episode(seen)})
         rounds += [{**key, **line} for line in _rounds(seen)]
@@ -270,7 +278,7 @@ def _episode(seen: Seen) -> dict[str, Any]:
 
 
 def _rounds(seen: Seen) -> list[dict[str, Any]]:
-    """The agent's decision to answer counts as one more round."""
+    # the agent's decision to answer counts as one more round
     return [
         {"round": spent.number, "agent": spent.agent, "memory_node": spent.memory, "tokens": spent.tokens}
         for spent in spending_of(seen.events)
@@ -278,5 +286,5 @@ def _rounds(seen: Seen) -> list[dict[str, Any]]:
 
 
 def _frame(rows: list[dict[str, Any]], columns: Columns) -> pd.DataFrame:
-    """Typed columns in a fixed order, also where there is no row."""
+    """Frame with typed columns in a fixed order, even without rows."""
     return pd.DataFrame(rows, columns=list(columns), dtype="object").astype(dict(columns))

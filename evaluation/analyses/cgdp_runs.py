@@ -1,4 +1,8 @@
-"""Arms and gaps of CGDP's study."""
+"""Arms, runs and gaps of CGDP's study.
+
+Contents: the arms (harness, memory condition, gate, variant) and their ablations, the finished runs, the tokens of each
+round, and the rules for the gaps G1 to G7.
+"""
 
 import re
 from collections import Counter
@@ -23,7 +27,7 @@ from certigraph.state.run import FINISH, Belief, Round, Turn, belief_of, jaccard
 from certigraph.state.search import listed_lines
 from certigraph.state.trajectory import Event, Trajectory
 
-# What the study's ablations vary (CGDP, appendix H): the retriever's weights, the belief's capacity, the depth.
+# Variants of the ablations (CGDP, appendix H): the retriever's weights, the belief's capacity, the depth.
 
 VARIANTS: Mapping[str, Mapping[str, Mapping[str, JsonValue]]] = {
     "alpha=0": {"decide": {"alpha": 0.0}},
@@ -33,11 +37,15 @@ VARIANTS: Mapping[str, Mapping[str, Mapping[str, JsonValue]]] = {
     "depth=5": {"decide": {"k": 5}},
     "depth=10": {"decide": {"k": 10}},
 }
-"""Name -> slot -> arguments. K = 12 triggers at 20 items, in proportion to the usual 6 at 10; the paper gives no 20."""
+"""Name -> slot -> arguments. K = 12 triggers at 20 items, in proportion to the default of 6 at 10; the paper does not
+give the 20."""
 
 
 class Ablation(NamedTuple):
-    """Which harnesses in which variants, the empty one being the usual setting; under which conditions, none: all."""
+    """Harnesses and variants of an ablation.
+
+    The empty variant is the default setting; empty `memories` are all memory conditions.
+    """
 
     harnesses: tuple[str, ...]
     variants: tuple[str, ...]
@@ -49,25 +57,25 @@ ABLATIONS: Mapping[str, Ablation] = {
     "k": Ablation(("ircot", "react"), ("", "K=12"), memories=("structured",)),
     "depth": Ablation(("ircot",), ("depth=3", "depth=5", "depth=10")),
 }
-"""Harnesses and conditions are the paper's (H.1 to H.3) unless others are asked for; alpha is run at both ends."""
+"""Default harnesses and conditions are the paper's (H.1 to H.3); alpha is varied to both ends of its range."""
 
 
-# The arms of CGDP's study: a search harness under a memory condition (section 6.2), with or without the gate.
+# The arms: a search harness under a memory condition (section 6.2), with or without the gate.
 
 IRCOT, REACT, MEMGPT, ITER_RETGEN = HARNESSES = ("ircot", "react", "memgpt", "iter_retgen")
 NATIVE, LOBOTOMIZED, STRUCTURED, FREEFORM = MEMORIES = ("native", "lobotomized", "structured", "freeform")
 BELIEFS = (STRUCTURED, FREEFORM)
 OFF, SHADOW, ON = GATES = ("off", "shadow", "on")
-"""A shadow notes where the gate would have stopped and what the answer would have been; the run goes on."""
+"""Gate conditions. A shadow records where the gate would have stopped and with which answer; the run continues."""
 
 MEMORYLESS = (ITER_RETGEN,)
-"""Harnesses with no memory to take away."""
+"""Harnesses without a memory, for which the lobotomized condition does not exist."""
 
 GATE = "exhaustion_gate"
 
 
 class Arm(NamedTuple):
-    """One cell of the study. `variant` names a setting of `VARIANTS`; empty: all settings are the usual ones."""
+    """One arm of the study. `variant` names a setting of `VARIANTS`; empty: the default settings."""
 
     harness: str
     memory: str
@@ -76,16 +84,16 @@ class Arm(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As tables call it; natural runs are the same with a shadow and without."""
+        """Name in tables; the natural runs with and without a shadow have the same name."""
         gated = "+gate" if self.gate == ON else ""
         return f"{self.harness}/{self.memory}{gated}{self.variant and ' '}{self.variant}"
 
 
 def arms_of(harnesses: Sequence[str], memories: Sequence[str], gates: Sequence[str]) -> list[Arm]:
-    """Harnesses x conditions x gates, without the conditions that a harness has not.
+    """Combine harnesses x memory conditions x gates, without the conditions that a harness does not have.
 
     Raises:
-        UnknownName: one of them is unknown, or nothing is left to run.
+        UnknownName: a name is unknown, or no combination is left.
     """
     for what, names, known in (
         ("harness", harnesses, HARNESSES),
@@ -94,39 +102,43 @@ def arms_of(harnesses: Sequence[str], memories: Sequence[str], gates: Sequence[s
     ):
         _check(what, names, known)
     if {OFF, SHADOW} <= set(gates):
-        raise UnknownName("--gate off and --gate shadow make the same runs twice: shadow has both, leave off out")
+        raise UnknownName("--gate off and --gate shadow make the same runs twice: shadow has both, omit off")
     crossed = [Arm(*cell) for cell in product(harnesses, memories, gates)]
-    made = [arm for arm in crossed if not (arm.harness in MEMORYLESS and arm.memory == LOBOTOMIZED)]
-    if not made:
+    arms = [arm for arm in crossed if not (arm.harness in MEMORYLESS and arm.memory == LOBOTOMIZED)]
+    if not arms:
         raise UnknownName(f"{', '.join(MEMORYLESS)} has no memory to take away: name another --memory or --harness")
-    return made
+    return arms
 
 
 def ablated(arms: Sequence[Arm], ablation: Ablation) -> list[Arm]:
-    """Every arm in each of the ablation's variants that its memory can have."""
+    """Combine every arm with the ablation's variants that its memory can have."""
     varied = [arm._replace(variant=variant) for arm in arms for variant in ablation.variants]
     return [arm for arm in varied if arm.memory in BELIEFS or "memory" not in _settings(arm.variant)]
 
 
 def method_of(arm: Arm, gate: Spec) -> Method:
-    """The arm as a method of a comparison. Raises UnknownName where a graph, slot or operator is unknown."""
-    settings, usual = _settings(arm.variant), build_graph(arm.harness)
+    """Convert an arm to a method of a comparison.
+
+    Raises:
+        UnknownName: a graph, slot or operator is unknown.
+    """
+    settings, default = _settings(arm.variant), build_graph(arm.harness)
     swaps = {"memory": Spec(name=arm.memory, args={**settings.get("memory", {})})}
     if arm.gate != OFF:
         swaps["gate"] = gate if arm.gate == ON else Spec(name="shadow", args={"gate": gate})
     if retrieval := settings.get("decide"):
-        decide = Spec.model_validate(operators_of(usual)["decide"])
+        decide = Spec.model_validate(operators_of(default)["decide"])
         swaps["decide"] = Spec(name="retrieving", args={"decide": decide, **retrieval})
     return Method(name=arm.name, graph=arm.harness, operators=operators_of(build_graph(arm.harness, swaps)))
 
 
 def is_arm(method: Method) -> bool:
-    """Whether a method is an arm, and no graph that is run beside them, of which some have the same operators."""
+    """Return whether a method is an arm; another graph may have the same operators, but not the name."""
     return {"memory", "gate"} <= set(method.operators) and method.name == arm_of(method).name
 
 
 def arm_of(method: Method) -> Arm:
-    """The arm that a method is, by its operators; the variant by its name."""
+    """Return the arm of a method, from its operators; the variant is read from its name."""
     memory, gate = (_operator(method, slot) for slot in ("memory", "gate"))
     known = {"no_gate": OFF, "shadow": SHADOW}
     return Arm(method.graph, memory, known.get(gate, ON), method.name.partition(" ")[2])
@@ -140,38 +152,38 @@ def _settings(variant: str) -> Mapping[str, Mapping[str, JsonValue]]:
     return VARIANTS[variant] if variant else {}
 
 
-def _check(what: str, names: Sequence[str], known: Sequence[str]) -> None:
+def _check(kind: str, names: Sequence[str], known: Sequence[str]) -> None:
     if unknown := [name for name in names if name not in known]:
-        raise UnknownName(f"unknown {what} {unknown[0]!r}; known: {', '.join(known)}")
+        raise UnknownName(f"unknown {kind} {unknown[0]!r}; known: {', '.join(known)}")
 
 
-# What a benchmark's gold says of a question, as far as the study asks: which passages bear the answer out.
+# The gold data of a question that the study uses: the passages that support its answer.
 
 
 class Truth(NamedTuple):
-    """Titles of the gold passages by id, none where the benchmark names none; whether the corpus has an answer."""
+    """Titles of the gold passages by id (empty where the benchmark has none), and whether the corpus has an answer."""
 
     support: Mapping[str, str]
     answerable: bool = True
 
     @property
     def hops(self) -> int | None:
-        """How many passages the answer takes."""
+        """Number of passages that the answer needs; None where the benchmark has no gold passages."""
         return len(self.support) or None
 
 
 def truth_of(benchmark: Any, task: Task) -> Truth:
-    """The truth about a task, from the gold of a search benchmark; one without unanswerable questions says nothing."""
+    """Read the gold data of a task; in a benchmark without unanswerable questions all are answerable."""
     gold: Any = benchmark.gold(task)
     support = {hop.passage.id: hop.passage.title for hop in gold.hops}
     return Truth(support, bool(getattr(gold, "answerable", True)))
 
 
-# Finished runs of a study, read one at a time with what its analyses need.
+# Finished runs of a study, read one at a time.
 
 
 class Seen(NamedTuple):
-    """A finished run. `state` is the graph's at its end; `judge` scores an answer to its question, 0 to 1."""
+    """A finished run. `state` is the graph's final state; `judge` scores an answer to the run's question, 0 to 1."""
 
     arm: Arm
     trial: int
@@ -183,55 +195,55 @@ class Seen(NamedTuple):
 
     @property
     def events(self) -> Sequence[Event]:
-        """What the method needed: work that a resume did anew counts once."""
+        """The run's events; work that a resume repeated counts once."""
         return self.trajectory.events
 
     @property
     def question(self) -> str:
-        """The task's own words."""
+        """The text of the task."""
         return self.trajectory.header.task.goal
 
     @property
     def rounds(self) -> Sequence[Round]:
-        """The rounds of search; the final answer is none."""
-        found: Sequence[Round] = self.state["rounds"]
-        return found
+        """The rounds of search, without the final answer."""
+        rounds: Sequence[Round] = self.state["rounds"]
+        return rounds
 
     @property
     def belief(self) -> Belief:
-        """What was believed at the end."""
+        """The final belief."""
         return belief_of(self.state)
 
     @property
     def score(self) -> float:
-        """The benchmark's verdict, 0 to 1; 0 where a run came to none."""
+        """The benchmark's score, 0 to 1; 0 for a run without a score."""
         footer = self.trajectory.footer
         return footer.scores.value if footer and footer.scores else 0.0
 
     @property
     def answer(self) -> str:
-        """What was handed in; empty where nothing was."""
+        """The submitted answer; empty where there is none."""
         footer = self.trajectory.footer
         return str(footer.scores.answer or "") if footer and footer.scores else ""
 
     @property
     def forced(self) -> str:
-        """What forced the answer: the gate, spent rounds, ...; empty where the agent handed it in or none was given."""
+        """What forced the answer: the gate, exhausted rounds, ...; empty where nothing forced one."""
         action = self.state.get("action")
         return str(action.args.get("forced", "")) if action and action.kind == FINISH else ""
 
     @property
     def stopped_itself(self) -> bool:
-        """Whether the agent handed an answer in by its own decision."""
+        """Whether the agent decided to submit an answer."""
         action = self.state.get("action")
-        meant = parsed(action) if action else None
-        return meant is not None and meant.kind == FINISH and not self.forced
+        command = parsed(action) if action else None
+        return command is not None and command.kind == FINISH and not self.forced
 
 
 def errors_in(plan: Plan, folder: Path) -> pd.DataFrame:
-    """The arms of which an error ended runs, a line a kind of ending: `ending`, and `count` of so many `runs`.
+    """Count the runs of each arm that ended in an error: one row per arm and `ending`, with `count` of all `runs`.
 
-    No other table has these runs, and the next call tries them again.
+    No other table has these runs; the next call repeats them.
     """
     arms = plan.model_copy(update={"methods": tuple(filter(is_arm, plan.methods))})
     ended = [(cell.method.name, trajectory.ending) for cell, trajectory in ended_cells(arms, folder)]
@@ -241,7 +253,7 @@ def errors_in(plan: Plan, folder: Path) -> pd.DataFrame:
 
 
 def seen_in(plan: Plan, folder: Path, benchmark: Benchmark) -> Iterator[Seen]:
-    """The study's runs that have their ending, in the order of the plan."""
+    """Read the study's finished runs in the order of the plan."""
     live: Any = benchmark
     arms = plan.model_copy(update={"methods": tuple(filter(is_arm, plan.methods))})
     for cell, trajectory in done_cells(arms, folder):
@@ -257,15 +269,18 @@ def seen_in(plan: Plan, folder: Path, benchmark: Benchmark) -> Iterator[Seen]:
         )
 
 
-# What each round of a run read and spent.
+# Tokens of each round of a run.
 
 DECIDE, MEMORY, GATE_NODE = "decide", "memory", "gate"
 CLOSING = ("answer", "deliver")
-"""Nodes after the last round."""
+"""Nodes that run after the last round."""
 
 
 class Spending(NamedTuple):
-    """One round, from 1: prompt tokens of the agent's own node, of memory, and tokens of all but the gate."""
+    """Tokens of one round.
+
+    `number` is from 1; `agent` and `memory` are prompt tokens of these nodes; `tokens` are all tokens but the gate's.
+    """
 
     number: int
     agent: int
@@ -274,7 +289,7 @@ class Spending(NamedTuple):
 
 
 def spending_of(events: Sequence[Event]) -> list[Spending]:
-    """Every round of a run. A round begins with the agent's decision; what the gate asks is no part of it."""
+    """Compute the tokens of every round. A round starts with the agent's decision; it excludes the gate's requests."""
     rounds: list[Spending] = []
     for event in events:
         if event.node == DECIDE:
@@ -285,20 +300,20 @@ def spending_of(events: Sequence[Event]) -> list[Spending]:
 
 
 def tokens_of(events: Sequence[Event]) -> int:
-    """Prompt and output tokens of several events."""
+    """Sum the prompt and output tokens of several events."""
     return sum(event.usage.spent().tokens for event in events)
 
 
-def _with(spent: Spending, event: Event) -> Spending:
-    read = event.usage.input_tokens
-    return spent._replace(
-        agent=spent.agent + read * (event.node == DECIDE),
-        memory=spent.memory + read * (event.node == MEMORY),
-        tokens=spent.tokens + tokens_of([event]),
+def _with(usage: Spending, event: Event) -> Spending:
+    prompt_tokens = event.usage.input_tokens
+    return usage._replace(
+        agent=usage.agent + prompt_tokens * (event.node == DECIDE),
+        memory=usage.memory + prompt_tokens * (event.node == MEMORY),
+        tokens=usage.tokens + tokens_of([event]),
     )
 
 
-# How texts say that nothing is known: what a belief's open questions should not be, and what an abstention says.
+# Phrases that say that nothing is known, in the open questions of a belief and in abstentions.
 
 NOTHING_KNOWN = (
     "no evidence",
@@ -320,69 +335,69 @@ NOTHING_KNOWN = (
     "cannot be determined",
     "could not be determined",
 )
-"""Our own list, matched as whole words in lower case."""
+"""certigraph's list, not the paper's; matched as complete words in lower case."""
 
 EMPTY = ("none", "n/a", "na", "unknown", "nothing", "")
-"""The same where it is all that a text says."""
+"""Texts that say that nothing is known when they are the complete text."""
 
 _PHRASES = re.compile(rf"\b({'|'.join(map(re.escape, NOTHING_KNOWN))})\b")
 
 
 def nothing_known(text: str) -> bool:
-    """Whether a text says that nothing is known, in place of a question or an answer."""
+    """Return whether a text says that nothing is known, in place of a question or an answer."""
     plain = " ".join(text.lower().split())
     return plain.strip(" .?!-") in EMPTY or _PHRASES.search(plain) is not None
 
 
-# The rules by which a run shows a gap of its harness; what they mean is in `gaps`.
-#
-# Each tells True or False, or None where the benchmark's gold does not say enough.
+# The rules that decide whether a run shows a gap of its harness; GAPS has their definitions. A rule returns True or
+# False, or None where the benchmark's gold data does not allow a decision.
 
 CORRECT = 0.5
-"""Score from which an answer counts as right."""
+"""Minimum score of a correct answer."""
 
 EARLY = 0.5
-"""Part of the rounds in which evidence counts as found early; the rounds after it are the late ones."""
+"""Share of the rounds that count as early; the rounds after them are late."""
 
 ON_GOAL = 1 / 3
-"""Least share of a late action's content words that the question or gold evidence found before has, on average."""
+"""Minimum mean share of a late action's content words that occur in the question or in gold evidence found before."""
 
 LATE = 3
-"""Rounds from which a run has late actions."""
+"""Minimum number of rounds of a run with late actions."""
 
 GROUNDED = 0.5
-"""Least share of an answer's own content words that occur in what was retrieved."""
+"""Minimum share of the content words that an answer adds to the question that occur in retrieved text."""
 
 PREMATURE = 2
-"""Most rounds of a premature stop (CGDP, A.2)."""
+"""Maximum number of rounds of a premature stop (CGDP, A.2)."""
 
 REPEATING, PAIRS = 0.5, 2
-"""Similarity that consecutive actions exceed, and consecutive pairs of them that are a stagnation (CGDP, A.2)."""
+"""Similarity above which consecutive actions repeat each other, and the minimum number of consecutive such pairs of a
+stagnation (CGDP, A.2)."""
 
 
 def evidence_lost(seen: Seen) -> bool | None:
-    """G1."""
+    """Decide gap G1, evidence not persisted."""
     if not seen.truth.support:
         return None
     early = _turns(seen)[: _half(len(seen.rounds))]
-    found = {source for turn in early for source in turn.sources} & seen.truth.support.keys()
-    kept = f" {' '.join(words(_kept(seen)))} "
-    return _wrong(seen) and not all(_names(kept, seen.truth.support[source]) for source in found)
+    retrieved = {source for turn in early for source in turn.sources} & seen.truth.support.keys()
+    context = f" {' '.join(words(_kept(seen)))} "
+    return _wrong(seen) and not all(_names(context, seen.truth.support[source]) for source in retrieved)
 
 
 def goal_displaced(seen: Seen) -> bool | None:
-    """G2."""
+    """Decide gap G2, goal displacement."""
     if not seen.truth.support:
         return None
     if not _wrong(seen) or len(seen.rounds) < LATE:
         return False
     first = _half(len(seen.rounds))
-    shares = [_on_goal(seen, place) for place in range(first, len(seen.rounds))]
+    shares = [_on_goal(seen, index) for index in range(first, len(seen.rounds))]
     return sum(shares) / len(shares) < ON_GOAL
 
 
 def parametric(seen: Seen) -> bool | None:
-    """G3."""
+    """Decide gap G3, parametric dominance."""
     own = set(terms(seen.answer)) - set(terms(seen.question))
     if not own or nothing_known(seen.answer):
         return False
@@ -391,12 +406,12 @@ def parametric(seen: Seen) -> bool | None:
 
 
 def premature(seen: Seen) -> bool | None:
-    """G4."""
+    """Decide gap G4, premature stop."""
     return _wrong(seen) and seen.stopped_itself and len(seen.rounds) <= PREMATURE
 
 
 def stagnant(seen: Seen) -> bool | None:
-    """G5 and G6."""
+    """Decide gaps G5 and G6, retrieval stagnation."""
     longest = streak = 0
     for before, after in pairwise(seen.rounds):
         streak = streak + 1 if jaccard(before.action, after.action) > REPEATING else 0
@@ -405,7 +420,7 @@ def stagnant(seen: Seen) -> bool | None:
 
 
 def misaligned(seen: Seen) -> bool | None:
-    """G7."""
+    """Decide gap G7, evidence-action misalignment."""
     return None if seen.truth.answerable else _wrong(seen)
 
 
@@ -418,29 +433,29 @@ def _half(rounds: int) -> int:
 
 
 def _turns(seen: Seen) -> Sequence[Turn]:
-    """The turns of search: the one of the final answer is none."""
+    """Turns of search, without the turn of the final answer."""
     turns: Sequence[Turn] = seen.state["turns"]
     return turns[: len(seen.rounds)]
 
 
 def _kept(seen: Seen) -> str:
-    """What the agent saw before its last decision."""
+    """Text that the agent saw before its last decision."""
     turns = remembered_turns({**seen.state, "turns": list(_turns(seen))})  # type: ignore[typeddict-item]
     paragraphs = PARAGRAPHS if seen.arm.harness == IRCOT else None
     return f"{seen.belief.text}\n{transcript(turns, seen.limits, paragraphs=paragraphs)}"
 
 
-def _names(kept: str, title: str) -> bool:
+def _names(context: str, title: str) -> bool:
     keys = title_keys(title)
-    return not keys or any(f" {key} " in kept for key in keys)
+    return not keys or any(f" {key} " in context for key in keys)
 
 
-def _on_goal(seen: Seen, place: int) -> float:
-    """The share of an action's content words that the question or the gold evidence found before has."""
-    said, turns = set(terms(seen.rounds[place].action)), _turns(seen)[:place]
+def _on_goal(seen: Seen, index: int) -> float:
+    """Share of an action's content words that occur in the question or in gold evidence found before."""
+    action_terms, turns = set(terms(seen.rounds[index].action)), _turns(seen)[:index]
     lines = [line for turn in turns for line in _gold_lines(turn, seen)]
     known = {word for text in (seen.question, *lines) for word in terms(text)}
-    return len(said & known) / len(said) if said else 0.0
+    return len(action_terms & known) / len(action_terms) if action_terms else 0.0
 
 
 def _gold_lines(turn: Turn, seen: Seen) -> list[str]:
@@ -448,13 +463,12 @@ def _gold_lines(turn: Turn, seen: Seen) -> list[str]:
     return [line for source, line in listed if source in seen.truth.support]
 
 
-# The gaps G1 to G7 of a search harness (CGDP, appendix A.2 and table 7): names and definitions.
-#
-# The paper defines G4 and G5/6; the other definitions are ours.
+# The gaps G1 to G7 of a search harness (CGDP, appendix A.2 and table 7). The paper defines G4 and G5/6; the other
+# definitions are certigraph's.
 
 
 class Gap(NamedTuple):
-    """A gap by its name in the paper, what counts as one, and the rule."""
+    """A gap: its name in the paper, its definition, and the rule that decides it."""
 
     name: str
     definition: str
@@ -494,4 +508,4 @@ GAPS = (
     ),
     Gap("G7", "evidence-action misalignment: a question without an answer in the corpus was answered", misaligned),
 )
-"""Wrong is a score below `gap_rules.CORRECT`."""
+"""The gaps; a wrong answer has a score below MIN_CORRECT_SCORE."""

@@ -1,4 +1,7 @@
-"""Tables of CGDP's study."""
+"""Tables of CGDP's study: scores, differences, the gate, the Pareto frontier, beliefs, gaps and prompts.
+
+Every table is a pure function of the frames (`TABLES`); `readable_table` prepares a table for people.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -22,7 +25,7 @@ from certigraph.evaluation.analyses.cgdp_runs import (
 from certigraph.evaluation.comparison_summary import Difference, difference_of
 from certigraph.evaluation.statistics import COLUMNS, Told, average_of, changed, grouped, holm, ratio_of, share_interval
 
-# What differs between arms, paired over tasks (CGDP, tables 8, 15, 16, 20 to 22).
+# Differences between arms, paired over tasks (CGDP, tables 8, 15, 16, 20 to 22).
 
 MEMORY_PAIRS = (
     (STRUCTURED, NATIVE),
@@ -32,14 +35,14 @@ MEMORY_PAIRS = (
     (LOBOTOMIZED, NATIVE),
     (FREEFORM, STRUCTURED),
 )
-"""Which condition is set against which."""
+"""Pairs of memory conditions that are compared: left, right."""
 
 FIGURES = ("n", "difference", "low", "high", "p", "p_holm", "detectable")
 EFFECT_COLUMNS = ["family", "measure", "left", "right", *FIGURES, "words"]
 
 
 class Pair(NamedTuple):
-    """Two arms that differ in one thing, which names the family of tests that they belong to."""
+    """Two arms that differ in one setting, which names their family of tests."""
 
     family: str
     left: Arm
@@ -47,7 +50,7 @@ class Pair(NamedTuple):
 
 
 def pairs_of(arms: Sequence[Arm]) -> Iterator[Pair]:
-    """All pairs of arms that the study compares: by memory, by a real gate, by an ablation's setting."""
+    """Yield the pairs of arms that the study compares: by memory, by a real gate, by an ablation's setting."""
     for left in arms:
         for right in arms:
             if left._replace(memory=right.memory) == right and (left.memory, right.memory) in MEMORY_PAIRS:
@@ -59,54 +62,54 @@ def pairs_of(arms: Sequence[Arm]) -> Iterator[Pair]:
 
 
 def effects(episodes: pd.DataFrame, measures: Sequence[str] = ("score", "tokens")) -> pd.DataFrame:
-    """A line a pair and measure: left minus right over the tasks of both, in the measure's unit.
+    """Compute the differences: one row per pair and measure, left minus right over common tasks, in the measure's unit.
 
-    `p` is the paired t-test's, `p_holm` Holm's over all pairs of the family in that measure; `low` and `high` bound
-    the 95 % interval, a bootstrap's over tasks; `detectable` is the least difference so many tasks would show.
+    `p` is that of the paired t-test, `p_holm` Holm's over all pairs of the family in that measure; `low` and `high`
+    bound the 95 % interval of a bootstrap over tasks; `detectable` is the minimum detectable difference.
     """
     arms = _arms(episodes)
-    found = [line for measure in measures for line in _family_wise(episodes, list(pairs_of(arms)), measure)]
-    return pd.DataFrame(found, columns=EFFECT_COLUMNS)
+    rows = [line for measure in measures for line in _family_wise(episodes, list(pairs_of(arms)), measure)]
+    return pd.DataFrame(rows, columns=EFFECT_COLUMNS)
 
 
 def effects_by_hops(episodes: pd.DataFrame) -> pd.DataFrame:
-    """The same of scores for questions of each number of hops; a family is that of one number."""
+    """Compute the differences in score for each number of hops; a family has one number of hops."""
     by_hops = episodes.dropna(subset=["hops"]).groupby("hops")
-    found = [effects(rows, ["score"]).assign(hops=hops) for hops, rows in by_hops]
-    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=[*EFFECT_COLUMNS, "hops"])
+    tables = [effects(rows, ["score"]).assign(hops=hops) for hops, rows in by_hops]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*EFFECT_COLUMNS, "hops"])
 
 
 def difference(left: Mapping[str, Sequence[float]], right: Mapping[str, Sequence[float]]) -> Difference:
-    """Left minus right over the tasks of both; of no common task, one over none."""
+    """Compute left minus right over common tasks; with n = 0 where there is no common task."""
     common = left.keys() & right.keys()
     return difference_of("left", "right", left if common else {}, right if common else {})
 
 
 def by_task(rows: pd.DataFrame, column: str) -> dict[str, list[float]]:
-    """The values of each task's runs."""
+    """Return the values of a column by task, one value per run."""
     return {str(task): values.astype(float).tolist() for task, values in rows.groupby("task", sort=False)[column]}
 
 
-def adjusted(found: Sequence[Difference]) -> list[Difference]:
-    """One family of tests: each with its p by Holm's rule."""
-    values = holm([difference.p for difference in found])
-    return [one.model_copy(update={"p_adjusted": p}) for one, p in zip(found, values, strict=True)]
+def adjusted(differences: Sequence[Difference]) -> list[Difference]:
+    """Add Holm's p to the differences of one family of tests."""
+    values = holm([difference.p for difference in differences])
+    return [difference.model_copy(update={"p_adjusted": p}) for difference, p in zip(differences, values, strict=True)]
 
 
 def _family_wise(episodes: pd.DataFrame, pairs: Sequence[Pair], measure: str) -> Iterator[dict[str, object]]:
-    rows = {name: by_task(mine, measure) for name, mine in episodes.groupby("method", sort=False)}
+    rows = {name: by_task(family_pairs, measure) for name, family_pairs in episodes.groupby("method", sort=False)}
     for family in dict.fromkeys(pair.family for pair in pairs):
-        mine = [pair for pair in pairs if pair.family == family]
-        found = adjusted([difference(rows[pair.left.name], rows[pair.right.name]) for pair in mine])
-        for pair, one in zip(mine, found, strict=True):
+        family_pairs = [pair for pair in pairs if pair.family == family]
+        differences = adjusted([difference(rows[pair.left.name], rows[pair.right.name]) for pair in family_pairs])
+        for pair, one in zip(family_pairs, differences, strict=True):
             named = one.model_copy(update={"method": pair.left.name, "against": pair.right.name})
             yield {"family": family, "measure": measure, **_told(named)}
 
 
-def _told(found: Difference) -> dict[str, object]:
-    plain = found.model_dump(include={"n", "low", "high", "p", "detectable"})
-    named = {"left": found.method, "right": found.against, "difference": found.mean}
-    return {**named, **plain, "p_holm": found.p_adjusted, "words": found.words}
+def _told(difference: Difference) -> dict[str, object]:
+    plain = difference.model_dump(include={"n", "low", "high", "p", "detectable"})
+    named = {"left": difference.method, "right": difference.against, "difference": difference.mean}
+    return {**named, **plain, "p_holm": difference.p_adjusted, "words": difference.words}
 
 
 def _arms(episodes: pd.DataFrame) -> list[Arm]:
@@ -114,40 +117,41 @@ def _arms(episodes: pd.DataFrame) -> list[Arm]:
     return [Arm(*map(str, line)) for line in lines]
 
 
-# What the gate did, and what it would have changed (CGDP, tables 5, 16, 17 and 19, and the sweep of appendix G).
+# The gate and its counterfactual (CGDP, tables 5, 16, 17 and 19, and the sweep of appendix G).
 
 ARM = ["method", "harness", "memory", "variant"]
 PERCENT = 100
 
 
 def gated(episodes: pd.DataFrame) -> pd.DataFrame:
-    """The blended counterfactual of every arm with a shadow gate: blended minus natural, paired over tasks.
+    """Compute the blended counterfactual of every arm with a shadow gate: blended minus natural, paired over tasks.
 
-    `fire` is the share of runs in which the gate fired, `mean_round` and `median_round` after how many rounds;
-    `change` is in points of 100 with p by Holm over the arms, `spread` its standard deviation over runs (table 18);
-    `saving` is the percentage of all natural tokens that the gate saves net of its final answers, below 0 a loss.
+    `fire` is the share of runs in which the gate fired, `mean_round` and `median_round` the rounds after which it
+    fired; `change` is in points of 100 with Holm's p over the arms, `spread` its standard deviation over runs (table
+    18); `saving` is the percentage of all natural tokens that the gate saves net of its final answers; a loss is
+    negative.
     """
     shadowed = episodes[episodes["gate"] == SHADOW]
     return _gating_row(shadowed, ARM)
 
 
 def gated_by_memory(episodes: pd.DataFrame) -> pd.DataFrame:
-    """The same pooled over harnesses: their runs of a task count as its trials."""
+    """Compute the same pooled over harnesses: the runs of all harnesses on a task count as its trials."""
     shadowed = episodes[(episodes["gate"] == SHADOW) & (episodes["variant"] == "")]
     return _gating_row(shadowed, ["memory"])
 
 
 def fire_rounds(episodes: pd.DataFrame) -> pd.DataFrame:
-    """How many runs of each arm fired after each round, real gates included."""
+    """Count the runs of each arm that fired after each round, real gates included."""
     fired = episodes.dropna(subset=["fired"])
     counts = fired.groupby(["method", "fired"], sort=False).size().reset_index(name="runs")
     return counts.sort_values(["method", "fired"], kind="stable", ignore_index=True)
 
 
 def replayed(replays: pd.DataFrame) -> pd.DataFrame:
-    """Every setting replayed on recorded rounds, without answers: share fired, mean round, tokens not spent in percent.
+    """Summarise the replayed settings of the gate: share of runs that fired, mean round, and tokens saved in per cent.
 
-    `saving` leaves out what the final answer at the gate costs: the least that an answer takes is still to be paid.
+    `saving` is too high by the cost of the gate's final answers, which a replay does not know.
     """
     lines = [
         {
@@ -164,9 +168,13 @@ def replayed(replays: pd.DataFrame) -> pd.DataFrame:
 
 
 def saving_of(rows: pd.DataFrame) -> tuple[float, float | None, float | None]:
-    """Net tokens saved in percent of the natural ones, sum by sum, with the bootstrap interval over tasks."""
-    found = changed(by_task(rows, "tokens"), by_task(rows, "blended_tokens"))
-    saving, low, high = (None if percent is None else -percent for percent in (found.percent, found.high, found.low))
+    """Compute the net tokens saved in per cent of all natural tokens, with the bootstrap interval over tasks.
+
+    Returns:
+        Value, lower and upper bound.
+    """
+    change = changed(by_task(rows, "tokens"), by_task(rows, "blended_tokens"))
+    saving, low, high = (None if percent is None else -percent for percent in (change.percent, change.high, change.low))
     return saving or 0.0, low, high
 
 
@@ -193,7 +201,7 @@ def _firing(rows: pd.DataFrame) -> dict[str, object]:
 
 
 def _changed(change: Difference, rows: pd.DataFrame) -> dict[str, object]:
-    apart = (rows["blended_score"] - rows["score"]).tolist()
+    differences = (rows["blended_score"] - rows["score"]).tolist()
     saving, low, high = saving_of(rows)
     return {
         "natural": float(rows["score"].mean()),
@@ -203,18 +211,18 @@ def _changed(change: Difference, rows: pd.DataFrame) -> dict[str, object]:
         "change_high": change.high,
         "p": change.p,
         "p_holm": change.p_adjusted,
-        "spread": stdev(apart) if len(apart) > 1 else None,
+        "spread": stdev(differences) if len(differences) > 1 else None,
         "saving": saving,
         "saving_low": low,
         "saving_high": high,
     }
 
 
-def _mean(values: "pd.Series[int]", told: Callable[["pd.Series[int]"], float] | None = None) -> float | None:
+def _mean(values: "pd.Series[int]", statistic: Callable[["pd.Series[int]"], float] | None = None) -> float | None:
     known = values.dropna()
     if known.empty:
         return None
-    return told(known) if told else float(known.mean())
+    return statistic(known) if statistic else float(known.mean())
 
 
 GATING_FIGURES = (
@@ -223,34 +231,34 @@ GATING_FIGURES = (
 )
 
 
-# Quality against tokens, and which conditions of a harness no other one beats in both (CGDP, figure 2).
+# Quality against tokens, and the Pareto frontier of the conditions of each harness (CGDP, figure 2).
 
 PARETO_COLUMNS = ["harness", "variant", "memory", "gate", "n", "tokens", "score", "frontier"]
 
 
 class Point(NamedTuple):
-    """A condition: mean tokens and mean score (0 to 100) a run."""
+    """Mean tokens and mean score (0 to 100) per run of a condition."""
 
     tokens: float
     score: float
 
 
 def pareto(episodes: pd.DataFrame) -> pd.DataFrame:
-    """A line a condition, natural (`gate` off) and gated; of a shadow both, the gated one blended.
+    """Compute one row per condition, natural (`gate` off) and gated; a shadow has both, the gated one blended.
 
-    `frontier` marks those that no other condition beats in score or tokens without losing in the other, of the same
-    harness and variant; natural and gated ones have a frontier each.
+    `frontier` marks the conditions that no other condition of the same harness, variant and gate dominates in score and
+    tokens.
     """
-    found = pd.DataFrame(list(_points(episodes)), columns=PARETO_COLUMNS[:-1])
+    table = pd.DataFrame(list(_points(episodes)), columns=PARETO_COLUMNS[:-1])
     best: set[object] = set()
-    for _, rows in found.groupby(["harness", "variant", "gate"], sort=False):
+    for _, rows in table.groupby(["harness", "variant", "gate"], sort=False):
         points = [Point(tokens, score) for tokens, score in zip(rows["tokens"], rows["score"], strict=True)]
-        best |= {at for at, kept in zip(rows.index, frontier(points), strict=True) if kept}
-    return found.assign(frontier=[at in best for at in found.index])
+        best |= {index for index, optimal in zip(rows.index, frontier(points), strict=True) if optimal}
+    return table.assign(frontier=[index in best for index in table.index])
 
 
 def frontier(points: Sequence[Point]) -> list[bool]:
-    """Which points are beaten by none: at least as good in both and better in one."""
+    """Return, for each point, whether no other point dominates it (at least as good in both, better in one)."""
     return [not any(_beats(other, point) for other in points) for point in points]
 
 
@@ -268,7 +276,7 @@ def _points(episodes: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
             yield harness, variant, memory, ON, *blended
 
 
-# Every table of the study by name: pure functions of the frames, each written as CSV under its name.
+# All tables by name; each is written as CSV under its name.
 
 ARM_COLUMNS = ["method", "harness", "memory", "gate", "variant"]
 
@@ -278,28 +286,30 @@ Tables = dict[str, pd.DataFrame]
 
 
 def scores(frames: Frames) -> pd.DataFrame:
-    """Mean `score` (0 to 100), `tokens`, `calls` and `rounds` a run of each arm, with 95 % intervals."""
+    """Compute the means per run of each arm with 95 % intervals: `score` (0 to 100), `tokens`, `calls`, `rounds`."""
     tops = {"score": 100.0, "tokens": None, "calls": None, "rounds": None}
     return _each(frames.episodes, ARM_COLUMNS, {name: partial(_average, name, top) for name, top in tops.items()})
 
 
 def hops(frames: Frames) -> pd.DataFrame:
-    """Mean score of each arm by the number of gold passages that a question takes."""
+    """Compute the mean score of each arm by the number of gold passages that a question needs."""
     known = frames.episodes.dropna(subset=["hops"]).sort_values("hops", kind="stable")
     return grouped(known, [*ARM_COLUMNS, "hops"], partial(_average, "score", 100.0))
 
 
 def reorganisation(frames: Frames) -> pd.DataFrame:
-    """What curating the belief takes (CGDP, H.4): of which part of runs, and of those that did, calls and tokens.
+    """Compute the cost of reorganising the belief (CGDP, H.4): share of runs, and calls and tokens of those runs.
 
     `share of tokens` is of all tokens of the runs that reorganised, `tokens a call` of the reorganisations' calls.
     """
-    kept = frames.episodes.dropna(subset=["reorganisations"])
-    did = kept[kept["reorganisations"] > 0]
+    applicable = frames.episodes.dropna(subset=["reorganisations"])
+    reorganised = applicable[applicable["reorganisations"] > 0]
     parts = (
-        _each(kept, ARM_COLUMNS, {"share of runs": lambda rows: share_interval(rows, rows["reorganisations"] > 0)}),
         _each(
-            did,
+            applicable, ARM_COLUMNS, {"share of runs": lambda rows: share_interval(rows, rows["reorganisations"] > 0)}
+        ),
+        _each(
+            reorganised,
             ARM_COLUMNS,
             {
                 "calls": partial(_average, "reorganisation_calls", None),
@@ -313,19 +323,22 @@ def reorganisation(frames: Frames) -> pd.DataFrame:
 
 
 def artefacts(frames: Frames) -> pd.DataFrame:
-    """Share of runs in which an open question of a structured belief says that nothing is known (CGDP, table 4)."""
-    told = frames.episodes.dropna(subset=["artefact"])
-    return grouped(told, ARM_COLUMNS, lambda rows: share_interval(rows, rows["artefact"].astype(bool)))
+    """Compute the share of runs with an open question that says that nothing is known (CGDP, table 4).
+
+    Only structured beliefs have open questions.
+    """
+    applicable = frames.episodes.dropna(subset=["artefact"])
+    return grouped(applicable, ARM_COLUMNS, lambda rows: share_interval(rows, rows["artefact"].astype(bool)))
 
 
 def gaps(frames: Frames) -> pd.DataFrame:
-    """Runs of each arm that show each gap: how many (`shown`), of how many in which it can be told, and the share."""
-    found = [_gap(frames.episodes, gap.name) for gap in GAPS]
-    return pd.concat(found, ignore_index=True)[["gap", *ARM_COLUMNS, "shown", *COLUMNS]]
+    """Count the runs of each arm that show each gap: their number (`shown`), the decidable runs, the share."""
+    tables = [_gap(frames.episodes, gap.name) for gap in GAPS]
+    return pd.concat(tables, ignore_index=True)[["gap", *ARM_COLUMNS, "shown", *COLUMNS]]
 
 
 def prompts(frames: Frames) -> pd.DataFrame:
-    """Prompt tokens of the agent's own question by round, over the runs that came so far."""
+    """Compute the mean prompt tokens of the agent's node by round, over the runs that reached the round."""
     return grouped(frames.rounds, [*ARM_COLUMNS, "round"], partial(_average, "agent", None))
 
 
@@ -347,12 +360,12 @@ TABLES: dict[str, Callable[[Frames], pd.DataFrame]] = {
 
 
 def tables_of(frames: Frames) -> Tables:
-    """All tables; one without a line where there is nothing to tell yet."""
+    """Compute all tables; a table without data has no rows."""
     return {name: table(frames) for name, table in TABLES.items()}
 
 
 def cell(value: Any) -> str:
-    """A figure as a table shows it: three digits, thousands whole, `-` where there is none; yes and no in words."""
+    """Format a value: three significant digits, integers from a thousand on, `-` for a missing value, yes and no."""
     if isinstance(value, str):
         return value
     if value is True or value is False:
@@ -365,13 +378,15 @@ def cell(value: Any) -> str:
 
 
 def _each(rows: pd.DataFrame, by: list[str], measures: dict[str, Callable[[pd.DataFrame], Told]]) -> pd.DataFrame:
-    found = [grouped(rows, by, told).assign(measure=measure) for measure, told in measures.items()]
-    return pd.concat(found, ignore_index=True)[[*by, "measure", *COLUMNS]]
+    tables = [
+        grouped(rows, by, measure_function).assign(measure=measure) for measure, measure_function in measures.items()
+    ]
+    return pd.concat(tables, ignore_index=True)[[*by, "measure", *COLUMNS]]
 
 
 def _gap(episodes: pd.DataFrame, name: str) -> pd.DataFrame:
-    told = episodes.dropna(subset=[name])
-    lines = grouped(told, ARM_COLUMNS, lambda rows: share_interval(rows, rows[name].astype(bool)))
+    decidable = episodes.dropna(subset=[name])
+    lines = grouped(decidable, ARM_COLUMNS, lambda rows: share_interval(rows, rows[name].astype(bool)))
     return lines.assign(gap=name, shown=(lines["n"] * lines["value"]).astype(float).round().astype("Int64"))
 
 
@@ -383,28 +398,28 @@ def _ratio(above: str, below: str, rows: pd.DataFrame) -> Told:
     return ratio_of(rows, rows[above], rows[below])
 
 
-# The study's tables as people read them: measures and gaps side by side, and no column that says a thing twice.
+# Tables for people: measures and gaps in columns, without redundant columns.
 
 
 def readable(name: str, table: pd.DataFrame) -> pd.DataFrame:
-    """A table with text and figures for a reader; the CSV file of that name has all its columns."""
+    """Prepare a table for people; the CSV file of that name has all its columns."""
     if table.empty:
         return table
-    beside = BESIDE[name](table) if name in BESIDE else _bounded(table)
-    told = beside.drop(columns=ARM_COLUMNS[1:], errors="ignore") if "method" in beside else beside
-    return told.loc[:, [column for column in told.columns if not (told[column] == "").all()]]
+    pivoted = BESIDE[name](table) if name in BESIDE else _bounded(table)
+    shortened = pivoted.drop(columns=ARM_COLUMNS[1:], errors="ignore") if "method" in pivoted else pivoted
+    return shortened.loc[:, [column for column in shortened.columns if not (shortened[column] == "").all()]]
 
 
 def by_arm(scores: pd.DataFrame) -> pd.DataFrame:
-    """A line an arm, its measures side by side."""
-    told = scores.assign(told=[_interval(line) for line in scores.itertuples(index=False)])
-    return _beside(told, ["method", "n"], "measure")
+    """Convert to one row per arm, with its measures in columns."""
+    texts = scores.assign(text=[_interval(line) for line in scores.itertuples(index=False)])
+    return _beside(texts, ["method", "n"], "measure")
 
 
 def by_gap(gaps: pd.DataFrame) -> pd.DataFrame:
-    """A line an arm, the gaps side by side: runs that show it, of those that can tell."""
-    told = gaps.assign(told=[f"{line.shown}/{line.n}" for line in gaps.itertuples(index=False)])
-    return _beside(told, ["method"], "gap")
+    """Convert to one row per arm, with the gaps in columns: runs that show it / decidable runs."""
+    texts = gaps.assign(text=[f"{line.shown}/{line.n}" for line in gaps.itertuples(index=False)])
+    return _beside(texts, ["method"], "gap")
 
 
 BOUNDED = (
@@ -417,16 +432,16 @@ BESIDE: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]] = {"scores": by_arm
 
 
 def _bounded(table: pd.DataFrame) -> pd.DataFrame:
-    """Figures and their bounds in one column."""
+    """Join figures and their bounds in one column."""
     for figure, low, high in BOUNDED:
         if {figure, low, high} <= set(table.columns):
-            told = list(map(_between, table[figure], table[low], table[high]))
-            table = table.assign(**{figure: told}).drop(columns=[low, high])
+            texts = list(map(_between, table[figure], table[low], table[high]))
+            table = table.assign(**{figure: texts}).drop(columns=[low, high])
     return table
 
 
-def _beside(told: pd.DataFrame, lines: list[str], columns: str) -> pd.DataFrame:
-    return told.pivot_table("told", lines, columns, aggfunc="first", sort=False).reset_index()
+def _beside(texts: pd.DataFrame, lines: list[str], columns: str) -> pd.DataFrame:
+    return texts.pivot_table("text", lines, columns, aggfunc="first", sort=False).reset_index()
 
 
 def _interval(line: Any) -> str:

@@ -1,4 +1,7 @@
-"""The study of retrieval recall."""
+"""Study of retrieval recall on multi-hop questions (`certigraph study retrieval`).
+
+BM25, two-stage, dense and hybrid retrieval are compared, with the question as one query and hop by hop.
+"""
 
 import json
 import re
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# Multi-hop questions with their evidence, and what one would ask hop by hop if every bridge entity were known.
+# Multi-hop questions with their evidence, and the queries of their hops if every bridge entity were known.
 
 FILES = {
     "hotpotqa train": "hotpotqa/train_distractor.jsonl.gz",
@@ -35,15 +38,17 @@ FILES = {
     "musique train": "musique/musique_ans_train.jsonl.gz",
     "musique dev": "musique/musique_ans_dev.jsonl.gz",
 }
-"""Split -> its file under the data folder, in the official layout."""
+"""Files of the splits under the data folder, in the official layout."""
 
 
 class Asked(NamedTuple):
     """A question, the ids of the passages that support it, and the queries of its hops.
 
-    MuSiQue's queries are the steps of its decomposition, `#n` replaced by the gold answer of step n. HotpotQA has none:
-    a bridge question is asked as it stands, then with the title of the supporting paragraph that it does not name (the
-    last one, if that leaves both or none); a comparison is asked by the two titles that it compares.
+    MuSiQue's queries are the steps of its decomposition, with `#n` replaced by the gold answer of step n. HotpotQA
+    has no
+    decomposition: the queries of a bridge question are the question, and the question with the title of the supporting
+    paragraph that it does not name (the last one where it names none or both); the queries of a comparison are the two
+    titles that it compares.
     """
 
     id: str
@@ -53,7 +58,11 @@ class Asked(NamedTuple):
 
 
 def read_questions(path: Path) -> list[Asked]:
-    """The questions of a file. Raises Fault where it is missing, or a row has another layout or no support."""
+    """Read the questions of a file.
+
+    Raises:
+        Fault: the file is missing, or a row has another layout or no supporting paragraph.
+    """
     try:
         rows = list(read_rows(path))
     except Fault as fault:
@@ -61,14 +70,16 @@ def read_questions(path: Path) -> list[Asked]:
     return [_asked(row.value, row.where) for row in rows]
 
 
-def _asked(row: dict[str, Any], place: str) -> Asked:
+def _asked(row: dict[str, Any], where: str) -> Asked:
     try:
-        asked = _musique(row) if "question_decomposition" in row else _hotpotqa(row)
+        question = _musique(row) if "question_decomposition" in row else _hotpotqa(row)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise Fault("data", f"{place}: not a question of HotpotQA or MuSiQue ({error!r})") from error
-    if not asked.gold:
-        raise Fault("data", f"{place}: question {asked.id!r} has no supporting paragraph, so no recall: leave it out")
-    return asked
+        raise Fault("data", f"{where}: not a question of HotpotQA or MuSiQue ({error!r})") from error
+    if not question.gold:
+        raise Fault(
+            "data", f"{where}: question {question.id!r} has no supporting paragraph, so no recall: leave it out"
+        )
+    return question
 
 
 def _musique(row: dict[str, Any]) -> Asked:
@@ -80,7 +91,7 @@ def _musique(row: dict[str, Any]) -> Asked:
 
 
 def _filled(query: str, answers: Sequence[str]) -> str:
-    return re.sub(r"#(\d+)", lambda found: answers[int(found[1]) - 1], query)
+    return re.sub(r"#(\d+)", lambda match: answers[int(match[1]) - 1], query)
 
 
 def _hotpotqa(row: dict[str, Any]) -> Asked:
@@ -96,29 +107,34 @@ def _bridge(question: str, titles: Sequence[str]) -> str:
     return (unnamed or titles)[-1]
 
 
-# What a retriever finds for a question, asked once or hop by hop, and the share of the evidence in it.
+# The hits of a retriever, with one query or hop by hop, and the share of the evidence in them.
 
 MOST = 10
+"""Maximum number of hits of a query."""
+
 BASE = "bm25"
+"""The method that the others are compared with."""
+
 ONCE, WOVEN, EACH = "question", "hops, k in all", "hops, k each"
+"""Queries: the question alone; the hops, with k hits in all; the hops, with k hits of each."""
 
 Finding = Callable[[int], Collection[str]]
-"""k -> the ids of the passages found."""
+"""Function from k to the ids of the hits."""
 
 Scores = dict[tuple[str, str, str], dict[str, list[float]]]
-"""(method, queries, measure) -> question -> its one score, 0 to 1."""
+"""(method, queries, measure) -> question id -> list with its score, 0 to 1."""
 
 MEASURES: dict[str, Callable[[Finding, frozenset[str]], float]] = {
-    "R@2": lambda found, gold: recall(found(2), gold),
-    "R@5": lambda found, gold: recall(found(5), gold),
-    "R@10": lambda found, gold: recall(found(10), gold),
-    "all@10": lambda found, gold: float(gold <= set(found(10))),
+    "R@2": lambda hits, gold: recall(hits(2), gold),
+    "R@5": lambda hits, gold: recall(hits(5), gold),
+    "R@10": lambda hits, gold: recall(hits(10), gold),
+    "all@10": lambda hits, gold: float(gold <= set(hits(10))),
 }
-"""Share of a question's supporting passages among k hits; whether all of them are among ten."""
+"""Measures: share of a question's supporting passages among k hits, and whether all of them are among ten."""
 
 
 def methods(passages: Sequence[Passage], encoder: Encoder | None, vectors: Path) -> dict[str, Retriever]:
-    """What is compared: BM25 over title and text, with titles first, vectors, and BM25 mixed with vectors."""
+    """Create the compared retrievers: BM25, BM25 with titles first, dense vectors, and hybrids of BM25 and vectors."""
     plain = Pool(passages, boost_titles=False)
     lexical: dict[str, Retriever] = {BASE: plain, "two-stage": Pool(passages)}
     if encoder is None:
@@ -129,45 +145,48 @@ def methods(passages: Sequence[Passage], encoder: Encoder | None, vectors: Path)
 
 
 def scored(questions: Iterable[Asked], retrievers: dict[str, Retriever]) -> Scores:
-    """Every measure of every method on every question."""
+    """Compute every measure of every method on every question."""
     scores: Scores = {}
-    for asked in questions:
+    for question in questions:
         for method, retriever in retrievers.items():
-            for queries, found in findings(retriever, asked).items():
-                for measure, of in MEASURES.items():
-                    scores.setdefault((method, queries, measure), {})[asked.id] = [of(found, asked.gold)]
+            for queries, hits in findings(retriever, question).items():
+                for measure, measure_function in MEASURES.items():
+                    scores.setdefault((method, queries, measure), {})[question.id] = [
+                        measure_function(hits, question.gold)
+                    ]
     return scores
 
 
-def findings(retriever: Retriever, asked: Asked) -> dict[str, Finding]:
-    """The hits of the question alone; those of its hops taken in turn, k in all; and k hits of each hop."""
-    once = _ids(retriever, asked.text)
-    hops = [_ids(retriever, query) for query in asked.hops]
-    woven = list(dict.fromkeys(id for id in chain.from_iterable(zip_longest(*hops)) if id is not None))
+def findings(retriever: Retriever, question: Asked) -> dict[str, Finding]:
+    """Search for a question alone, and for its hops: interleaved, k hits in all, and k hits of each hop."""
+    once = _ids(retriever, question.text)
+    hops = [_ids(retriever, query) for query in question.hops]
+    interleaved = list(dict.fromkeys(id for id in chain.from_iterable(zip_longest(*hops)) if id is not None))
     return {
         ONCE: lambda k: once[:k],
-        WOVEN: lambda k: woven[:k],
+        WOVEN: lambda k: interleaved[:k],
         EACH: lambda k: [id for hop in hops for id in hop[:k]],
     }
 
 
-def recall(found: Collection[str], gold: frozenset[str]) -> float:
-    """The share of `gold` that was found."""
-    return len(gold.intersection(found)) / len(gold)
+def recall(hits: Collection[str], gold: frozenset[str]) -> float:
+    """Compute the share of `gold` among the hits."""
+    return len(gold.intersection(hits)) / len(gold)
 
 
 def _ids(retriever: Retriever, query: str) -> list[str]:
     return [hit.passage.id for hit in retriever.search(query, MOST)]
 
 
-# The figures of a recall study: what is stored, and how scores become it.
+# The figures of a recall study.
 
 
 class Recall(Record):
     """One measure of a method on a split: the mean over questions, 0 to 1, with its 95 % interval (t over questions).
 
-    `difference` is to plain BM25 with the question asked once; its interval is a paired bootstrap's, and `p` the
-    paired t-test's, `p_holm` the same after Holm over all differences of the split. Plain BM25's own are None.
+    `difference` is the difference to plain BM25 with the question as the only query; its interval is that of a paired
+    bootstrap, `p` that of the paired t-test, and `p_holm` Holm's p over all differences of the split. They are None for
+    plain BM25.
     """
 
     split: str
@@ -185,7 +204,7 @@ class Recall(Record):
 
 
 class Corpus(Record):
-    """What a split's questions were asked of: the distinct paragraphs of its file."""
+    """Corpus of a split: the distinct paragraphs of its file, with the numbers of questions and hops."""
 
     split: str
     file: str
@@ -195,54 +214,59 @@ class Corpus(Record):
 
 
 class RecallStudy(Record):
-    """All figures; `encoder` is None where vectors were left out."""
+    """All figures of a study; `encoder` is None where vectors were left out."""
 
     corpora: tuple[Corpus, ...]
     recalls: tuple[Recall, ...]
     encoder: str | None
     statistics: dict[str, str] = RECALL
-    """The method of every interval and p, by field."""
+    """Statistical method of every interval and p, by field."""
 
 
 def recalls(split: str, scores: Scores) -> list[Recall]:
-    """A split's figures: the question asked once, then hop by hop; method by method in each."""
+    """Compute the figures of a split: by queries, then by method."""
     keys = sorted(scores, key=lambda key: (ONCE, WOVEN, EACH).index(key[1]))
-    found = [_recall(split, key, scores) for key in keys]
-    adjusted = holm([one.p for one in found])
-    return [one.model_copy(update={"p_holm": p}) for one, p in zip(found, adjusted, strict=True)]
+    figures = [_recall(split, key, scores) for key in keys]
+    adjusted = holm([figure.p for figure in figures])
+    return [figure.model_copy(update={"p_holm": p}) for figure, p in zip(figures, adjusted, strict=True)]
 
 
 def _recall(split: str, key: tuple[str, str, str], scores: Scores) -> Recall:
     method, queries, measure = key
     mean = mean_of([score for [score] in scores[key].values()], top=1.0)
-    one = Recall(
+    result = Recall(
         split=split, method=method, queries=queries, measure=measure, mean=mean.mean, low=mean.low, high=mean.high
     )
     if (method, queries) == (BASE, ONCE):
-        return one
-    apart = paired(scores[BASE, ONCE, measure], scores[key])
-    beside = {"difference": apart.mean, "difference_low": apart.low, "difference_high": apart.high, "p": apart.p}
-    return one.model_copy(update=beside)
+        return result
+    difference = paired(scores[BASE, ONCE, measure], scores[key])
+    update = {
+        "difference": difference.mean,
+        "difference_low": difference.low,
+        "difference_high": difference.high,
+        "p": difference.p,
+    }
+    return result.model_copy(update=update)
 
 
-# What the command `study retrieval` says.
+# Output of the command `study retrieval`.
 
 WIDTH = 110
-"""Columns that a row takes, also where there is no terminal."""
+"""Width of the table in characters, also without a terminal."""
 
 
 def print_recall(study: RecallStudy) -> None:
-    """For each split the recalls and their differences to plain BM25, with 95 % intervals, in points of 100."""
+    """Print the recalls of each split and their differences to plain BM25, with 95 % intervals, in points of 100."""
     console = Console(width=WIDTH, highlight=False, soft_wrap=True)
     for corpus in study.corpora:
-        mine = [one for one in study.recalls if one.split == corpus.split]
+        of_split = [one for one in study.recalls if one.split == corpus.split]
         sizes = [
             counted(corpus.questions, "question"),
             counted(corpus.hops, "hop"),
             counted(corpus.passages, "passage"),
         ]
         console.print(f"{corpus.split}: {', '.join(sizes)}", style="bold")
-        console.print(_table(mine, corpus.questions))
+        console.print(_table(of_split, corpus.questions))
     console.print(
         "second line: difference to bm25 asked the question once; bold where told apart (p of Holm within 5 %)"
     )
@@ -251,9 +275,9 @@ def print_recall(study: RecallStudy) -> None:
 
 def _table(recalls: Sequence[Recall], questions: int) -> Table:
     table = Table("", *MEASURES, box=None)
-    for queries, asked in groupby(recalls, key=lambda one: one.queries):
+    for queries, group_of_queries in groupby(recalls, key=lambda one: one.queries):
         table.add_row(queries, style="italic")
-        for method, group in groupby(asked, key=lambda one: one.method):
+        for method, group in groupby(group_of_queries, key=lambda one: one.method):
             cells = list(group)
             table.add_row(method, *map(_mean, cells))
             if cells[0].difference is not None:
@@ -270,23 +294,27 @@ def _difference(one: Recall, questions: int) -> str:
         return ""
     low, high = one.difference_low, one.difference_high
     shown = f"{100 * one.difference:+.1f}{_interval(low, high, '+.1f')}"
-    apart = told_apart(None if low is None or high is None else (low, high), questions, one.p_holm)
-    return f"[bold not dim]{shown}[/]" if apart else shown
+    significant = told_apart(None if low is None or high is None else (low, high), questions, one.p_holm)
+    return f"[bold not dim]{shown}[/]" if significant else shown
 
 
 def _interval(low: float | None, high: float | None, form: str) -> str:
     return "" if low is None or high is None else f" ({100 * low:{form}} to {100 * high:{form}})"
 
 
-# A recall study as files: every figure as JSON, and the picture drawn from it.
+# Files of a recall study: the figures as JSON, and the chart.
 
 NAME = "recall.json"
 TITLES = {ONCE: "asked once", WOVEN: "hop by hop, k in all"}
-"""The queries that are drawn, a row of panels each, and how they are called above a panel."""
+"""Queries that are drawn, with a row of panels each, and their names in the titles of panels."""
 
 
 def write_recall(study: RecallStudy, out: Path) -> tuple[Path, ...]:
-    """Write recall.json, and draw recall.png and recall.svg from it. Raises Fault where matplotlib is missing."""
+    """Write recall.json, and draw recall.png and recall.svg from it.
+
+    Raises:
+        Fault: matplotlib is missing.
+    """
     equipped("figures", "matplotlib")
     out.mkdir(parents=True, exist_ok=True)
     path = out / NAME
@@ -296,7 +324,10 @@ def write_recall(study: RecallStudy, out: Path) -> tuple[Path, ...]:
 
 
 def draw_recall(study: RecallStudy, path: Path) -> None:
-    """A column a split, the question asked once above and hop by hop below; a dot a method with its 95 % interval."""
+    """Draw a column of panels per split, and a dot with its 95 % interval per method.
+
+    The upper panels have the question as the only query, the lower ones its hops.
+    """
     splits = [corpus.split for corpus in study.corpora]
     colour = colours(list(dict.fromkeys(one.method for one in study.recalls)))
     with picture(path, 0.6 + 1.75 * len(splits), 4.2) as figure:
@@ -331,7 +362,7 @@ def _dots(panel: "Axes", recalls: Sequence[Recall], shift: float, colour: str) -
     )
 
 
-# `certigraph study retrieval`: recall of five retrievers side by side, the question asked once and hop by hop.
+# The study.
 
 
 def recall_study(
@@ -342,13 +373,14 @@ def recall_study(
     vectors: Path | None = None,
     told: Callable[[Corpus], None] | None = None,
 ) -> RecallStudy:
-    """Ask every question of the paragraphs of its file.
+    """Measure the recall of every retriever on the questions of some splits, over the paragraphs of each file.
 
     Args:
         data: the data folder, with hotpotqa/ and musique/.
-        splits: names of FILES.
-        dense: also vectors, and mixtures with them: half a minute per thousand paragraphs the first time.
-        vectors: where vectors are kept; certigraph's cache folder by default.
+        splits: names of SPLIT_FILES.
+        dense: also compare dense and hybrid retrieval; vectors take half a minute per thousand paragraphs the first
+            time.
+        vectors: folder of the stored vectors; default: certigraph's cache folder.
         told: called with a split's corpus before it is measured.
 
     Raises:
@@ -360,19 +392,19 @@ def recall_study(
         raise UnknownName(f"no split {unknown[0]!r}; there are {', '.join(FILES)}")
     model = _model() if dense else None
     corpora: list[Corpus] = []
-    found: list[Recall] = []
+    figures: list[Recall] = []
     for split in splits:
         path = data / FILES[split]
         questions, passages = read_questions(path), list(read_passages(path))
-        hops = sum(len(asked.hops) for asked in questions)
+        hops = sum(len(question.hops) for question in questions)
         corpora.append(
             Corpus(split=split, file=FILES[split], questions=len(questions), hops=hops, passages=len(passages))
         )
         if told:
             told(corpora[-1])
         retrievers = methods(passages, model, vectors or cache_folder() / "vectors")
-        found += recalls(split, scored(questions, retrievers))
-    return RecallStudy(corpora=tuple(corpora), recalls=tuple(found), encoder=model.name if model else None)
+        figures += recalls(split, scored(questions, retrievers))
+    return RecallStudy(corpora=tuple(corpora), recalls=tuple(figures), encoder=model.name if model else None)
 
 
 def _model() -> Encoder:

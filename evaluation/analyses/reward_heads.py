@@ -1,4 +1,8 @@
-"""Training and transfer of supervised reward models."""
+"""Training and transfer of supervised reward models (`certigraph rewards train`, `tune`, `transfer`).
+
+Reward heads over sentence vectors are trained on the CPU; `train_lora` tunes a language model by the paper's recipe
+(StateFactory, appendix C.2); `measure_transfer` measures how well heads predict in other domains (Table 1).
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,55 +34,57 @@ from certigraph.adapters.rewards import (
 from certigraph.state.records import Fault, Record, UnknownName
 from certigraph.state.rewards import Seen
 
-# What reward heads are trained on: prefixes of recorded trajectories, and which of two is worth more.
+# Training data: prefixes of recorded trajectories, and ranked pairs of them.
 
 PER_TASK = 70
-"""Ranked pairs drawn from one task: 35,000 from 500, as in the paper (appendix C.2.1)."""
+"""Maximum number of ranked pairs from one task: 35,000 from 500 tasks, as in the paper (appendix C.2.1)."""
 
 
 class Sample(NamedTuple):
-    """One task: its prefixes, positive recording first."""
+    """Prefixes of one task's recordings, the positive recording first."""
 
     task: str
     domain: str
     features: Any
-    """Of every prefix, shape (prefixes, width), in half precision."""
+    """Features of the prefixes, shape (prefixes, width), float16."""
     rewards: tuple[float, ...]
-    """The true, shaped reward of each."""
+    """True, shaped reward of each prefix."""
 
 
 def sample(pair: Pair, encoder: Encoder) -> Sample:
-    """All prefixes of a pair's two recordings."""
+    """Compute the features and rewards of all prefixes of a pair's two recordings."""
     numpy = import_module("numpy")
-    told = [prefix_features(one.goal_description, steps_of(one), encoder) for one in pair.recordings]
+    features = [prefix_features(one.goal_description, steps_of(one), encoder) for one in pair.recordings]
     rewards = tuple(row.reward.shaped for one in pair.recordings for row in one.trajectory)
-    return Sample(pair.id, pair.domain, numpy.concatenate(told).astype(numpy.float16), rewards)
+    return Sample(pair.id, pair.domain, numpy.concatenate(features).astype(numpy.float16), rewards)
 
 
 def steps_of(one: Recording) -> list[Seen]:
-    """A recording without its rewards, as predictors see it."""
+    """Return the steps of a recording without its rewards, as predictors see them."""
     return [Seen(action=row.action, observation=row.observation) for row in one.trajectory]
 
 
-def samples(pairs: Sequence[Pair], encoder: Encoder, told: Callable[[str], None] = lambda line: None) -> list[Sample]:
-    """The samples of all pairs; the encoder reads a hundred pairs at a time, which is faster than step by step."""
-    found: list[Sample] = []
+def samples(
+    pairs: Sequence[Pair], encoder: Encoder, progress: Callable[[str], None] = lambda line: None
+) -> list[Sample]:
+    """Create the samples of all pairs. A hundred pairs are encoded at a time, which is faster than step by step."""
+    created: list[Sample] = []
     for start in range(0, len(pairs), 100):
-        some = pairs[start : start + 100]
-        encoder.encode([text for pair in some for text in _texts(pair)])
-        found += [sample(pair, encoder) for pair in some]
-        told(f"{len(found)} of {len(pairs)} tasks encoded")
-    return found
+        chunk = pairs[start : start + 100]
+        encoder.encode([text for pair in chunk for text in _texts(pair)])
+        created += [sample(pair, encoder) for pair in chunk]
+        progress(f"{len(created)} of {len(pairs)} tasks encoded")
+    return created
 
 
 def ranked(one: Sample, seed: int) -> list[tuple[int, int]]:
-    """Places of two prefixes of a task, the one that is worth more first; PER_TASK of all such pairs, drawn at random.
+    """Draw at most MAX_PAIRS_PER_TASK pairs of prefixes of a task with different rewards.
 
-    Both may be of the same recording; a positive recording's steps win against a negative one's where they are worth
-    more, and where both are worth nothing neither does.
+    Returns:
+        Pairs of indices, the higher reward first; both prefixes may be of the same recording.
     """
-    places = range(len(one.rewards))
-    orders = [(a, b) for a, b in product(places, places) if one.rewards[a] > one.rewards[b]]
+    indices = range(len(one.rewards))
+    orders = [(a, b) for a, b in product(indices, indices) if one.rewards[a] > one.rewards[b]]
     return Random(f"{seed}:{one.task}").sample(orders, min(PER_TASK, len(orders)))
 
 
@@ -87,42 +93,47 @@ def _texts(pair: Pair) -> list[str]:
     return [pair.positive.goal_description, *(text for row in rows for text in (row.action, row.observation))]
 
 
-# Training reward heads: pairwise ranking with reward centering (StateFactory, section 3.1.1; Eq. 13), on the CPU.
+# Training of reward heads on the CPU: pairwise ranking with reward centering (StateFactory, section 3.1.1; Eq. 13).
 
 FOLDS = 5
 HIDDEN = 64
 STEPS = 300
-"""Updates, however many pairs there are: a few passes over the paper's number, many over few."""
+"""Number of updates for any number of pairs: about one epoch over the paper's number, many epochs over few pairs."""
 
 BATCH = 128
 RATE, DECAY, DROPOUT = 1e-3, 3e-2, 0.3
 CENTERING = 0.01
-"""Weight of the squared sum of two scores: without it, ranking leaves the scores' offset free."""
+"""Weight of the squared sum of two scores; without it ranking does not determine the offset of the scores."""
 
 FEWEST = 2
-"""Tasks that a head is trained on."""
+"""Minimum number of tasks to train a head."""
 
 
 def train_heads(
-    samples: Sequence[Sample], encoder: str, *, folds: int = FOLDS, seed: int = 0, told: Callable[[str], None] = print
+    samples: Sequence[Sample],
+    encoder: str,
+    *,
+    folds: int = FOLDS,
+    seed: int = 0,
+    progress: Callable[[str], None] = print,
 ) -> Heads:
-    """One head a fold, each trained on the tasks of the other folds; with one fold a head that saw all.
+    """Train one head per fold, each on the tasks of the other folds; with one fold a head on all tasks.
 
     Raises:
-        Fault: ("data") too few tasks, or none with two steps of different worth.
+        Fault: ("data") there are too few tasks, or no two prefixes of a task have different rewards.
     """
     heads = []
     for fold in range(folds):
-        seen = [one for one in samples if folds == 1 or fold_of(one.task, folds) != fold]
-        heads.append(train_head(seen, seed))
-        told(f"head {fold + 1} of {folds}: {len(seen)} tasks")
+        training = [one for one in samples if folds == 1 or fold_of(one.task, folds) != fold]
+        heads.append(train_head(training, seed))
+        progress(f"head {fold + 1} of {folds}: {len(training)} tasks")
     domains = tuple(sorted({one.domain for one in samples}))
     card = Card(encoder=encoder, domains=domains, folds=folds, tasks=len(samples), seed=seed)
     return Heads(card, tuple(heads))
 
 
 def train_head(samples: Sequence[Sample], seed: int) -> Head:
-    """A head that ranks prefixes of the same task."""
+    """Train a head that ranks prefixes of the same task."""
     numpy, torch = import_module("numpy"), import_module("torch")
     rows, better, worse = _stacked(samples, seed)
     mean, spread = rows.mean(axis=0, dtype=numpy.float32), rows.std(axis=0, dtype=numpy.float32) + 1e-4
@@ -139,21 +150,21 @@ def train_head(samples: Sequence[Sample], seed: int) -> Head:
 
 
 def ranking_loss(better: Any, worse: Any) -> Any:
-    """-log sigmoid(s+ - s-), and CENTERING times (s+ + s-)^2, over a batch of pairs of scores."""
+    """Compute the mean of -log sigmoid(s+ - s-) + CENTERING_WEIGHT * (s+ + s-)^2 over a batch of pairs of scores."""
     functional = import_module("torch.nn.functional")
     return (CENTERING * (better + worse) ** 2 - functional.logsigmoid(better - worse)).mean()
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Batches this small gain nothing by threads, and on a busy machine every update waits for them."""
+    """Use one thread: small batches gain nothing from more, and on a busy machine every update would wait for them."""
     torch = import_module("torch")
-    usual = torch.get_num_threads()
+    previous = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(usual)
+        torch.set_num_threads(previous)
 
 
 def _fitted(features: Any, better: Any, worse: Any) -> Any:
@@ -173,26 +184,29 @@ def _fitted(features: Any, better: Any, worse: Any) -> Any:
 
 
 def _stacked(samples: Sequence[Sample], seed: int) -> tuple[Any, list[int], list[int]]:
-    """The prefixes of all tasks, and the places of those that win and of those that lose to them."""
+    """Stack the prefixes of all tasks; return them with the indices of the better and the worse ones of all pairs."""
     starts, orders = [0], []
     for one in samples:
         orders += [(starts[-1] + a, starts[-1] + b) for a, b in ranked(one, seed)]
         starts.append(starts[-1] + len(one.rewards))
     if len(samples) < FEWEST or not orders:
-        told = f"{len(samples)} tasks with {len(orders)} pairs of steps of different worth train no reward head"
-        raise Fault("data", f"{told}: give more tasks, with negative trajectories too, or fewer folds: --folds 2")
+        problem = f"{len(samples)} tasks with {len(orders)} pairs of steps with different rewards are not enough"
+        raise Fault(
+            "data",
+            f"{problem} for a reward head: give more tasks, with negative trajectories too, or fewer folds: --folds 2",
+        )
     stacked = import_module("numpy").concatenate([one.features for one in samples])
     return stacked, [a for a, _ in orders], [b for _, b in orders]
 
 
-# The paper's supervised reward model, for those with a GPU: a language model with a scalar head, tuned by LoRA.
+# The paper's supervised reward model, for machines with a GPU: a language model with a scalar head, tuned by LoRA.
 #
 # StateFactory, appendix C.2 and Table 6: rank 16, alpha 32, all linear layers, AdamW, cosine schedule, 8,192 tokens,
-# BF16, gradient checkpointing. The learning rate is missing from the text: ours is the usual one of LoRA.
+# BF16, gradient checkpointing. The paper does not give the learning rate; 1e-4 is usual for LoRA.
 
 
 class Recipe(NamedTuple):
-    """How it is tuned."""
+    """Hyperparameters of the tuning."""
 
     rank: int = 16
     alpha: int = 32
@@ -212,21 +226,22 @@ def train_lora(
     *,
     base: str = BASE,
     recipe: Recipe = PAPER,
-    told: Callable[[str], None] = print,
+    progress: Callable[[str], None] = print,
 ) -> Path:
     """Tune adapters and head to rank prefixes of the same task, and write them with the tokenizer to the folder `out`.
 
-    One model sees all pairs, where heads have folds: what it says of these pairs is no measure of it.
+    There are no folds: the model is trained on all pairs, so that its rewards of these pairs do not measure its
+        quality.
 
     Raises:
-        Fault: a library is missing, the pairs rank nothing, or the base model is not here.
+        Fault: a library is missing, no two prefixes have different rewards, or the base model is not on this machine.
     """
     equipped_for_tuning()
     torch = import_module("torch")
     model, tokenizer = _adapted(base, recipe)
     orders = [order for pair in pairs for order in _ranked_texts(pair, recipe.seed)]
     if not orders:
-        raise Fault("data", "no two steps of these pairs are of different worth; give positive trajectories")
+        raise Fault("data", "no two steps of these pairs have different rewards: give positive trajectories")
     optimiser = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=recipe.rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, recipe.epochs * -(-len(orders) // recipe.batch))
     for epoch in range(recipe.epochs):
@@ -239,7 +254,7 @@ def train_lora(
             loss.backward()
             optimiser.step()
             schedule.step()
-        told(f"epoch {epoch + 1} of {recipe.epochs}: loss {loss.item():.3f}")
+        progress(f"epoch {epoch + 1} of {recipe.epochs}: loss {loss.item():.3f}")
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
     return out
@@ -268,7 +283,9 @@ def _adapted(base: str, recipe: Recipe) -> tuple[Any, Any]:
             base, num_labels=1, local_files_only=True, dtype=torch.bfloat16 if gpu else torch.float32
         )
     except OSError as error:
-        raise Fault("model", f"no base model {base} is here ({error!r:.120}): hf download {base}") from error
+        raise Fault(
+            "model", f"the base model {base} is not on this machine ({error!r:.120}): hf download {base}"
+        ) from error
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     tokenizer.model_max_length = recipe.tokens
     model.config.pad_token_id = tokenizer.pad_token_id
@@ -279,27 +296,27 @@ def _adapted(base: str, recipe: Recipe) -> tuple[Any, Any]:
 
 
 def _scores(model: Any, tokenizer: Any, texts: list[str]) -> Any:
-    """One score a text; of a text that is too long its end is read."""
-    given = tokenizer(texts, truncation=True, padding=True, return_tensors="pt")
-    return model(**given.to(model.device)).logits[:, 0].float()
+    """Return one score per text; a text that is too long is cut at its start."""
+    inputs = tokenizer(texts, truncation=True, padding=True, return_tensors="pt")
+    return model(**inputs.to(model.device)).logits[:, 0].float()
 
 
-# How far supervised rewards carry: EPIC distance by domain trained on and domain rated (StateFactory, Table 1).
+# Transfer of supervised rewards: EPIC distance by training domain and rated domain (StateFactory, Table 1).
 
 ALL = "all"
 
 
 class Transfer(Record):
-    """Mean pooled EPIC distance, by what a head was trained on and what it rated; no head rated a task it saw."""
+    """Mean pooled EPIC distance by training domain and rated domain; no head rated a task of its training."""
 
     domains: tuple[str, ...]
     trained: tuple[str, ...]
-    """The domains, and `all` of them together where there are several."""
+    """The training domains, and `all` of them together where there are several."""
     distances: tuple[tuple[float, ...], ...]
-    """A row for each of `trained`, a column for each of `domains`."""
+    """Distances with a row for each of `trained` and a column for each of `domains`."""
 
     def overall(self, trained: str) -> float:
-        """The mean over the domains rated."""
+        """Return the mean over the rated domains."""
         return fmean(self.distances[self.trained.index(trained)])
 
 
@@ -309,26 +326,26 @@ def transfer(
     *,
     folds: int = FOLDS,
     seed: int = 0,
-    told: Callable[[str], None] = lambda line: None,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> Transfer:
-    """Train on each domain alone and on all together, and rate every domain by each.
+    """Train on each domain and on all together, and rate every domain with each.
 
     Raises:
-        Fault: ("data") a domain has too few tasks to train on.
+        Fault: ("data") a domain has too few tasks for training.
     """
     domains = tuple(sorted({one.domain for one in samples}))
     trained = (*domains, ALL) if len(domains) > 1 else domains
     rows = []
     for name in trained:
-        told(f"training on {name}")
-        seen = [one for one in samples if name in (ALL, one.domain)]
-        heads = train_heads(seen, encoder, folds=folds, seed=seed, told=lambda line: None)
+        progress(f"training on {name}")
+        training = [one for one in samples if name in (ALL, one.domain)]
+        heads = train_heads(training, encoder, folds=folds, seed=seed, progress=lambda line: None)
         rows.append(tuple(distance([one for one in samples if one.domain == rated], heads) for rated in domains))
     return Transfer(domains=domains, trained=trained, distances=tuple(rows))
 
 
 def distance(samples: Sequence[Sample], heads: Heads) -> float:
-    """Mean over tasks of the EPIC distance pooled over a task's recordings."""
+    """Compute the mean over tasks of the EPIC distance pooled over a task's recordings."""
     return fmean(epic_distance(_rated(one, heads), one.rewards) for one in samples)
 
 
@@ -336,7 +353,7 @@ def _rated(one: Sample, heads: Heads) -> list[float]:
     return [float(reward) for reward in heads.of(one.task).rewards(one.features.astype("float32"))]
 
 
-# `certigraph rewards train`, `tune` and `transfer`: supervised reward models from RewardPrediction's recordings.
+# The commands `certigraph rewards train`, `tune` and `transfer`, on RewardPrediction's recordings.
 
 Told = Callable[[str], None]
 
@@ -352,25 +369,26 @@ def train_command(
     seed: int = 0,
     told: Told = print,
 ) -> Card:
-    """Train one head a fold on the pairs of some domains and write them to `out`.
+    """Train one head per fold on the pairs of some domains and write them to `out`.
 
     Args:
-        data: the folder of the pairs; None: CERTIGRAPH_DATA, else the generated ones.
+        data: folder of the pairs; None: CERTIGRAPH_DATA, else generated pairs.
         out: the file, an npz.
-        domains: those to train on; none: all.
-        encoder: whose sentence vectors are the features.
-        folds: tasks are rated by the head of their fold, which did not see them; 1: one head that saw all.
-        limit: pairs of each domain, at most.
-        seed: of the draws.
+        domains: the training domains; none: all.
+        encoder: name of the sentence encoder whose vectors are the features.
+        folds: number of folds; a task is rated by the head of its fold, whose training excludes it; 1: one head for
+            all.
+        limit: maximum number of pairs of each domain.
+        seed: seed of the random draws.
         told: called with each line of progress.
 
     Raises:
-        UnknownName: no such domain.
-        Fault: too few pairs, no such encoder, no data.
+        UnknownName: there is no such domain.
+        Fault: there are too few pairs, or the encoder or the data are missing.
     """
     source = needed_encoder(encoder)
-    found = samples(chosen(data, domains, limit), source, told)
-    heads = train_heads(found, encoder, folds=folds, seed=seed, told=told)
+    prefixes = samples(chosen(data, domains, limit), source, told)
+    heads = train_heads(prefixes, encoder, folds=folds, seed=seed, progress=told)
     save_heads(out, heads)
     return heads.card
 
@@ -385,9 +403,9 @@ def transfer_command(
     seed: int = 0,
     told: Told = print,
 ) -> Transfer:
-    """Train on each domain and on all, and rate each domain by each. Arguments and errors as above."""
-    found = samples(chosen(data, domains, limit), needed_encoder(encoder), told)
-    return transfer(found, encoder, folds=folds, seed=seed, told=told)
+    """Train on each domain and on all, and rate each domain with each; arguments and errors as in `train_command`."""
+    prefixes = samples(chosen(data, domains, limit), needed_encoder(encoder), told)
+    return transfer(prefixes, encoder, folds=folds, seed=seed, progress=told)
 
 
 def tune_command(
@@ -402,14 +420,20 @@ def tune_command(
 ) -> Path:
     """Tune a language model on the pairs of some domains by the paper's recipe, and write it to the folder `out`.
 
-    Args and errors as above, and:
-        base: the model, by its name on the Hugging Face hub or its folder; never downloaded unasked.
+    Further arguments and errors are as in `train_command`.
+
+    Args:
+        base: name of the model on the Hugging Face hub, or its folder; it is never downloaded automatically.
     """
-    return train_lora(chosen(data, domains, limit), out, base=base, recipe=PAPER._replace(seed=seed), told=told)
+    return train_lora(chosen(data, domains, limit), out, base=base, recipe=PAPER._replace(seed=seed), progress=told)
 
 
 def chosen(data: str | None, domains: Sequence[str], limit: int | None) -> list[Pair]:
-    """The pairs of some domains, the first `limit` of each. Raises UnknownName for a domain that is not there."""
+    """Load the pairs of some domains, the first `limit` of each.
+
+    Raises:
+        UnknownName: there is no such domain.
+    """
     pairs = list(cast(RewardPrediction, load_benchmark("rewardprediction", data)).pairs.values())
     known = sorted({pair.domain for pair in pairs})
     if unknown := [domain for domain in domains if domain not in known]:
@@ -418,7 +442,7 @@ def chosen(data: str | None, domains: Sequence[str], limit: int | None) -> list[
 
 
 def print_transfer(done: Transfer) -> None:
-    """The matrix: a row for what was trained on, a column for what was rated, and the mean over columns."""
+    """Print the distances with a row per training domain, a column per rated domain, and the mean over columns."""
     table = Table("trained on", *done.domains, "overall", title="mean EPIC distance, pooled per task", box=None)
     for name, row in zip(done.trained, done.distances, strict=True):
         table.add_row(name, *(f"{distance:.3f}" for distance in row), f"{done.overall(name):.3f}")

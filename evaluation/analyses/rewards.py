@@ -1,4 +1,8 @@
-"""Measurement of predicted rewards."""
+"""Measurement of predicted rewards on RewardPrediction's pairs (`certigraph rewards measure`).
+
+Contents: the predictors, their ratings of pairs (resumable, in several processes), their speed, the statistics, and the
+triplet accuracy of sentence encoders.
+"""
 
 import hashlib
 import time
@@ -29,7 +33,7 @@ from certigraph.state import rewards as factored_code
 from certigraph.state.records import Fault, Record, Stopped, Task, UnknownName
 from certigraph.state.rewards import FactoredState
 
-# The predictors of a measurement: graphs that predict rewards, with operators exchanged.
+# The predictors: graphs that predict rewards, with swapped operators.
 
 USUAL = (
     "statefactory",
@@ -40,30 +44,29 @@ USUAL = (
     "monotonic",
     "constant=monotonic:rate=constant",
 )
-"""What is measured where no predictor is named: StateFactory, its other granularities, its goals known beforehand, and
-two baselines."""
+"""Default predictors: StateFactory with all granularities, StateFactory with goals known beforehand, two baselines."""
 
 
 def predictors(specs: Sequence[str], encoders: Sequence[str] = ()) -> tuple[Method, ...]:
-    """Predictors as a command line names them, the first one being what others are compared with.
+    """Parse the predictors of a command line; the others are compared with the first one.
 
     Args:
         specs: `GRAPH`, `GRAPH:SLOT=OPERATOR` with more swaps joined by `+`, or either as `NAME=...`.
-        encoders: sentence encoders, each a StateFactory that compares by it.
+        encoders: sentence encoders; each adds a StateFactory that compares texts with it.
 
     Raises:
         UnknownName: a graph, slot or operator is unknown, a graph predicts no rewards, or a name is used twice.
     """
     encoding = [f"{name}=statefactory:route=route:encoder={name}" for name in encoders]
-    made = [_predictor(spec) for spec in (*(specs or USUAL), *encoding)]
-    names = [method.name for method in made]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise UnknownName(f"two predictors are called {twice[0]}; write NAME=GRAPH:SLOT=OPERATOR")
-    return tuple(made)
+    methods = [_predictor(spec) for spec in (*(specs or USUAL), *encoding)]
+    names = [method.name for method in methods]
+    if duplicates := sorted({name for name in names if names.count(name) > 1}):
+        raise UnknownName(f"two predictors are called {duplicates[0]}; write NAME=GRAPH:SLOT=OPERATOR")
+    return tuple(methods)
 
 
 def granularity_of(method: Method) -> str | None:
-    """The granularity of a StateFactory that is otherwise as it comes."""
+    """Return the granularity of a StateFactory without other changes; None for other predictors."""
     swaps = swaps_of(method.graph, method.operators)
     if method.graph != "statefactory" or swaps.keys() - {"route"}:
         return None
@@ -72,7 +75,7 @@ def granularity_of(method: Method) -> str | None:
 
 
 def knows_the_goal(method: Method) -> bool:
-    """Whether it is StateFactory with nothing exchanged but the interpretation of goals, by that with hindsight."""
+    """Return whether a method is StateFactory with `interpret=offline_goal` as its only swap."""
     swaps = swaps_of(method.graph, method.operators)
     return (
         method.graph == "statefactory" and swaps.keys() == {"interpret"} and swaps["interpret"].name == "offline_goal"
@@ -80,7 +83,7 @@ def knows_the_goal(method: Method) -> bool:
 
 
 def encoder_of(method: Method) -> str | None:
-    """The sentence encoder that a StateFactory's routing names; None where it names none."""
+    """Return the sentence encoder that a StateFactory's routing names; None where it names none."""
     swaps = swaps_of(method.graph, method.operators) if method.graph == "statefactory" else {}
     return str(swaps["route"].args["encoder"]) if "route" in swaps and "encoder" in swaps["route"].args else None
 
@@ -90,24 +93,24 @@ def _predictor(spec: str) -> Method:
     name, _, graph = head.partition("=")
     if (graph or name) not in REWARDS:
         raise UnknownName(f"{graph or name} predicts no rewards; {', '.join(REWARDS)} do")
-    made = methods_from([f"v={graph or name}"], [f"v:{swap}" for swap in swaps.split("+") if swap])
-    return made[0].model_copy(update={"name": name if graph else spec})
+    methods = methods_from([f"v={graph or name}"], [f"v:{swap}" for swap in swaps.split("+") if swap])
+    return methods[0].model_copy(update={"name": name if graph else spec})
 
 
-# What tells a rated pair from one that was rated otherwise: the predictor, the models, the pair, the rules' code.
+# Digests that identify a rating: of the predictor, the models, the pair, and the code of the rules.
 
 DIGITS = 16
-"""Hex digits of a digest."""
+"""Number of hex digits of a digest."""
 
 
 def digest_of(method: Method, context: Context, domain: str, what: str) -> str:
-    """A digest of everything that decides the rewards of a pair.
+    """Compute the digest of everything that determines the rewards of a pair.
 
     Args:
         method: the predictor.
         context: its models, by role.
-        domain: whose rules may read the pair.
-        what: the pair itself, in words of any kind.
+        domain: the domain whose rules may read the pair.
+        what: text that identifies the pair.
     """
     models = (context.model, *(f"{role}={name}" for role, name in sorted((context.roles or {}).items())))
     code = code_of(domain) if method.graph == "statefactory" else ""
@@ -116,54 +119,55 @@ def digest_of(method: Method, context: Context, domain: str, what: str) -> str:
 
 @lru_cache(maxsize=16)
 def code_of(domain: str) -> str:
-    """A digest of the code by which StateFactory reads and compares a domain's texts, as the process found it."""
+    """Compute the digest of the code by which StateFactory reads and compares a domain's texts."""
     files = [Path(str(module.__file__)) for module in (routing_code, factored_code)]
     if domain in FACTORS:
-        found = find_spec(FACTORS[domain].partition(":")[0])
-        files += sorted(Path(found.origin).parent.glob("*.py")) if found and found.origin else []
+        module_spec = find_spec(FACTORS[domain].partition(":")[0])
+        files += sorted(Path(module_spec.origin).parent.glob("*.py")) if module_spec and module_spec.origin else []
     return short(*(file.read_text(encoding="utf-8") for file in files))
 
 
 def short(*parts: str) -> str:
-    """A digest of texts."""
+    """Compute a digest of texts."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:DIGITS]
 
 
-# Predicting the rewards of pairs, in several processes, in a folder that can be gone on with.
+# Prediction of the rewards of pairs, in several processes; a later call resumes.
 
 BENCHMARK = "rewardprediction"
 
 MOST_FAULTS = 3
-"""Pairs in a row for which the model has no usable answer before the measurement stops; a small one fails at some."""
+"""Number of consecutive pairs without a usable answer of the model that stops the measurement; small models fail at
+some pairs."""
 
 
 class Rated(Record):
-    """One pair as one predictor rates it."""
+    """Rewards and figures of one pair by one predictor."""
 
     predictor: str
     pair: str
     domain: str
     rewards: tuple[tuple[float, ...], ...]
-    """Of each step, the positive recording first."""
+    """Reward of each step, the positive recording first."""
     figures: dict[str, float]
-    """See `certigraph.adapters.rewardprediction.benchmark.figures`."""
+    """Figures of `certigraph.adapters.rewardprediction.benchmark.figures`."""
     seconds: float
     digest: str
-    """See `certigraph.evaluation.analyses.rewards`: a row of another pair, predictor or code is not taken for this."""
+    """Digest of pair, predictor, models and code; a row with another digest is not reused."""
 
 
 class Failed(Record):
-    """A pair that a predictor could not rate; it is tried again when the measurement goes on."""
+    """A pair that a predictor could not rate; a resumed measurement tries it again."""
 
     predictor: str
     pair: str
     reason: str
     of_model: bool = False
-    """Whether it is the model's fault, which may be so for every other pair too."""
+    """Whether the model failed, which may then fail for every other pair too."""
 
 
 class Piece(NamedTuple):
-    """What one process does at a time."""
+    """One item of work: a predictor and a pair."""
 
     method: Method
     pair: str
@@ -171,18 +175,18 @@ class Piece(NamedTuple):
 
 
 def rate(piece: Piece) -> Rated | Failed:
-    """Predict a pair's rewards, or say why they cannot be predicted."""
+    """Predict a pair's rewards, or return the reason why they cannot be predicted."""
     benchmark: Any = load_benchmark(BENCHMARK, piece.context.data)
     pair, task = benchmark.pairs[piece.pair], benchmark.task(piece.pair)
-    began = time.perf_counter()
+    start = time.perf_counter()
     try:
         state = _graph(piece.method.model_dump_json()).invoke({"task": task}, context=piece.context)
     except Stopped as stopped:
         of_model = isinstance(stopped, Fault) and stopped.boundary == "model"
         return Failed(predictor=piece.method.name, pair=piece.pair, reason=str(stopped), of_model=of_model)
-    except Exception as error:  # noqa: BLE001 - an operator is anybody's code: its failure costs one pair
+    except Exception as error:  # noqa: BLE001 - an operator may be third-party code: its failure costs one pair
         return Failed(predictor=piece.method.name, pair=piece.pair, reason=f"{type(error).__name__}: {error}")
-    seconds, rewards = time.perf_counter() - began, state["action"].args["rewards"]
+    seconds, rewards = time.perf_counter() - start, state["action"].args["rewards"]
     return Rated(
         predictor=piece.method.name,
         pair=pair.id,
@@ -195,7 +199,7 @@ def rate(piece: Piece) -> Rated | Failed:
 
 
 def digest(piece: Piece) -> str:
-    """Hex digits that tell what is rated, by what."""
+    """Compute the digest of a predictor's rating of a pair."""
     benchmark: Any = load_benchmark(BENCHMARK, piece.context.data)
     pair = benchmark.pairs[piece.pair]
     return digest_of(piece.method, piece.context, pair.domain, pair.model_dump_json())
@@ -208,12 +212,16 @@ def rate_all(
     rows: Path,
     *,
     at_once: int = 1,
-    told: Callable[[int, int], None] = lambda done, failed: None,
+    progress: Callable[[int, int], None] = lambda done, failed: None,
 ) -> list[Failed]:
-    """Rate every pair by every predictor, but for what the file of rows has, and add to it; what could not be rated.
+    """Rate every pair with every predictor, except those in the file of rows, and append the new rows.
+
+    Returns:
+        The pairs that could not be rated.
 
     Raises:
-        Fault: ("model") the model answered nothing usable for MOST_FAULTS pairs in a row; what was rated is kept.
+        Fault: ("model") the model gave no usable answer for MAX_CONSECUTIVE_FAULTS consecutive pairs; the ratings so
+            far are saved.
     """
     known = {row.digest for row in read_rated(rows)}
     wanted = [Piece(method, pair, context) for method in methods for pair in pairs]
@@ -225,7 +233,7 @@ def rate_all(
             append(rows, row)
         else:
             failed.append(row)
-        told(done, len(failed))
+        progress(done, len(failed))
         faults = faults + 1 if isinstance(row, Failed) and row.of_model else 0
         if faults == MOST_FAULTS:
             raise Fault("model", f"stopped after {faults} pairs in a row: {failed[-1].reason}")
@@ -241,7 +249,7 @@ def _outcomes(pieces: Sequence[Piece], at_once: int) -> Iterable[Rated | Failed]
 
 
 def read_rated(path: Path) -> list[Rated]:
-    """The rows of a measurement."""
+    """Read the rows of a measurement."""
     return read_lines(path, Rated)
 
 
@@ -250,38 +258,38 @@ def _graph(method: str) -> AnyGraph:
     return Method.model_validate_json(method).build()
 
 
-# How fast predictors are: trajectories a second, in a process that has seen nothing, and again once it has.
+# Speed of predictors: trajectories per second, in a new process, and again with warm caches.
 
 PAIRS = 40
-"""Pairs that are timed, spread over all."""
+"""Maximum number of timed pairs, spread over all."""
 
 
 class Speed(Record):
-    """Trajectories a second of one process; `cold` has loading the encoder and every text's first vector in it."""
+    """Trajectories per second of one process; `cold` includes loading the encoder and encoding every text."""
 
     predictor: str
     trajectories: int
     cold: float
     warm: float
     digest: str = ""
-    """Of the predictor, its models and the pairs: a file's line of other ones is not taken for these."""
+    """Digest of predictor, models and pairs; a stored line with another digest is not reused."""
 
 
 def speed(method: Method, pairs: Sequence[str], context: Context) -> Speed | None:
-    """Time a predictor in a process of its own; None where it cannot rate them."""
-    some = list(pairs)[:: max(1, len(pairs) // PAIRS)][:PAIRS]
+    """Time a predictor in a process of its own; None where it cannot rate the pairs."""
+    selection = list(pairs)[:: max(1, len(pairs) // PAIRS)][:PAIRS]
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
-        return executor.submit(timed, method, some, context).result()
+        return executor.submit(timed, method, selection, context).result()
 
 
 def timed(method: Method, pairs: Sequence[str], context: Context) -> Speed | None:
-    """Time a predictor here, the pairs read beforehand: twice, one pass after the other."""
+    """Time two consecutive passes of a predictor in this process, after the pairs are read."""
     load_benchmark(BENCHMARK, context.data).tasks()
     passes = []
     for _ in range(2):
-        began = time.perf_counter()
+        start = time.perf_counter()
         rows = [rate(Piece(method, pair, context)) for pair in pairs]
-        passes.append(time.perf_counter() - began)
+        passes.append(time.perf_counter() - start)
     rated = sum(len(row.rewards) for row in rows if isinstance(row, Rated))
     if not rated:
         return None
@@ -289,17 +297,17 @@ def timed(method: Method, pairs: Sequence[str], context: Context) -> Speed | Non
     return Speed(predictor=method.name, trajectories=rated, cold=cold, warm=warm)
 
 
-# What rated pairs say of predictors: means by domain and over domains, with 95 % intervals; tasks are the units.
+# Statistics of predictors: means by domain and over domains, with 95 % intervals over tasks.
 
 OVERALL = "overall"
-"""The mean of the domains' means, each counting as much as any other."""
+"""Name of the mean of the domains' means, in which all domains have the same weight."""
 
 EPIC = FIGURES[0]
-"""The headline: pooled over a task's recordings."""
+"""The main figure: the EPIC distance pooled over a task's recordings."""
 
 
 class Mean(NamedTuple):
-    """A mean with the bounds of its 95 % interval, where there is one."""
+    """A mean and the bounds of its 95 % interval; None where there is no interval."""
 
     mean: float
     low: float | None = None
@@ -307,92 +315,98 @@ class Mean(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A predictor in a domain, or over all."""
+    """Figures of a predictor in a domain, or over all domains."""
 
     predictor: str
     domain: str
     n: int
     figures: Mapping[str, Mean]
     difference: Mean | None = None
-    """Its pooled EPIC distance minus the first predictor's on the same tasks; below 0 it predicts better."""
+    """Its pooled EPIC distance minus the first predictor's on the same tasks; a negative value is better."""
 
 
 Values = Mapping[str, Sequence[float]]
-"""By domain, a figure of each task."""
+"""Values of a figure by domain, one per task."""
 
 
 def lines_of(rows: Sequence[Rated], names: Sequence[str]) -> list[Line]:
-    """A line for each predictor and domain, `overall` last where there are several domains."""
-    found = {name: [row for row in rows if row.predictor == name] for name in names}
-    return [line for name in names for line in _lines(name, found[name], found[names[0]])]
+    """Compute the figures of each predictor in each domain, and `overall` where there are several domains."""
+    by_predictor = {name: [row for row in rows if row.predictor == name] for name in names}
+    return [line for name in names for line in _lines(name, by_predictor[name], by_predictor[names[0]])]
 
 
 def difference(rows: Sequence[Rated], others: Sequence[Rated]) -> dict[str, list[float]]:
-    """By domain, the pooled EPIC distances of rows minus those of others on the same pairs."""
+    """Compute the pooled EPIC distances of rows minus those of others on the same pairs, by domain."""
     before = {row.pair: row.figures[EPIC] for row in others}
     both = [row for row in rows if row.pair in before]
     return _by_domain(both, [row.figures[EPIC] - before[row.pair] for row in both])
 
 
 def stratified(values: Values) -> Mean:
-    """The mean of the domains' means. The interval resamples tasks within each domain, by a seeded bootstrap.
+    """Compute the mean of the domains' means, with a seeded bootstrap interval that resamples tasks within each domain.
 
-    A domain of one task adds nothing to the width; with no domain that has more there is no interval.
+    A domain with one task adds nothing to the width; where all domains have one task, there is no interval.
     """
-    means = {domain: float(np.mean(found)) for domain, found in values.items()}
-    middle = float(np.mean(list(means.values())))
-    if all(len(found) < 2 for found in values.values()):
-        return Mean(middle)
+    means = {domain: float(np.mean(domain_values)) for domain, domain_values in values.items()}
+    mean = float(np.mean(list(means.values())))
+    if all(len(domain_values) < 2 for domain_values in values.values()):
+        return Mean(mean)
     random = np.random.default_rng(SEED)
-    draws = np.mean([_resampled(found, random) for found in values.values()], axis=0)
+    draws = np.mean([_resampled(domain_values, random) for domain_values in values.values()], axis=0)
     low, high = np.percentile(draws, (2.5, 97.5))
-    return Mean(middle, float(low), float(high))
+    return Mean(mean, float(low), float(high))
 
 
 def _lines(name: str, rows: Sequence[Rated], first: Sequence[Rated]) -> list[Line]:
     figures = {figure: _by_domain(rows, [row.figures[figure] for row in rows]) for figure in FIGURES}
-    apart = difference(rows, first) if rows and rows[0].predictor != first[0].predictor else {}
+    differences = difference(rows, first) if rows and rows[0].predictor != first[0].predictor else {}
     lines = [
-        Line(name, domain, len(found), {f: _mean(by[domain]) for f, by in figures.items()}, _paired(apart.get(domain)))
-        for domain, found in figures[EPIC].items()
+        Line(
+            name,
+            domain,
+            len(domain_values),
+            {f: _mean(by[domain]) for f, by in figures.items()},
+            _paired(differences.get(domain)),
+        )
+        for domain, domain_values in figures[EPIC].items()
     ]
     if len(lines) > 1:
         over = {figure: stratified(by) for figure, by in figures.items()}
-        lines.append(Line(name, OVERALL, len(rows), over, stratified(apart) if apart else None))
+        lines.append(Line(name, OVERALL, len(rows), over, stratified(differences) if differences else None))
     return lines
 
 
 def _mean(values: Sequence[float]) -> Mean:
-    found = mean_of(values, top=1.0)
-    return Mean(found.mean, found.low, found.high)
+    estimate = mean_of(values, top=1.0)
+    return Mean(estimate.mean, estimate.low, estimate.high)
 
 
-def _paired(apart: Sequence[float] | None) -> Mean | None:
-    if not apart:
+def _paired(differences: Sequence[float] | None) -> Mean | None:
+    if not differences:
         return None
-    low, high = paired_interval(apart) or (None, None)
-    return Mean(float(np.mean(apart)), low, high)
+    low, high = paired_interval(differences) or (None, None)
+    return Mean(float(np.mean(differences)), low, high)
 
 
 def _by_domain(rows: Sequence[Rated], values: Sequence[float]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {domain: [] for domain in sorted({row.domain for row in rows})}
+    by_domain: dict[str, list[float]] = {domain: [] for domain in sorted({row.domain for row in rows})}
     for row, value in zip(rows, values, strict=True):
-        found[row.domain].append(value)
-    return found
+        by_domain[row.domain].append(value)
+    return by_domain
 
 
 def _resampled(values: Sequence[float], random: np.random.Generator) -> np.ndarray:
-    """Means of resamples."""
+    """Means of bootstrap resamples."""
     n = len(values)
     counts = random.multinomial(n, np.full(n, 1 / n), RESAMPLES)
     return np.asarray(counts @ np.asarray(values) / n)
 
 
-# Triplet accuracy: how well an encoder tells a paraphrase from a contradiction (StateFactory, appendix C.5.3, Eq.
-# 14).
+# Triplet accuracy: how well an encoder distinguishes a paraphrase from a contradiction (StateFactory, appendix C.5.3,
+# Eq. 14).
 #
-# Triplets are made of the states that StateFactory's symbolic extractors read along an episode. The paraphrases are
-# rewritten by rules, where the paper has a language model write them: figures do not compare with published ones.
+# Triplets are built from the states that StateFactory's symbolic extractors read along an episode. The paraphrases are
+# written by rules, in the paper by a language model: the figures cannot be compared with published ones.
 
 PARAPHRASES = (
     "{value} is what the {name} of the {identity} is",
@@ -410,12 +424,12 @@ class Told(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The fact as states tell it."""
+        """The fact in the notation of states."""
         return f"{self.identity}: {self.name} {self.value}"
 
 
 class Triplet(NamedTuple):
-    """Texts of which the first two say the same."""
+    """Three texts: a fact, its paraphrase, and a contradicting or other fact."""
 
     anchor: str
     paraphrase: str
@@ -423,24 +437,24 @@ class Triplet(NamedTuple):
 
 
 def triplets(pairs: Sequence[Pair], seed: int = 0) -> list[Triplet]:
-    """The triplets of the pairs' recordings, one for every fact of an episode, each anchor once.
+    """Create the triplets of the pairs' recordings, one for every fact of an episode, without duplicate anchors.
 
-    The negative is the same attribute with another value that it had in the episode, where it had one, else a fact
-    about another object.
+    The contradiction is the same attribute with another value of the episode, where there is one, else a fact about
+    another object.
 
     Raises:
-        Fault: ("data") no rules read a domain's text.
+        Fault: ("data") there are no rules that read a domain's text.
     """
-    made: dict[str, Triplet] = {}
+    by_anchor: dict[str, Triplet] = {}
     for pair in pairs:
-        for one in pair.recordings:
+        for recording in pair.recordings:
             random = Random(f"{seed}:{pair.id}")
-            made |= {triplet.anchor: triplet for triplet in _of_episode(_facts(pair.domain, one), random)}
-    return list(made.values())
+            by_anchor |= {triplet.anchor: triplet for triplet in _of_episode(_facts(pair.domain, recording), random)}
+    return list(by_anchor.values())
 
 
 def triplet_accuracy(encoder: Encoder, triplets: Sequence[Triplet]) -> float:
-    """The share of triplets whose anchor is more similar to the paraphrase than to the contradiction; 0 of none."""
+    """Compute the share of triplets whose anchor is more similar to the paraphrase; 0 without triplets."""
     if not triplets:
         return 0.0
     anchors, same, other = (encoder.encode_once(list(texts)) for texts in zip(*triplets, strict=True))
@@ -450,60 +464,60 @@ def triplet_accuracy(encoder: Encoder, triplets: Sequence[Triplet]) -> float:
 
 def _of_episode(facts: Sequence[Told], random: Random) -> Iterator[Triplet]:
     for fact in facts:
-        contrary = [f for f in facts if f[:2] == fact[:2] and f.value != fact.value]
-        others = contrary or [f for f in facts if f.identity != fact.identity]
+        contradicting = [f for f in facts if f[:2] == fact[:2] and f.value != fact.value]
+        others = contradicting or [f for f in facts if f.identity != fact.identity]
         if others:
             paraphrase = random.choice(PARAPHRASES).format(**fact._asdict())
             yield Triplet(fact.text, paraphrase, random.choice(others).text)
 
 
 def _facts(domain: str, recording: Recording) -> list[Told]:
-    """Every fact that was ever so in an episode, in order, once."""
+    """Every fact of an episode, in the order of its first occurrence."""
     goal, state = recording.goal_description, FactoredState()
-    reading = needed_factors(Task(benchmark=domain, id="triplets", goal=goal))
-    found: dict[Told, None] = {}
+    factors = needed_factors(Task(benchmark=domain, id="triplets", goal=goal))
+    facts: dict[Told, None] = {}
     for row in recording.trajectory:
-        state = reading.extract(state, goal, row.action, row.observation)
-        found |= {Told(e.identity, name, value): None for e in state.entities for name, value in e.attributes.items()}
-    return list(found)
+        state = factors.extract(state, goal, row.action, row.observation)
+        facts |= {Told(e.identity, name, value): None for e in state.entities for name, value in e.attributes.items()}
+    return list(facts)
 
 
-# The triplet accuracy of a measurement's sentence encoders, which is told beside their EPIC distance.
+# The triplet accuracy of a measurement's sentence encoders, which is printed with their EPIC distance.
 
 PROBED_PAIRS = 10
-"""Pairs of each domain whose facts are asked about."""
+"""Maximum number of pairs of each domain whose facts are used."""
 
 
 class Probed(Record):
-    """How well an encoder tells paraphrases from contradictions."""
+    """Triplet accuracy of an encoder."""
 
     encoder: str
     triplets: int
     accuracy: float
     digest: str
-    """Of the triplets: a file's line of other ones is not taken for these."""
+    """Digest of the triplets; a stored line with another digest is not reused."""
 
 
 def probed(methods: Sequence[Method], pairs: Sequence[Pair], path: Path) -> list[Probed]:
-    """The encoders that predictors name, each probed once for as long as the triplets stay the same."""
+    """Measure the encoders that predictors name; each is measured once while the triplets stay the same."""
     names = dict.fromkeys(filter(None, map(encoder_of, methods)))
     if not names:
         return []
-    asked = triplets(_some(pairs))
-    digest = short(*(text for triplet in asked for text in triplet))
+    all_triplets = triplets(_some(pairs))
+    digest = short(*(text for triplet in all_triplets for text in triplet))
     known = {one.encoder: one for one in read_lines(path, Probed) if one.digest == digest}
     for name in names:
         if name not in known:
-            accuracy = triplet_accuracy(needed_encoder(name), asked)
-            known[name] = Probed(encoder=name, triplets=len(asked), accuracy=accuracy, digest=digest)
+            accuracy = triplet_accuracy(needed_encoder(name), all_triplets)
+            known[name] = Probed(encoder=name, triplets=len(all_triplets), accuracy=accuracy, digest=digest)
             append(path, known[name])
     return [known[name] for name in names]
 
 
-def told(methods: Sequence[Method], lines: Sequence[Line], found: Sequence[Probed]) -> list[str]:
-    """A sentence for each predictor that names an encoder: its EPIC distance, and the encoder's accuracy."""
+def told(methods: Sequence[Method], lines: Sequence[Line], probes: Sequence[Probed]) -> list[str]:
+    """Format a sentence for each predictor that names an encoder: EPIC distance and triplet accuracy."""
     epic = {line.predictor: line.figures[EPIC].mean for line in lines}  # the last line of each: `overall`, if any
-    accuracy = {one.encoder: one for one in found}
+    accuracy = {one.encoder: one for one in probes}
     return [
         f"{method.name}: EPIC {epic[method.name]:.3f}, triplet accuracy {one.accuracy:.3f} of {one.triplets}, whose "
         "paraphrases are made by rules."
@@ -513,6 +527,6 @@ def told(methods: Sequence[Method], lines: Sequence[Line], found: Sequence[Probe
 
 
 def _some(pairs: Sequence[Pair]) -> list[Pair]:
-    """The first pairs of each domain that rules read."""
+    """The first pairs of each domain that has rules."""
     domains = sorted({pair.domain for pair in pairs} & FACTORS.keys())
     return [pair for domain in domains for pair in [one for one in pairs if one.domain == domain][:PROBED_PAIRS]]

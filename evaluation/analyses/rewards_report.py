@@ -1,4 +1,4 @@
-"""Page, figures and command of a reward measurement."""
+"""Page, figures and files of a reward measurement, and the command `certigraph rewards measure`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -63,33 +63,33 @@ from certigraph.runtime.html import PAGE, STYLE, Markup, counted, html_table, jo
 from certigraph.state.records import Fault, Interrupted
 from certigraph.state.rewards import GRANULARITIES
 
-# What the paper says of StateFactory, checked: the order of granularities, and how little goals lose online.
+# The paper's findings about StateFactory, checked: the order of granularities, and the small loss by goals online.
 
 
 def describe_findings(methods: Sequence[Method], lines: Sequence[Line], rows: Sequence[Rated]) -> list[str]:
-    """The findings that the measured predictors allow, a sentence each."""
+    """Format the findings that the measured predictors allow, one sentence each."""
     return [*_order(methods, lines), *_gap(methods, rows), *_finals(lines)]
 
 
 def shown(mean: Mean, form: str = ".3f") -> str:
-    """A mean with its interval: 0.412 (0.401 to 0.423)."""
+    """Format a mean with its interval, such as 0.412 (0.401 to 0.423)."""
     bounds = f" ({mean.low:{form}} to {mean.high:{form}})" if mean.low is not None and mean.high is not None else ""
     return f"{mean.mean:{form}}{bounds}"
 
 
 def overall(lines: Sequence[Line]) -> dict[str, Line]:
-    """By predictor, its line over all domains, or that of the only one."""
-    return {line.predictor: line for line in lines}  # the last one stays, which is `overall` where there is one
+    """Return each predictor's line over all domains, or that of its only domain."""
+    return {line.predictor: line for line in lines}  # later lines replace earlier ones, and `overall` is the last
 
 
 def _order(methods: Sequence[Method], lines: Sequence[Line]) -> list[str]:
     by_name, names = overall(lines), {granularity_of(method): method.name for method in methods}
-    found = {g: by_name[names[g]].figures[EPIC].mean for g in GRANULARITIES if names.get(g) in by_name}
-    if len(found) < 2:
+    distances = {g: by_name[names[g]].figures[EPIC].mean for g in GRANULARITIES if names.get(g) in by_name}
+    if len(distances) < 2:
         return []
-    expected, ranked = list(found), sorted(found, key=found.__getitem__, reverse=True)
+    expected, ranked = list(distances), sorted(distances, key=distances.__getitem__, reverse=True)
     verdict = "the paper's order" if ranked == expected else f"not the paper's order, which is {' > '.join(expected)}"
-    return [f"EPIC by granularity: {' > '.join(f'{g} {found[g]:.3f}' for g in ranked)}; {verdict}."]
+    return [f"EPIC by granularity: {' > '.join(f'{g} {distances[g]:.3f}' for g in ranked)}; {verdict}."]
 
 
 def _gap(methods: Sequence[Method], rows: Sequence[Rated]) -> list[str]:
@@ -101,38 +101,42 @@ def _gap(methods: Sequence[Method], rows: Sequence[Rated]) -> list[str]:
     if not by_name[online] or not by_name[offline]:
         return []
     gap = shown(stratified(difference(by_name[online], by_name[offline])), "+.3f")
-    told = "EPIC with goals interpreted online minus with goals read off the expert's end"
-    return [f"{told}: {gap}; the paper has +0.02."]
+    text = "EPIC with goals interpreted online minus with goals read off the expert's end"
+    return [f"{text}: {gap}; the paper has +0.02."]
 
 
 def _finals(lines: Sequence[Line]) -> list[str]:
-    """Where the first predictor's negative trajectories end above the positive ones."""
-    mine = [line for line in lines if line.predictor == lines[0].predictor and line.domain != OVERALL]
-    wrong = [line.domain for line in mine if line.figures["final_positive"].mean <= line.figures["final_negative"].mean]
+    """Domains in which the first predictor's negative trajectories end with higher rewards than the positive ones."""
+    first = [line for line in lines if line.predictor == lines[0].predictor and line.domain != OVERALL]
+    wrong = [
+        line.domain for line in first if line.figures["final_positive"].mean <= line.figures["final_negative"].mean
+    ]
     where = f"not in {', '.join(wrong)}" if wrong else "in every domain"
     return [f"{lines[0].predictor}: mean final reward of positive trajectories above that of negative ones {where}."]
 
 
-# The figures of a measurement: distances as bars, rewards along examples, and how far supervised heads carry.
+# The figures: distances as bars, rewards along examples, and the transfer of supervised heads.
 
 MOST_LINES = 3
-"""Predictors along an example."""
+"""Maximum number of predictors in the panels of examples."""
 
 
 def bars(lines: Sequence[Line]) -> Figure:
-    """Pooled EPIC distance by domain, a bar a predictor with its 95 % interval."""
+    """Draw the pooled EPIC distance by domain, one bar with its 95 % interval per predictor."""
     names, domains = _unique(line.predictor for line in lines), _unique(line.domain for line in lines)
     figure = Figure(figsize=(max(6.0, 0.22 * len(names) * len(domains) + 1), 3.4), layout="constrained")
     panel: Any = figure.subplots()
     width = 0.85 / len(names)
-    for place, name in enumerate(names):
-        mine = [line for line in lines if line.predictor == name]
-        at = [domains.index(line.domain) + (place - (len(names) - 1) / 2) * width for line in mine]
-        means = [line.figures[EPIC] for line in mine]
+    for index, name in enumerate(names):
+        of_predictor = [line for line in lines if line.predictor == name]
+        positions = [domains.index(line.domain) + (index - (len(names) - 1) / 2) * width for line in of_predictor]
+        means = [line.figures[EPIC] for line in of_predictor]
         errors = [[m.mean - (m.mean if m.low is None else m.low) for m in means]]
         errors.append([(m.mean if m.high is None else m.high) - m.mean for m in means])
-        ink, hatch = INKS[place % len(INKS)], "//" if place >= len(INKS) else None
-        panel.bar(at, [m.mean for m in means], width, yerr=errors, color=ink, hatch=hatch, label=name, ecolor=GREY)
+        ink, hatch = INKS[index % len(INKS)], "//" if index >= len(INKS) else None
+        panel.bar(
+            positions, [m.mean for m in means], width, yerr=errors, color=ink, hatch=hatch, label=name, ecolor=GREY
+        )
     panel.set_xticks(range(len(domains)), domains)
     panel.set_ylabel("EPIC distance, pooled")
     panel.spines[["top", "right"]].set_visible(False)
@@ -141,21 +145,21 @@ def bars(lines: Sequence[Line]) -> Figure:
 
 
 def curves(rows: Sequence[Rated], pairs: Mapping[str, Pair], names: Sequence[str]) -> Figure:
-    """Along one pair of each domain, the first predictor's median one: true rewards, and what predictors say."""
+    """Draw true and predicted rewards along one pair of each domain, the median pair of the first predictor."""
     examples = _examples([row for row in rows if row.predictor == names[0]])
     figure = Figure(figsize=(7.5, 1.7 * len(examples) + 0.6), layout="constrained")
     panels = figure.subplots(len(examples), 2, sharey=True, squeeze=False)
     for (domain, pair), line in zip(examples.items(), panels, strict=True):
         rated = [row for name in names[:MOST_LINES] for row in rows if (row.predictor, row.pair) == (name, pair)]
-        for place, panel in enumerate(line):
-            recording = pairs[pair].recordings[place]
+        for index, panel in enumerate(line):
+            recording = pairs[pair].recordings[index]
             steps = range(1, len(recording.trajectory) + 1)
             true = [row.reward.shaped for row in recording.trajectory]
             panel.step(steps, true, where="mid", color=GREY, linewidth=3, alpha=0.5, label="true")
             for row in rated:
                 ink = INKS[names.index(row.predictor)]
-                panel.plot(steps, row.rewards[place], ".-", color=ink, linewidth=1.2, label=row.predictor)
-            panel.set_title(f"{domain}, {'negative' if place else 'positive'}", fontsize=8, loc="left")
+                panel.plot(steps, row.rewards[index], ".-", color=ink, linewidth=1.2, label=row.predictor)
+            panel.set_title(f"{domain}, {'negative' if index else 'positive'}", fontsize=8, loc="left")
             panel.spines[["top", "right"]].set_visible(False)
     panels[0][0].set_ylim(-0.04, 1.04)
     handles, labels = panels[0][0].get_legend_handles_labels()
@@ -165,7 +169,7 @@ def curves(rows: Sequence[Rated], pairs: Mapping[str, Pair], names: Sequence[str
 
 
 def heat(transfer: Transfer) -> Figure:
-    """EPIC distance of supervised heads: a row for what they were trained on, a column for what they rate."""
+    """Draw the EPIC distances of supervised heads, with a row per training domain and a column per rated domain."""
     size = 0.8 * len(transfer.domains)
     figure = Figure(figsize=(size + 2.2, 0.45 * len(transfer.trained) + 1.2), layout="constrained")
     panel: Any = figure.subplots()
@@ -181,18 +185,18 @@ def heat(transfer: Transfer) -> Figure:
 
 
 def _examples(rows: Sequence[Rated]) -> dict[str, str]:
-    found = {}
+    examples = {}
     for domain in sorted({row.domain for row in rows}):
         ranked = sorted((row.figures[EPIC], row.pair) for row in rows if row.domain == domain)
-        found[domain] = ranked[len(ranked) // 2][1]
-    return found
+        examples[domain] = ranked[len(ranked) // 2][1]
+    return examples
 
 
 def _unique(names: Any) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-# A measurement as one self-contained HTML page.
+# The page: one self-contained HTML file.
 
 TITLES = {
     "epic": "EPIC, pooled",
@@ -221,7 +225,7 @@ SPEEDS = (
 
 
 class Told(NamedTuple):
-    """What a measurement has come to."""
+    """Findings of a measurement so far."""
 
     lines: Sequence[Line]
     findings: Sequence[str]
@@ -229,34 +233,38 @@ class Told(NamedTuple):
     failed: Sequence[Failed] = ()
     counts: Sequence[Count] = ()
     notes: Sequence[str] = ()
-    """What else is to be known of the data."""
+    """Notes about the data, such as tasks without a pair."""
 
 
 def by_domain(lines: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
-    """Heads and lines of the pooled distances: a line a predictor, a column a domain."""
+    """Format the pooled distances; return column names, and one row per predictor with a column per domain."""
     domains = list(dict.fromkeys(line.domain for line in lines))
-    found = {(line.predictor, line.domain): shown(line.figures[EPIC]) for line in lines}
+    cells = {(line.predictor, line.domain): shown(line.figures[EPIC]) for line in lines}
     names = list(dict.fromkeys(line.predictor for line in lines))
-    return ["predictor", *domains], [[name, *(found.get((name, d), "") for d in domains)] for name in names]
+    return ["predictor", *domains], [[name, *(cells.get((name, d), "") for d in domains)] for name in names]
 
 
-def page_of(told: Told, drawings: Mapping[str, Markup]) -> str:
-    """The page's text. Nothing is loaded, no script runs, everything from outside is escaped."""
+def page_of(findings: Told, drawings: Mapping[str, Markup]) -> str:
+    """Format the page. It loads nothing and has no scripts; text from runs is escaped."""
     title = joined("How well rewards are predicted")
-    n = max((line.n for line in told.lines), default=0)
+    n = max((line.n for line in findings.lines), default=0)
     over = tag("p", f"RewardPrediction, {counted(n, 'pair')} of trajectories", class_="overline")
-    facts = tag("div", *(tag("p", one, class_="key") for one in (*told.findings, *told.notes)))
+    facts = tag("div", *(tag("p", one, class_="key") for one in (*findings.findings, *findings.notes)))
     distances = joined(
-        _drawn(drawings, "bars"), html_table(*by_domain(told.lines)), tag("p", READING, class_="key"), facts
+        _drawn(drawings, "bars"), html_table(*by_domain(findings.lines)), tag("p", READING, class_="key"), facts
     )
     sections = [
         _section("EPIC distance", distances),
         _section("Along examples", _drawn(drawings, "curves")),
-        _section("All figures", joined(_all(told.lines), tag("p", MORE, class_="key"))),
+        _section("All figures", joined(_all(findings.lines), tag("p", MORE, class_="key"))),
         *([_section("How far supervised heads carry", _drawn(drawings, "heat"))] if "heat" in drawings else []),
-        *([_section("Speed", _speeds(told.speeds))] if told.speeds else []),
-        *([_section("Not rated", _failed(told.failed))] if told.failed else []),
-        *([_section("The data", html_table(BUILD_COUNTS, map(count_cells, told.counts)))] if told.counts else []),
+        *([_section("Speed", _speeds(findings.speeds))] if findings.speeds else []),
+        *([_section("Not rated", _failed(findings.failed))] if findings.failed else []),
+        *(
+            [_section("The data", html_table(BUILD_COUNTS, map(count_cells, findings.counts)))]
+            if findings.counts
+            else []
+        ),
     ]
     body = joined(tag("header", over, tag("h1", title)), *sections)
     return Template(PAGE).substitute(title=title, style=STYLE + LOOKS, body=body)
@@ -294,15 +302,15 @@ def _section(title: str, inside: Markup) -> Markup:
     return tag("section", tag("h2", title), inside)
 
 
-# Everything that is written and printed of a measurement, at any time.
+# The files and the output of a measurement.
 
 TRANSFER, REWARDS_PAGE = "transfer.json", "rewards.html"
 
 ENDS = ("", "_low", "_high")
-"""Of the names of columns, for a mean and its bounds."""
+"""Suffixes of the columns of a mean and its bounds."""
 
 WIDTH = 200
-"""Columns of a table that goes to a file."""
+"""Width of the table in characters without a terminal."""
 
 
 def report(
@@ -314,7 +322,7 @@ def report(
     probes: Sequence[Probed],
     out: Path,
 ) -> Told:
-    """Write `table.csv`, the figures and `rewards.html`, and return what they say.
+    """Write `table.csv`, the figures and `rewards.html`, and return the findings.
 
     Raises:
         Fault: ("data") no predictor has rated any pair.
@@ -326,26 +334,26 @@ def report(
     counts = list(read_counts(benchmark.data).values()) if benchmark.data else []
     notes = [f"{counted(n, 'task')} of {domain} left out: no pair" for domain, n in benchmark.unpaired.items()]
     sentences = [*describe_findings(methods, lines, rows), *encoders(methods, lines, probes)]
-    told = Told(lines, sentences, speeds, failed, counts, notes)
+    findings = Told(lines, sentences, speeds, failed, counts, notes)
     write_csv(out / "table.csv", [_flat(line) for line in lines])
     with mpl.rc_context(CHART_STYLE):
         drawings = _drawings(lines, rows, benchmark, names, out)
     with whole_file(out / REWARDS_PAGE) as draft:
-        draft.write_text(page_of(told, drawings), encoding="utf-8")
-    return told
+        draft.write_text(page_of(findings, drawings), encoding="utf-8")
+    return findings
 
 
 def _drawings(
     lines: Sequence[Line], rows: Sequence[Rated], benchmark: Any, names: Sequence[str], out: Path
 ) -> dict[str, Markup]:
-    drawn = {"bars": bars(lines), "curves": curves(rows, benchmark.pairs, names)}
+    figures = {"bars": bars(lines), "curves": curves(rows, benchmark.pairs, names)}
     if (out / TRANSFER).is_file():
-        drawn["heat"] = heat(Transfer.model_validate(read_json(out / TRANSFER)))
-    return {name: written(figure, out / name) for name, figure in drawn.items()}
+        figures["heat"] = heat(Transfer.model_validate(read_json(out / TRANSFER)))
+    return {name: written(figure, out / name) for name, figure in figures.items()}
 
 
 def write_transfer(done: Transfer, out: Path) -> None:
-    """Write the transfer matrix and its drawing to a measurement's folder, whose page has it from then on."""
+    """Write the transfer matrix and its drawing to a measurement's folder, for the next page of the measurement."""
     out.mkdir(parents=True, exist_ok=True)
     with whole_file(out / TRANSFER) as draft:
         draft.write_text(done.model_dump_json(indent=1) + "\n", encoding="utf-8")
@@ -359,32 +367,34 @@ def _flat(line: Line) -> dict[str, Any]:
     return {"predictor": line.predictor, "domain": line.domain, "n": line.n, **parts}
 
 
-def print_told(told: Told, out: Path, *, as_json: bool) -> None:
+def print_told(findings: Told, out: Path, *, as_json: bool) -> None:
     """Print the pooled distances and the findings, or one JSON object."""
     if as_json:
-        speeds = [one.model_dump() for one in told.speeds]
-        typer.echo(json.dumps({"lines": list(map(_flat, told.lines)), "findings": told.findings, "speeds": speeds}))
+        speeds = [one.model_dump() for one in findings.speeds]
+        typer.echo(
+            json.dumps({"lines": list(map(_flat, findings.lines)), "findings": findings.findings, "speeds": speeds})
+        )
         return
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=WIDTH)
-    heads, cells = by_domain(told.lines)
+    heads, cells = by_domain(findings.lines)
     table = Table(*heads, box=None)
     for line in cells:
         table.add_row(*map(escape, line))
     console.print("EPIC distance, pooled, with 95 % intervals", style="bold")
     console.print(table)
-    fast = [f"{one.predictor}: {one.cold:g} trajectories/s cold, {one.warm:g} warm" for one in told.speeds]
-    for sentence in (*told.findings, *told.notes, *fast):
+    fast = [f"{one.predictor}: {one.cold:g} trajectories/s cold, {one.warm:g} warm" for one in findings.speeds]
+    for sentence in (*findings.findings, *findings.notes, *fast):
         console.print(sentence, markup=False)
     console.print(f"report: {out / REWARDS_PAGE}", style="dim", markup=False)
 
 
-# What `certigraph rewards measure` does between its options and its tables.
+# The command `certigraph rewards measure`.
 
 ROWS, SPEEDS_FILE, PROBES = "rows.jsonl", "speeds.jsonl", "encoders.jsonl"
 
 SLOW = 2.0
-"""Seconds a pair beyond which a predictor is not timed again: its rows tell."""
+"""Maximum median of seconds per pair of a predictor that is timed; for slower ones the rows have the times."""
 
 
 def measure(
@@ -397,11 +407,14 @@ def measure(
     at_once: int = 1,
     as_json: bool = False,
 ) -> int:
-    """Rate what is left, write every file, and print the tables; exit status 1 where a pair was not rated.
+    """Rate the pairs that are not rated yet, write all files, and print the tables.
+
+    Returns:
+        The exit status: 1 where a pair could not be rated, else 0.
 
     Raises:
-        Interrupted: by Ctrl-C; what was rated is kept.
-        Fault: there are no pairs, an encoder that is named is not here, or the model answers nothing usable.
+        Interrupted: by Ctrl-C; the ratings so far are saved.
+        Fault: there are no pairs, a named encoder is missing, or the model gives no usable answers.
     """
     benchmark: Any = load_benchmark(BENCHMARK, context.data)
     pairs = _chosen([task.id for domain in domains or ("",) for task in benchmark.tasks(domain)], limit)
@@ -409,25 +422,25 @@ def measure(
         needed_encoder(name)
     out.mkdir(parents=True, exist_ok=True)
     try:
-        with telling("rated", len(methods) * len(pairs), silent=as_json) as teller:
+        with telling("rated", len(methods) * len(pairs), silent=as_json) as reporter:
             failed = rate_all(
                 methods,
                 pairs,
                 context,
                 out / ROWS,
                 at_once=at_once,
-                told=lambda done, lost: teller(done, f"{lost} failed" if lost else ""),
+                progress=lambda done, failures: reporter(done, f"{failures} failed" if failures else ""),
             )
         wanted = {digest(Piece(method, pair, context)) for method in methods for pair in pairs}
         rows = list({row.digest: row for row in read_rated(out / ROWS) if row.digest in wanted}.values())
         if not as_json:
-            typer.echo("timing predictors: a minute or two; what is rated is kept", err=True)
+            typer.echo("timing predictors: a minute or two; the ratings are saved", err=True)
         speeds = _measure_speeds(methods, pairs, context, rows, out / SPEEDS_FILE)
-        found = probed(methods, [benchmark.pairs[pair] for pair in pairs], out / PROBES)
+        probes = probed(methods, [benchmark.pairs[pair] for pair in pairs], out / PROBES)
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; the same command with --out {out} goes on") from None
-    told = report(methods, benchmark, rows, failed, speeds, found, out)
-    print_told(told, out, as_json=as_json)
+        raise Interrupted(f"interrupted; resume with the same command and --out {out}") from None
+    findings = report(methods, benchmark, rows, failed, speeds, probes, out)
+    print_told(findings, out, as_json=as_json)
     return 1 if failed else 0
 
 
@@ -436,19 +449,19 @@ def _chosen(pairs: Sequence[str], limit: int) -> list[str]:
     domains: dict[str, list[str]] = {pair.partition("/")[0]: [] for pair in pairs}
     for pair in pairs:
         domains[pair.partition("/")[0]].append(pair)
-    return [pair for some in domains.values() for pair in some[: limit or None]]
+    return [pair for of_domain in domains.values() for pair in of_domain[: limit or None]]
 
 
 def _measure_speeds(
     methods: Sequence[Method], pairs: Sequence[str], context: Context, rows: Sequence[Rated], path: Path
 ) -> list[Speed]:
-    known = {one.digest: one for one in read_lines(path, Speed)}
-    timed = {method.name: digest_of(method, context, "", "\n".join(pairs)) for method in methods}
+    known = {key.digest: key for key in read_lines(path, Speed)}
+    digests = {method.name: digest_of(method, context, "", "\n".join(pairs)) for method in methods}
     for method in methods:
-        mine = [row.seconds for row in rows if row.predictor == method.name]
-        if timed[method.name] in known or not mine or median(mine) > SLOW:
+        seconds = [row.seconds for row in rows if row.predictor == method.name]
+        if digests[method.name] in known or not seconds or median(seconds) > SLOW:
             continue
-        if found := speed(method, pairs, context):
-            known[timed[method.name]] = found.model_copy(update={"digest": timed[method.name]})
-            append(path, known[timed[method.name]])
-    return [known[one] for one in timed.values() if one in known]
+        if result := speed(method, pairs, context):
+            known[digests[method.name]] = result.model_copy(update={"digest": digests[method.name]})
+            append(path, known[digests[method.name]])
+    return [known[key] for key in digests.values() if key in known]

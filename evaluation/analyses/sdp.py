@@ -1,4 +1,4 @@
-"""Anatomy of recorded runs: page, figures, tables and command."""
+"""Anatomy of recorded runs (`certigraph anatomy`): page, figures, tables and printed output."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -21,13 +21,13 @@ from certigraph.evaluation.plots import drawn, line_of
 from certigraph.runtime.html import PAGE, STYLE, Markup, counted, joined, tag
 from certigraph.state.records import INTERRUPTED
 
-# Everything that is written of recorded runs: a page, figures, tables and frames.
+# The files of the analysis: a page, figures, tables and frames.
 
 NAME = "anatomy.html"
 
 
 class Anatomy(NamedTuple):
-    """What was found and written: all tables by name, the files, and the runs that have no ending on record."""
+    """Result of the analysis: frames, tables by name, the written files, and the runs without a recorded ending."""
 
     frames: Frames
     tables: Tables
@@ -38,7 +38,8 @@ class Anatomy(NamedTuple):
 def write_anatomy(recorded: Iterable[Recorded], out: Path) -> Anatomy:
     """Write `anatomy.html`, a .csv for each analysis, a .png and .svg for each figure, and `frames/*.parquet`.
 
-    Each file is written beside its place and put there when whole: a killed process leaves no half file.
+    Each file is written under another name and renamed when it is complete, so that a killed process leaves no partial
+    file.
     """
     frames = frames_of(recorded)
     tables = analyse(frames)
@@ -50,8 +51,8 @@ def write_anatomy(recorded: Iterable[Recorded], out: Path) -> Anatomy:
     files += [out / f"{name}.{kind}" for name in drawings for kind in ("png", "svg")]
     page = _page(frames, sections_of(frames, tables, drawings))
     files.append(_placed(out / NAME, partial(_write, page)))
-    stopped = frames.runs.loc[frames.runs["ending"] == INTERRUPTED, "run"]
-    return Anatomy(frames, tables, tuple(files), tuple(stopped))
+    interrupted = frames.runs.loc[frames.runs["ending"] == INTERRUPTED, "run"]
+    return Anatomy(frames, tables, tuple(files), tuple(interrupted))
 
 
 def _drawings(frames: Frames, tables: Tables, out: Path) -> dict[str, Markup]:
@@ -66,7 +67,7 @@ def _drawings(frames: Frames, tables: Tables, out: Path) -> dict[str, Markup]:
 
 
 def told_of(frames: Frames) -> str:
-    """Which models the runs were made with, and what must be known of that."""
+    """Format the models of the runs, with a warning about scripted ones."""
     models = list(frames.runs["model"].unique())
     return f"certigraph anatomy, {', '.join(models)}{answering(models)}"
 
@@ -88,7 +89,7 @@ def _write(text: str, path: Path) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-# What the command `anatomy` says.
+# Output of the command `anatomy`.
 
 MAIN: dict[str, tuple[str, dict[str, str]]] = {
     "solved": ("solved", {}),
@@ -101,24 +102,31 @@ MAIN: dict[str, tuple[str, dict[str, str]]] = {
     "solved if not": ("calibration", {"measure": "solved if not certified"}),
     "tokens per predicate": ("certified_costs", {"measure": "tokens"}),
 }
-"""The figures that are printed: which analysis has them, and in which of its lines."""
+"""Printed figures: label -> (table, values that select its row)."""
 
 
 def print_anatomy(anatomy: Anatomy, out: Path, unbegun: Sequence[Path] = (), own: int = 0) -> None:
-    """The main figures with intervals and n; runs without an ending; what was left out; where the files are."""
+    """Print the main figures with intervals and n, runs without an ending, what was left out, and the path of the page.
+
+    Args:
+        anatomy: the result.
+        out: folder of the files.
+        unbegun: trajectories of runs that stopped before they started.
+        own: number of runs on the user's own questions, which have no scores.
+    """
     console = Console(highlight=False, soft_wrap=True)
     table = Table("method", "", "value", "95 % interval", "n", box=None)
     for method in methods_of(anatomy.frames):
-        for place, (name, cells) in enumerate(_lines(anatomy.tables, method)):
-            table.add_row("" if place else escape(method), name, *cells)
+        for index, (name, cells) in enumerate(_lines(anatomy.tables, method)):
+            table.add_row("" if index else escape(method), name, *cells)
     console.print(told_of(anatomy.frames), markup=False)
     console.print(table)
     for run in anatomy.interrupted:
         console.print(f"no ending on record, counted as interrupted: {run}", style="dim", markup=False)
     for path in unbegun:
-        console.print(f"left out, stopped before it began: {path.parent}", style="dim", markup=False)
+        console.print(f"left out, stopped before it started: {path.parent}", style="dim", markup=False)
     if own:
-        console.print(f"left out, nobody scores them: {counted(own, 'question')} of your own", style="dim")
+        console.print(f"left out, without scores: {counted(own, 'question')} of your own", style="dim")
     console.print(f"{counted(len(anatomy.frames.runs), 'run')}; {out / NAME}", markup=False)
 
 

@@ -1,4 +1,4 @@
-"""The STEP paper's tables."""
+"""Data of the STEP paper's figures and tables: accidental wins, best traces, the Planner's effect, reward curves."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
@@ -13,7 +13,7 @@ from certigraph.evaluation.comparison_report import write_rows
 from certigraph.evaluation.frames import FULL, Method, Trace
 from certigraph.state.records import Record
 
-# In which order methods and tasks appear, how they are called, and STEP's groups of tasks.
+# Order and titles of methods and tasks, and STEP's groups of tasks.
 
 TITLES = {
     "step": "STEP",
@@ -25,31 +25,31 @@ TITLES = {
     "reflexion": "Reflexion",
     "plan_and_solve": "Plan-and-Solve",
 }
-"""The graphs as papers call them, STEP beside CLIN."""
+"""Titles of the graphs in the papers, in their order in figures."""
 
 GROUPS = {**dict.fromkeys(STEP_SHORT.values(), "S"), **dict.fromkeys(STEP_LONG.values(), "L")}
-"""STEP's nine short and nine long tasks, in the order of its table."""
+"""Groups of STEP's nine short (S) and nine long (L) tasks, in the order of the paper's table."""
 
 
 def methods_of(traces: Iterable[Trace]) -> list[Method]:
-    """The methods, whole ones before those with operators swapped."""
+    """Return the methods, those without swapped operators first."""
     graphs = list(TITLES)
 
     def rank(method: Method) -> tuple[bool, int, str, str]:
-        place = graphs.index(method.graph) if method.graph in graphs else len(graphs)
-        return bool(method.swaps), place, str(method), method.model
+        index = graphs.index(method.graph) if method.graph in graphs else len(graphs)
+        return bool(method.swaps), index, str(method), method.model
 
     return sorted({trace.method for trace in traces}, key=rank)
 
 
 def tasks_of(traces: Iterable[Trace]) -> list[str]:
-    """The tasks: STEP's in the order of its table, then the others by name."""
-    places = {task: place for place, task in enumerate(GROUPS)}
-    return sorted({trace.task for trace in traces}, key=lambda task: (places.get(task, len(places)), task))
+    """Return the tasks: STEP's in the order of its table, then the others by name."""
+    indices = {task: index for index, task in enumerate(GROUPS)}
+    return sorted({trace.task for trace in traces}, key=lambda task: (indices.get(task, len(indices)), task))
 
 
 def titles(methods: Iterable[Method]) -> dict[Method, str]:
-    """What to call each method; its model is named where there are several."""
+    """Return the title of each method, with its model where there are several models."""
     methods = list(methods)
     several = len({method.model for method in methods}) > 1
     return {method: _title(method) + (f", {method.model}" if several else "") for method in methods}
@@ -60,23 +60,26 @@ def _title(method: Method) -> str:
     return f"{graph} ({', '.join(method.swaps)})" if method.swaps else graph
 
 
-# Accidental wins: episodes that reached ScienceWorld's goal past its procedure (STEP, section 4.2.2).
+# Accidental wins: episodes that reached ScienceWorld's goal without its procedure (STEP, section 4.2.2).
 #
-# In some tasks the last thing to do is to focus on an answer that is in sight from the start, one inclined plane of
-# two: guessing it right scores 100 at once. A win counts as accidental when its last action is a focus and the score
-# before that was less than half of what the task's gold path has before its own last focus. That score adds up
-# milestones, which are worth 50 of the 100 points together; where no gold path is known, or it does not end in a
-# focus, 50 is taken. Half, and not all, because some milestones, like reading a recipe, can honestly be skipped.
+# In some tasks the last action is to focus on an answer that is visible from the start, such as one of two inclined
+# planes: a correct guess scores 100 at once. A win counts as accidental when its last action is a focus and the score
+# before it was less than half of the gold path's score before its last focus. That score is the sum of milestones,
+# which are worth 50 of the 100 points together; without a gold path that ends in a focus, 50 is taken. The threshold
+# is half, not all, because some milestones, such as reading a recipe, may legitimately be skipped.
 
 SHARE = 0.5
-"""Part of the gold path's milestones without which a win by focus is an accident."""
+"""Minimum share of the gold path's milestones of a win by focus that is not accidental."""
 
 MILESTONES = 50.0
-"""What the milestones of a task are worth that one focus solves."""
+"""Default score of the milestones of a task that ends in a focus."""
 
 
 class Accident(Record):
-    """An accidental win: the score was `before` at that step, the gold path's `gold` before its last focus."""
+    """An accidental win.
+
+    `before` is the score before the winning step, `gold` the gold path's score before its last focus.
+    """
 
     run: str
     method: str
@@ -89,7 +92,7 @@ class Accident(Record):
 
 
 def accident_of(trace: Trace, golds: Mapping[str, float]) -> Accident | None:
-    """What was accidental about an episode's win; None where it did not win, or not by accident."""
+    """Return the accidental win of an episode; None where it did not win, or not by accident."""
     if not trace.solved:
         return None
     won = next(index for index, score in enumerate(trace.scores) if score >= FULL)
@@ -109,7 +112,7 @@ def accident_of(trace: Trace, golds: Mapping[str, float]) -> Accident | None:
 
 
 def gold_scores(data: str | None = None) -> dict[str, float]:
-    """The score before the winning focus of each recorded gold path that ends in one, by task; empty without data."""
+    """Read the score before the winning focus of each gold path that ends in one, by task; empty without data."""
     folder = data_folder("scienceworld", data)
     path = folder / "gold_var0.jsonl.gz" if folder else None
     recordings = read_recordings(path) if path and path.is_file() else ()
@@ -117,7 +120,7 @@ def gold_scores(data: str | None = None) -> dict[str, float]:
 
 
 def focused(actions: Sequence[str], index: int) -> bool:
-    """Whether that action is a focus, or the number that answers which object an ambiguous focus meant."""
+    """Return whether an action is a focus, or the number that selects the object of an ambiguous focus."""
     while index > 0 and actions[index].strip().isdecimal():
         index -= 1
     return actions[index].strip().lower().startswith("focus")
@@ -128,13 +131,13 @@ def _before(recording: Recording) -> float:
     return float(recording.scores[won - 1]) if won else 0.0
 
 
-# The best trace of each run (STEP, figure 5): the numbers.
+# Data of figure 5: the best trace of each run.
 
 
 class Row(Record):
-    """Score so far (0 to 100) after step 1, 2, ..., the mean over the best traces of `runs` runs.
+    """Score so far (0 to 100) after step 1, 2, ..., as the mean over the best traces of `runs` runs.
 
-    It ends where the longest of them does; until then a trace that is over keeps its score.
+    Its length is that of the longest trace; a shorter trace keeps its final score.
     """
 
     method: Method
@@ -144,7 +147,7 @@ class Row(Record):
 
 
 def best_traces(traces: Sequence[Trace]) -> list[Trace]:
-    """Of each run the episode with the highest score, the shortest of those."""
+    """Select the episode with the highest score of each run, the shortest of several."""
     best: dict[str, Trace] = {}
     for trace in traces:
         rival = best.setdefault(trace.run, trace)
@@ -154,7 +157,7 @@ def best_traces(traces: Sequence[Trace]) -> list[Trace]:
 
 
 def best_rows(traces: Sequence[Trace]) -> list[Row]:
-    """One row a method and task that was tried with it."""
+    """Compute one row per method and task."""
     best = best_traces(traces)
     cells = [(method, task) for method in methods_of(best) for task in tasks_of(best)]
     groups = ((m, t, [trace for trace in best if (trace.method, trace.task) == (m, t)]) for m, t in cells)
@@ -166,15 +169,15 @@ def _means(traces: Sequence[Trace]) -> tuple[float, ...]:
     return tuple(fmean(trace.at(step) for trace in traces) for step in range(1, longest + 1))
 
 
-# What STEP loses without its Planner (table 2): each task with the Planner against the same task without.
+# Data of table 2: STEP with and without its Planner.
 
 WITHOUT = ("planner=none",)
 
 
 class Pair(Record):
-    """A task with and without the Planner: mean score (0 to 100) and solved runs in percent, best episode of each run.
+    """A task with and without the Planner: mean score (0 to 100) and solved runs in per cent, best episode of each run.
 
-    `group` is STEP's: S, L, or empty for a task that is not one of its eighteen.
+    `group` is S, L, or empty for a task that is not one of STEP's eighteen.
     """
 
     model: str
@@ -187,7 +190,7 @@ class Pair(Record):
 
 
 class Change(Record):
-    """The mean over the pairs of a group, and what leaving the Planner out changes, in points: negative is a loss."""
+    """Means over the tasks of a group, and the changes without the Planner in points: a loss is negative."""
 
     model: str
     group: str
@@ -201,21 +204,21 @@ class Change(Record):
 
 
 def pairs(traces: Sequence[Trace]) -> list[Pair]:
-    """The tasks that STEP ran both with its own operators and with `planner=none` alone changed, by model."""
+    """Compute the pairs of all tasks that STEP ran both without swaps and with `planner=none` as its only swap."""
     best = [trace for trace in best_traces(traces) if trace.method.graph == "step"]
-    found = []
+    result = []
     for model in sorted({trace.method.model for trace in best}):
         for task in tasks_of(best):
-            mine = [trace for trace in best if (trace.method.model, trace.task) == (model, task)]
-            whole = [trace for trace in mine if not trace.method.swaps]
-            without = [trace for trace in mine if trace.method.swaps == WITHOUT]
-            if whole and without:
-                found.append(_pair(model, task, whole, without))
-    return found
+            task_traces = [trace for trace in best if (trace.method.model, trace.task) == (model, task)]
+            unchanged = [trace for trace in task_traces if not trace.method.swaps]
+            without = [trace for trace in task_traces if trace.method.swaps == WITHOUT]
+            if unchanged and without:
+                result.append(_pair(model, task, unchanged, without))
+    return result
 
 
 def changes(paired: Sequence[Pair]) -> list[Change]:
-    """Short, long and all tasks of each model, as far as there are any; every task counts the same."""
+    """Compute the changes over the short, long and all tasks of each model; every task has the same weight."""
     models = dict.fromkeys(pair.model for pair in paired)
     parts = [
         (m, group, [p for p in paired if p.model == m and group in (p.group, "All")])
@@ -225,14 +228,14 @@ def changes(paired: Sequence[Pair]) -> list[Change]:
     return [_change(model, group, part) for model, group, part in parts if part]
 
 
-def _pair(model: str, task: str, whole: Sequence[Trace], without: Sequence[Trace]) -> Pair:
+def _pair(model: str, task: str, unchanged: Sequence[Trace], without: Sequence[Trace]) -> Pair:
     return Pair(
         model=model,
         task=task,
         group=GROUPS.get(task, ""),
-        score=fmean(trace.final for trace in whole),
+        score=fmean(trace.final for trace in unchanged),
         score_without=fmean(trace.final for trace in without),
-        success=fmean(100.0 * trace.solved for trace in whole),
+        success=fmean(100.0 * trace.solved for trace in unchanged),
         success_without=fmean(100.0 * trace.solved for trace in without),
     )
 
@@ -253,16 +256,16 @@ def _change(model: str, group: str, part: Sequence[Pair]) -> Change:
     )
 
 
-# Reward by step with its spread (STEP, figure 4): the numbers.
+# Data of figure 4: reward by step with its standard deviation.
 
 Episodes = Literal["all", "first", "last"]
 
 
 class Curve(Record):
-    """Mean score so far (0 to 100) by step, step 0 first, over `n` episodes.
+    """Mean score so far (0 to 100) by step, from step 0, over `n` episodes.
 
-    `sd` is the sample standard deviation, 0 where there is one episode. An episode that is over keeps its score, for
-    otherwise the mean would be that of the slow ones.
+    `sd` is the sample standard deviation, 0 for one episode. An episode that has ended keeps its score; otherwise the
+    mean of later steps would cover only the slow episodes.
     """
 
     method: Method
@@ -274,18 +277,18 @@ class Curve(Record):
 
 
 def curves(traces: Sequence[Trace]) -> list[Curve]:
-    """One curve a task and method, over all episodes of all runs."""
+    """Compute one curve per task and method, over all episodes of all runs."""
     return [_curve(method, task, "all", part) for method, task, part in _parts(traces)]
 
 
 def learning(traces: Sequence[Trace]) -> list[Curve]:
-    """Two curves a task and method whose runs have several episodes: over their first, and over their last ones."""
-    found: list[Curve] = []
+    """Compute two curves per task and method with several episodes per run: of the first and of the last episodes."""
+    result: list[Curve] = []
     for method, task, part in _parts(traces):
         if any(trace.episode > 1 for trace in part):
-            found.append(_curve(method, task, "first", [trace for trace in part if trace.episode == 1]))
-            found.append(_curve(method, task, "last", [trace for trace in part if trace.last]))
-    return [curve for curve in found if curve.n]
+            result.append(_curve(method, task, "first", [trace for trace in part if trace.episode == 1]))
+            result.append(_curve(method, task, "last", [trace for trace in part if trace.last]))
+    return [curve for curve in result if curve.n]
 
 
 def _parts(traces: Sequence[Trace]) -> Iterator[tuple[Method, str, list[Trace]]]:
@@ -307,7 +310,7 @@ def _curve(method: Method, task: str, episodes: Episodes, traces: Sequence[Trace
     )
 
 
-# The numbers behind the figures as CSV.
+# The data of the figures as CSV.
 
 Line = Mapping[str, object]
 
@@ -315,13 +318,13 @@ SERIES = ("method", "model", "task")
 
 
 def write_csv(path: Path, columns: Sequence[str], lines: Sequence[Line]) -> None:
-    """Write a header and one line each; floats with four decimals at most."""
+    """Write lines as CSV with a header; floats are rounded to four decimals."""
     plain = ({name: _plain(value) for name, value in line.items()} for line in lines)
     write_rows(path, columns, plain, ends="\n")
 
 
 def curve_lines(curves: Sequence[Curve]) -> Iterator[Line]:
-    """One line a curve and step."""
+    """Yield one CSV line per curve and step."""
     for curve in curves:
         for step, (mean, sd) in enumerate(zip(curve.mean, curve.sd, strict=True)):
             yield {
@@ -335,7 +338,7 @@ def curve_lines(curves: Sequence[Curve]) -> Iterator[Line]:
 
 
 def row_lines(rows: Sequence[Row]) -> Iterator[Line]:
-    """One line a row and step."""
+    """Yield one CSV line per row and step."""
     for row in rows:
         for step, score in enumerate(row.scores, 1):
             yield {**_series(row.method, row.task), "runs": row.runs, "step": step, "score": score}

@@ -1,4 +1,4 @@
-"""The STEP paper's figures, and the command figures."""
+"""Figures of the STEP paper, and the command `certigraph figures`."""
 
 from collections.abc import Iterable, Sequence
 from math import nan
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 
-# The best traces beside each other (STEP, figure 5): the picture, one heat map a method.
+# Figure 5: the best traces, one heat map per method.
 
 MOST_COLUMNS = 3
 TITLE = 32
-"""Letters that fit above a panel; a longer name takes more lines."""
+"""Maximum number of characters of a line of a panel's title; a longer title is wrapped."""
 
 COLOURS = "viridis"
-"""Even in brightness, so that it reads in grey and for the colour-blind: dark is low, yellow is high."""
+"""Colour map that is readable in greyscale and with colour blindness: dark is low, yellow is high."""
 
 
 def draw_best(rows: Sequence[Row], tasks: Sequence[str], path: Path) -> None:
-    """A row a task, a column a step; blank where the episode is over or the task was not run."""
+    """Draw the scores with a row per task and a column per step, blank after the end and for tasks without runs."""
     names = {method: fill(name, TITLE) for method, name in titles(dict.fromkeys(row.method for row in rows)).items()}
     columns = min(MOST_COLUMNS, len(names))
     lines = -(-len(names) // columns)
@@ -94,14 +94,14 @@ def _filled(scores: Sequence[float], length: int) -> list[float]:
     return [*scores, *[nan] * (length - len(scores))]
 
 
-# What STEP loses without its Planner (table 2): the picture, task by task.
+# Table 2 as a figure: STEP with and without its Planner, by task.
 
 WITH, WITHOUT = PALETTE[0], PALETTE[1]
 GROUP_NAMES = {"S": "mean of short tasks", "L": "mean of long tasks", "All": "mean of all tasks"}
 
 
 class _Span(NamedTuple):
-    """A line of the picture: a task, or the mean of a group."""
+    """A row of the figure: a task, or the mean of a group."""
 
     name: str
     model: str
@@ -111,7 +111,7 @@ class _Span(NamedTuple):
 
 
 def draw_planner(paired: Sequence[Pair], changed: Sequence[Change], path: Path) -> None:
-    """A line a task from its score with the Planner to the one without; below them the means of the groups."""
+    """Draw a line per task from its score with the Planner to that without; below them the means of the groups."""
     spans = [_Span(p.task, p.model, p.score, p.score_without) for p in paired]
     spans += [
         _Span(f"{GROUP_NAMES[c.group]} ({c.tasks})", c.model, c.score, c.score_without, mean=True) for c in changed
@@ -121,8 +121,8 @@ def draw_planner(paired: Sequence[Pair], changed: Sequence[Change], path: Path) 
         panel = figure.subplots()
         _frame(panel, [f"{span.name}, {span.model}" if several else span.name for span in spans])
         panel.axhline(len(paired) - 0.5, color=SOFT, linewidth=0.6)
-        for place, span in enumerate(spans):
-            _draw(panel, place, span)
+        for row, span in enumerate(spans):
+            _draw(panel, row, span)
         figure.legend(loc="outside upper right", ncols=2, fontsize=7.5, handletextpad=0.2)
 
 
@@ -135,16 +135,16 @@ def _frame(panel: "Axes", names: Sequence[str]) -> None:
     panel.set_axisbelow(True)
 
 
-def _draw(panel: "Axes", place: int, span: _Span) -> None:
+def _draw(panel: "Axes", row: int, span: _Span) -> None:
     size, marker = (34, "D") if span.mean else (24, "o")
-    ends, heights = (span.score, span.without), (place, place)
+    ends, heights = (span.score, span.without), (row, row)
     panel.plot(ends, heights, color=INK if span.mean else SOFT, linewidth=1.6 if span.mean else 0.9, zorder=1)
-    labels = ("STEP", "STEP (planner=none)") if place == 0 else ("", "")
-    panel.scatter(span.score, place, s=size, color=WITH, marker=marker, linewidths=0, zorder=2, label=labels[0])
-    # A ring, so that equal scores stay visible as two.
+    labels = ("STEP", "STEP (planner=none)") if row == 0 else ("", "")
+    panel.scatter(span.score, row, s=size, color=WITH, marker=marker, linewidths=0, zorder=2, label=labels[0])
+    # a ring, so that both of two equal scores are visible
     panel.scatter(
         span.without,
-        place,
+        row,
         s=size,
         marker=marker,
         facecolors="none" if span.score == span.without else "white",
@@ -154,10 +154,10 @@ def _draw(panel: "Axes", place: int, span: _Span) -> None:
         label=labels[1],
     )
     change = f"{span.without - span.score:+.1f}" if span.without != span.score else "0.0"
-    panel.annotate(change, (1.09, place), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=7)
+    panel.annotate(change, (1.09, row), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=7)
 
 
-# Reward by step with its spread (STEP, figure 4): the pictures, one panel a task.
+# Figure 4: reward by step with its standard deviation, one panel per task.
 
 REWARD_COLUMNS = 4
 DASHES: dict[Episodes, Any] = {
@@ -169,15 +169,15 @@ MEANING: dict[Episodes, str] = {"all": "all episodes, mean ± SD", "first": "fir
 
 
 def draw_rewards(curves: Sequence[Curve], path: Path) -> None:
-    """The mean over the episodes, in its standard deviation where it is over all of them."""
+    """Draw the means over episodes, with the standard deviation of curves over all episodes."""
     tasks = list(dict.fromkeys(curve.task for curve in curves))
     columns = min(REWARD_COLUMNS, len(tasks))
     names = titles(dict.fromkeys(curve.method for curve in curves))
     colour = colours(list(names.values()))
     kinds = list(dict.fromkeys(curve.episodes for curve in curves))
     width = max(3.6, 2.0 * columns + 0.3)
-    across, down = _legend_shape([*colour, *(MEANING[kind] for kind in kinds)], width)
-    with picture(path, width, 1.5 * -(-len(tasks) // columns) + 0.5 + 0.16 * down) as figure:
+    legend_columns, legend_rows = _legend_shape([*colour, *(MEANING[kind] for kind in kinds)], width)
+    with picture(path, width, 1.5 * -(-len(tasks) // columns) + 0.5 + 0.16 * legend_rows) as figure:
         for task, panel in zip(tasks, grid(figure, len(tasks), columns), strict=True):
             shown = [curve for curve in curves if curve.task == task]
             _reward_frame(panel, task, max(len(curve.mean) for curve in shown) - 1)
@@ -185,7 +185,7 @@ def draw_rewards(curves: Sequence[Curve], path: Path) -> None:
                 _line(panel, curve, colour[names[curve.method]])
         figure.supxlabel("environment step", fontsize=8)
         figure.supylabel("score so far", fontsize=8)
-        _legend(figure, colour, kinds, across)
+        _legend(figure, colour, kinds, legend_columns)
 
 
 def _reward_frame(panel: "Axes", task: str, last: int) -> None:
@@ -206,7 +206,7 @@ def _line(panel: "Axes", curve: Curve, colour: str) -> None:
 
 
 def _legend_shape(names: Sequence[str], width: float) -> tuple[int, int]:
-    """Columns and rows that fit into `width` inches with the longest name in every column."""
+    """Columns and rows of a legend that fit into `width` inches, each column as wide as the longest name."""
     columns = max(1, min(len(names), int(width / (0.5 + 0.065 * max(map(len, names))))))
     return columns, -(-len(names) // columns)
 
@@ -220,11 +220,11 @@ def _legend(figure: "Figure", colour: dict[str, str], kinds: Sequence[Episodes],
     figure.legend(handles=handles, loc="outside upper left", ncols=columns, fontsize=7.5)
 
 
-# All figures of several runs at once: pictures, and the numbers behind them as CSV.
+# All figures of several runs, with their data as CSV.
 
 
 class Drawn(Record):
-    """What was written, from how many episodes, the accidental wins among them, and the runs that were left out."""
+    """Written files, number of episodes, accidental wins among them, and the runs that were left out."""
 
     files: tuple[Path, ...]
     episodes: int
@@ -236,35 +236,35 @@ class Drawn(Record):
 def draw_figures(
     folders: Iterable[Path], out: Path, *, data: str | None = None, with_accidental: bool = False
 ) -> Drawn:
-    """Write rewards and best, learning where runs have several episodes, planner where STEP ran with and without it.
+    """Write the figures `rewards` and `best`, `learning` for runs with several episodes, `planner` for pairs of runs.
 
-    Each is a .png, a .svg and a .csv; the scores of the single tasks are in planner_tasks.csv.
+    Each is a .png, a .svg and a .csv; the scores of single tasks are in planner_tasks.csv.
 
     Args:
-        folders: searched for runs at any depth.
-        out: made where it is missing.
-        data: data folder with ScienceWorld's gold paths, to tell accidental wins; else CERTIGRAPH_DATA.
-        with_accidental: keep the episodes that were won by accident; accidental.csv lists them in any case.
+        folders: folders to search for runs at any depth.
+        out: folder of the files, created where it is missing.
+        data: data folder with ScienceWorld's gold paths, which detect accidental wins; None: CERTIGRAPH_DATA.
+        with_accidental: include the episodes that were won by accident; accidental.csv lists them in any case.
 
     Raises:
-        Fault: no episode is there to draw, or matplotlib is missing.
+        Fault: there is no episode to draw, or matplotlib is missing.
     """
     equipped("figures", "matplotlib")
     traces, left_out = read_traces(folders)
     golds = gold_scores(data)
-    found = [(trace, accident_of(trace, golds)) for trace in traces]
-    accidents = tuple(accident for _, accident in found if accident)
-    kept = [trace for trace, accident in found if with_accidental or not accident]
-    if not kept:
+    results = [(trace, accident_of(trace, golds)) for trace in traces]
+    accidents = tuple(accident for _, accident in results if accident)
+    included = [trace for trace, accident in results if with_accidental or not accident]
+    if not included:
         raise Fault("data", f"all {len(traces)} episodes were won by accident: add --with-accidental to keep them")
     out.mkdir(parents=True, exist_ok=True)
     write_csv(out / "accidental.csv", list(Accident.model_fields), [accident.model_dump() for accident in accidents])
-    paired = pairs(kept)
+    planner = pairs(included)
     files = [
-        *_rewards(curves(kept), out / "rewards"),
-        *_rewards(learning(kept), out / "learning"),
-        *_best(kept, out),
-        *_planner(paired, out),
+        *_rewards(curves(included), out / "rewards"),
+        *_rewards(learning(included), out / "learning"),
+        *_best(included, out),
+        *_planner(planner, out),
         out / "accidental.csv",
     ]
     return Drawn(
@@ -272,22 +272,24 @@ def draw_figures(
         episodes=len(traces),
         accidents=accidents,
         left_out=tuple(left_out),
-        changes=tuple(changes(paired)),
+        changes=tuple(changes(planner)),
     )
 
 
-def _rewards(drawn: Sequence[Curve], path: Path) -> list[Path]:
-    if not drawn:
+def _rewards(curves_to_draw: Sequence[Curve], path: Path) -> list[Path]:
+    if not curves_to_draw:
         return []
-    draw_rewards(drawn, path)
-    write_csv(path.with_suffix(".csv"), [*SERIES, "episodes", "n", "step", "mean", "sd"], list(curve_lines(drawn)))
+    draw_rewards(curves_to_draw, path)
+    write_csv(
+        path.with_suffix(".csv"), [*SERIES, "episodes", "n", "step", "mean", "sd"], list(curve_lines(curves_to_draw))
+    )
     return _three(path)
 
 
 def _best(traces: Sequence[Trace], out: Path) -> list[Path]:
-    drawn = best_rows(traces)
-    draw_best(drawn, tasks_of(traces), out / "best")
-    write_csv(out / "best.csv", [*SERIES, "runs", "step", "score"], list(row_lines(drawn)))
+    rows = best_rows(traces)
+    draw_best(rows, tasks_of(traces), out / "best")
+    write_csv(out / "best.csv", [*SERIES, "runs", "step", "score"], list(row_lines(rows)))
     return _three(out / "best")
 
 
@@ -305,11 +307,16 @@ def _three(path: Path) -> list[Path]:
     return [path.with_suffix(suffix) for suffix in (".png", ".svg", ".csv")]
 
 
-# What the command `figures` says.
+# Output of the command `figures`.
 
 
 def print_drawn(drawn: Drawn, *, kept: bool) -> None:
-    """The table of the Planner's worth, accidental wins, runs left out, and the files."""
+    """Print the Planner's effect, accidental wins, runs that were left out, and the files.
+
+    Args:
+        drawn: the result of `draw_figures`.
+        kept: whether accidental wins are included.
+    """
     console = Console(highlight=False, soft_wrap=True)
     if drawn.changes:
         console.print(_table(drawn.changes))
@@ -326,6 +333,6 @@ def _table(changes: tuple[Change, ...]) -> Table:
     several = len({change.model for change in changes}) > 1
     for c in changes:
         figures = (c.score, c.score_without, c.score_change, c.success, c.success_without, c.success_change)
-        shown = (f"{value:+.1f}" if place in (2, 5) else f"{value:.1f}" for place, value in enumerate(figures))
+        shown = (f"{value:+.1f}" if index in (2, 5) else f"{value:.1f}" for index, value in enumerate(figures))
         table.add_row(f"{c.group}, {c.model}" if several else c.group, str(c.tasks), *shown)
     return table

@@ -1,4 +1,7 @@
-"""The study of TDP's prompt sizes."""
+"""Study of TDP's prompt sizes (`certigraph study tdp`): how prompts grow with the length of an episode.
+
+A scripted agent walks a generated corridor of rooms under several graphs, so that episodes can have any length.
+"""
 
 import json
 import re
@@ -43,26 +46,26 @@ from certigraph.state.records import Action, Observation, Scores, Task, UnknownN
 from certigraph.state.run import FINISH, SEARCH, parsed
 from certigraph.state.trajectory import Footer, Trajectory
 
-# The scripted agent of the corridor: whatever it is asked, in the form of any graph's question.
+# The scripted agent of the corridor, which answers in the form of any graph's prompts.
 
 DEEP, WIDE = "deep", "wide"
-"""Kinds of task: one sub-task of all rooms, or one of every four."""
+"""Kinds of task: one subtask with all rooms, or one subtask for every four rooms."""
 
 STRETCH = 4
-"""Rooms of a wide task's sub-tasks."""
+"""Number of rooms of a wide task's subtask."""
 
 RANGE = re.compile(r"rooms (\d+) to (\d+)")
 
 
 def respond(prompt: str, schema: Mapping[str, Any]) -> Any:
-    """The answer that fits where the run stands.
+    """Answer a prompt by the state of the current run.
 
     Raises:
-        LookupError: asked outside a run.
+        LookupError: it is called outside a run.
     """
     situation, fields = current_situation(), schema.get("properties", {})
     if situation is None:
-        raise LookupError("the corridor's agent answers inside a run: certigraph study tdp")
+        raise LookupError("the corridor's agent answers only inside a run: use certigraph study tdp")
     task, turns = situation.state["task"], len(situation.state.get("turns", ()))
     first, last = map(int, RANGE.search(task.goal).groups())  # type: ignore[union-attr]
     left = range(first + turns, last + 1)
@@ -78,7 +81,7 @@ def respond(prompt: str, schema: Mapping[str, Any]) -> Any:
 
 
 def _nodes(kind: str, rooms: int) -> list[dict[str, Any]]:
-    """Sub-tasks in a row, each of which needs the one before."""
+    """Subtasks in a chain, each of which needs the one before."""
     size = STRETCH if kind == WIDE else rooms
     firsts = range(1, rooms + 1, size)
     return [
@@ -103,21 +106,21 @@ def _judgement(left: range, last: int) -> dict[str, Any]:
     return {"reason": "As planned.", "status": status, "off_plan": False, "guidance": "Go on.", "result": result}
 
 
-# A corridor of rooms with a word in each, read one a step: episodes of any length, for measuring prompts.
+# The world: a corridor of rooms with a word in each, of which one is read per step.
 #
-# A task is `deep-40`, forty rooms as one sub-task, or `wide-40`, the same rooms in sub-tasks of four. Every room
-# answers with as many characters as any other, so that whatever grows in a prompt grows by what the prompt holds.
+# The task `deep-40` has forty rooms as one subtask, `wide-40` the same rooms in subtasks of four. All rooms answer with
+# the same number of characters, so that prompts grow only by the amount of history that they hold.
 
 NAME = "corridor"
 
 MOST = 96
-"""Rooms; numbers have two digits, so that none is longer than another."""
+"""Maximum number of rooms; all numbers have two digits, so that all texts have the same length."""
 
 ROOM = "Room {room:02}: the word is word-{room:02}. Its walls are bare, its lamp is lit, and its door leads on."
 
 
 class Corridor:
-    """The benchmark. An answer is right that is the last room's word."""
+    """Generated benchmark. The correct answer is the word in the last room."""
 
     name = NAME
     briefing = "A corridor of rooms. search[room 07] tells the word in room 07; finish[...] hands in an answer."
@@ -129,11 +132,15 @@ class Corridor:
         self.limits = Limits(steps=2 * MOST, nodes=MOST, revisions=MOST)
 
     def tasks(self, split: str = "") -> Sequence[Task]:
-        """The shortest task of each kind."""
+        """Return the shortest task of each kind."""
         return [self.task(f"{kind}-{STRETCH:02}") for kind in (DEEP, WIDE)]
 
     def task(self, task_id: str) -> Task:
-        """Raises UnknownName where the id is not of the form `deep-40` or `wide-40`."""
+        """Return a task by its id.
+
+        Raises:
+            UnknownName: the id is not of the form `deep-40` or `wide-40`.
+        """
         kind, _, rooms = task_id.partition("-")
         if kind not in (DEEP, WIDE) or not rooms.isdecimal() or not 0 < int(rooms) <= MOST:
             raise UnknownName(f"no task {task_id!r}; write deep-40 or wide-40, up to {MOST} rooms")
@@ -141,24 +148,24 @@ class Corridor:
         return Task(benchmark=self.name, id=task_id, goal=goal)
 
     def open(self, task: Task) -> "Rooms":
-        """The corridor; the same for all tasks."""
+        """Open the corridor; tasks differ only in the last room."""
         return Rooms(f"word-{task.id.partition('-')[2]:0>2}")
 
     def operators(self) -> Mapping[str, Operator]:
-        """None of its own."""
+        """Return no operators."""
         return {}
 
     def expert(self) -> Responder:
-        """Reads every room once, in order."""
+        """Return the scripted agent, which reads every room once, in order."""
         return respond
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """How many there are."""
+        """Return the number of runs."""
         return {"n": len(runs)}
 
 
 class Rooms:
-    """The live world: nothing in it changes but that an answer ends it."""
+    """One episode in the corridor. Its only state is the submitted answer."""
 
     concurrent = False
 
@@ -166,46 +173,47 @@ class Rooms:
         self._word, self._answer = word, ""
 
     def reset(self) -> Observation:
-        """At the door."""
+        """Return to the door."""
         self._answer = ""
         return Observation(text=self.view())
 
     def step(self, action: Action) -> Observation:
-        """Read a room or hand an answer in; anything else is refused."""
-        meant = parsed(action)
-        if meant and meant.kind == FINISH:
-            self._answer = str(meant.args["answer"])
+        """Read a room or submit an answer; other actions are refused."""
+        command = parsed(action)
+        if command and command.kind == FINISH:
+            self._answer = str(command.args["answer"])
             return Observation(text="Handed in.", done=True)
-        room = str(meant.args.get("query", "")).removeprefix("room ") if meant else ""
+        room = str(command.args.get("query", "")).removeprefix("room ") if command else ""
         if not room.isdecimal() or not 0 < int(room) <= MOST:
             return Observation(text=f"{action.text!r} is no room: write search[room 07]", accepted=False)
         return Observation(text=ROOM.format(room=int(room)))
 
     def view(self) -> str:
-        """The same from every room."""
+        """Return the view, which is the same in every room."""
         return "A corridor of numbered rooms."
 
     def admissible(self) -> None:
-        """Any room may be named."""
+        """Return None: any room may be named."""
 
     def score(self) -> Scores:
-        """Whether the answer is the last room's word."""
+        """Score 1 for the last room's word, else 0."""
         return Scores(value=float(self._answer == self._word), answer=self._answer)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Release nothing."""
 
 
-# How large every prompt of a run was, and after how many world steps, as its trajectory tells.
+# The size of every prompt of a run, by the number of world steps before it.
 
 WHOLE_TASK, SUBTASK, TASK_GRAPH = "whole task", "sub-task", "task graph"
-"""What a prompt is about: everything, one sub-task, or TDP's graph of them."""
+"""Scope of a prompt: the complete task, one subtask, or TDP's task graph."""
 
 
 class Size(NamedTuple):
-    """One prompt. `rooms` are the world steps that its task takes, `steps` those taken before it was asked.
+    """Size of one prompt.
 
-    A scripted model counts four characters a token, rounded down to whole tokens.
+    `rooms` is the number of world steps that its task needs, `steps` the number before the prompt. A scripted model
+    counts one token per four characters, rounded down.
     """
 
     kind: str
@@ -218,16 +226,16 @@ class Size(NamedTuple):
     tokens: int
     characters: int
     written: int
-    """Tokens of the answer."""
+    """Tokens of the reply."""
 
 
 def sizes_in(plan: Plan, folder: Path) -> list[Size]:
-    """The prompts of all finished runs, in the order in which they were asked."""
+    """Read the sizes of the prompts of all finished runs, in the order of the prompts."""
     return [size for cell, trajectory in done_cells(plan, folder) for size in sizes_of(cell, trajectory)]
 
 
 def sizes_of(cell: Cell, trajectory: Trajectory) -> Iterator[Size]:
-    """The prompts of one run."""
+    """Yield the sizes of the prompts of one run."""
     kind, _, rooms = cell.task.partition("-")
     nested, steps = any(event.scope for event in trajectory.events), 0
     for event in trajectory.events:
@@ -239,11 +247,14 @@ def sizes_of(cell: Cell, trajectory: Trajectory) -> Iterator[Size]:
         steps += steps_of(event)
 
 
-# What whole episodes cost as they grow: calls, tokens read and tokens written, by method.
+# The cost of complete episodes by method: calls, prompt tokens and output tokens.
 
 
 class Total(NamedTuple):
-    """One episode of a task that takes `rooms` world steps."""
+    """Cost of one episode of a task that needs `rooms` world steps.
+
+    `read` are prompt tokens, `written` output tokens.
+    """
 
     kind: str
     rooms: int
@@ -257,46 +268,46 @@ TOTAL_HEADS = ("task", "steps", "method", "calls", "prompt tokens", "output toke
 
 
 def totals_of(sizes: Sequence[Size]) -> list[Total]:
-    """The sums of every episode, by task and length, the methods in the order in which they were given."""
+    """Sum the prompts of every episode, ordered by task, length, and the methods' first occurrence."""
     methods = list(dict.fromkeys(size.method for size in sizes))
     ordered = sorted(sizes, key=lambda size: (size.kind, size.rooms, methods.index(size.method)))
     return list(_totals(ordered))
 
 
 def total_cells(total: Total) -> tuple[str, ...]:
-    """An episode as text, in the order of TOTAL_HEADS."""
+    """Format an episode as cells, in the order of TOTAL_COLUMNS."""
     return total.kind, str(total.rooms), total.method, str(total.calls), f"{total.read:,}", f"{total.written:,}"
 
 
 def _totals(ordered: Sequence[Size]) -> Iterator[Total]:
-    for where, found in groupby(ordered, key=lambda size: (size.kind, size.rooms, size.method)):
-        calls = list(found)
+    for where, prompts in groupby(ordered, key=lambda size: (size.kind, size.rooms, size.method)):
+        calls = list(prompts)
         yield Total(*where, len(calls), sum(call.tokens for call in calls), sum(call.written for call in calls))
 
 
-# Whether prompts grow with the world steps that a task takes: the largest of each episode against its length.
+# Slopes: whether the largest prompt of an episode grows with the number of world steps.
 
 ANY = "largest of all"
-"""In place of an operator's name: whichever asked the most; those of TDP's task graph apart."""
+"""In place of an operator's name: the largest prompt of all operators, without TDP's task graph."""
 
 NOTHING = 1e-6
-"""Characters a step that are rounding."""
+"""Slope in characters per step below which a growth is a rounding error."""
 
 LITTLE = 1.0
-"""Characters a step below which a slope that may be 0 is taken for none."""
+"""Upper bound, in characters per step, of the interval of a slope that counts as bounded."""
 
 LEAST = 3
-"""Lengths below which a slope has no interval."""
+"""Minimum number of lengths for a slope with an interval."""
 
 Group = tuple[str, str, str, str]
-"""Kind of task, method, what a prompt is about, operator."""
+"""Kind of task, method, scope of a prompt, operator."""
 
 
 class Slope(NamedTuple):
-    """The least-squares line through the largest prompts of `episodes` episodes of different lengths.
+    """Least-squares line through the largest prompts of `episodes` episodes of different lengths.
 
-    `shortest` and `longest` are those prompts of the shortest and of the longest episode, in characters; `slope` is in
-    characters a world step, `low` and `high` bound its 95 % interval by Student's t.
+    `shortest` and `longest` are the largest prompts, in characters, of the shortest and the longest episode; `slope` is
+    in characters per world step, and `low` and `high` bound its 95 % interval by Student's t.
     """
 
     kind: str
@@ -313,17 +324,17 @@ class Slope(NamedTuple):
 
 
 def slopes_of(sizes: Iterable[Size]) -> list[Slope]:
-    """A slope for every method and operator of each kind of task, the method as a whole first."""
+    """Compute a slope for every method and operator on each kind of task, that over all operators first."""
     largest: dict[Group, dict[int, int]] = {}
     for size in sizes:
         for group in _groups(size):
-            known = largest.setdefault(group, {})
-            known[size.rooms] = max(known.get(size.rooms, 0), size.characters)
+            by_rooms = largest.setdefault(group, {})
+            by_rooms[size.rooms] = max(by_rooms.get(size.rooms, 0), size.characters)
     return [_slope(group, largest[group]) for group in sorted(largest, key=_place)]
 
 
 def said(low: float | None, high: float | None) -> str:
-    """What the bounds of a slope say of it."""
+    """Describe a slope by the bounds of its interval: growing, bounded, or undecided."""
     if low is None or high is None:
         return f"too few lengths to tell: it takes {LEAST}"
     if low > NOTHING:
@@ -344,36 +355,40 @@ def _place(group: Group) -> tuple[str, str, bool, str, bool]:
 
 def _slope(group: Group, largest: Mapping[int, int]) -> Slope:
     rooms = sorted(largest)
-    found = [largest[length] for length in rooms]
-    slope, low, high = fitted(rooms, found)
-    return Slope(*group, len(rooms), found[0], found[-1], slope, low, high, said(low, high))
+    characters = [largest[length] for length in rooms]
+    slope, low, high = fitted(rooms, characters)
+    return Slope(*group, len(rooms), characters[0], characters[-1], slope, low, high, said(low, high))
 
 
-def fitted(at: Sequence[float], values: Sequence[float]) -> tuple[float | None, float | None, float | None]:
-    """The slope of the least-squares line with the bounds of its interval; None below three points."""
-    if len(at) < LEAST:
+def fitted(lengths: Sequence[float], values: Sequence[float]) -> tuple[float | None, float | None, float | None]:
+    """Fit a least-squares line.
+
+    Returns:
+        The slope with the bounds of its interval; None for fewer than three points.
+    """
+    if len(lengths) < LEAST:
         return None, None, None
-    if len(set(values)) == 1:  # no spread to have an error
+    if len(set(values)) == 1:  # linregress cannot compute an error without spread
         return 0.0, 0.0, 0.0
-    line = stats.linregress(at, values)
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(at) - 2) * line.stderr)
+    line = stats.linregress(lengths, values)
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(lengths) - 2) * line.stderr)
     return float(line.slope), float(line.slope) - half, float(line.slope) + half
 
 
-# Prompts over the world steps of the longest episode, a panel a kind of task, a line a method.
+# The figure: prompts over the world steps of the longest episode, a panel per kind of task, a line per method.
 
 TITLES = {DEEP: "one sub-task of all steps", WIDE: f"sub-tasks of {STRETCH} steps"}
 
 
 def growing_prompts(sizes: Sequence[Size]) -> Figure:
-    """The largest prompt that a method asks after so many steps; that of TDP's task graph is dashed."""
+    """Draw the largest prompt of each method by world step; prompts about TDP's task graph are dashed."""
     figure = Figure(figsize=(10, 3.6), layout="constrained")
     panels = figure.subplots(1, len(TITLES), sharey=True)
     for panel, (kind, title) in zip(panels, TITLES.items(), strict=True):
-        mine = [size for size in sizes if size.kind == kind]
-        _panel(panel, [size for size in mine if size.rooms == max(size.rooms for size in mine)])
+        of_kind = [size for size in sizes if size.kind == kind]
+        _panel(panel, [size for size in of_kind if size.rooms == max(size.rooms for size in of_kind)])
         panel.set_title(title, fontsize=9, loc="left")
-    panels[0].set_ylim(bottom=0)  # after all are drawn: the panels share it, and a limit ends its adapting
+    panels[0].set_ylim(bottom=0)  # after drawing: the panels share the axis, and a limit stops its autoscaling
     panels[0].set_ylabel("characters of the largest prompt")
     if handles := panels[-1].get_legend_handles_labels()[0]:
         figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), frameon=False)
@@ -382,9 +397,9 @@ def growing_prompts(sizes: Sequence[Size]) -> Figure:
 
 def _panel(panel: Any, sizes: Sequence[Size]) -> None:
     for number, method in enumerate(dict.fromkeys(size.method for size in sizes)):
-        mine = [size for size in sizes if size.method == method]
-        _line(panel, _largest(s for s in mine if s.about != TASK_GRAPH), color=INKS[number], label=method)
-        graph = list(_largest(s for s in mine if s.about == TASK_GRAPH))
+        of_method = [size for size in sizes if size.method == method]
+        _line(panel, _largest(s for s in of_method if s.about != TASK_GRAPH), color=INKS[number], label=method)
+        graph = list(_largest(s for s in of_method if s.about == TASK_GRAPH))
         if graph:
             _line(panel, graph, color=INKS[number], label=f"{method}, task graph", linestyle="--", marker=".")
     panel.set_xlabel("world steps taken", color=GREY)
@@ -392,19 +407,19 @@ def _panel(panel: Any, sizes: Sequence[Size]) -> None:
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def _line(panel: Any, points: Iterable[tuple[int, int]], **look: Any) -> None:
-    at, characters = zip(*points, strict=True)
-    panel.plot(at, characters, linewidth=1.4, **look)
+def _line(panel: Any, points: Iterable[tuple[int, int]], **style: Any) -> None:
+    steps, characters = zip(*points, strict=True)
+    panel.plot(steps, characters, linewidth=1.4, **style)
 
 
 def _largest(sizes: Iterable[Size]) -> Iterator[tuple[int, int]]:
-    found: dict[int, int] = {}
+    by_step: dict[int, int] = {}
     for size in sizes:
-        found[size.steps] = max(found.get(size.steps, 0), size.characters)
-    yield from sorted(found.items())
+        by_step[size.steps] = max(by_step.get(size.steps, 0), size.characters)
+    yield from sorted(by_step.items())
 
 
-# Everything that is written of the study of TDP's prompts: sizes and slopes as CSV, a figure, and a page.
+# The files of the study: sizes, slopes and totals as CSV, the figure, and the page.
 
 PAGE = "study.html"
 TITLE = "Prompts of TDP and of others as episodes grow"
@@ -426,7 +441,7 @@ TOTAL_KEY = (
 
 
 class Study(NamedTuple):
-    """What the study has come to so far."""
+    """Results of the study so far."""
 
     sizes: list[Size]
     slopes: list[Slope]
@@ -434,9 +449,9 @@ class Study(NamedTuple):
 
 
 def report(plan: Plan, folder: Path) -> Study:
-    """Write the report as far as the study has come, and return what was found.
+    """Write the report of the study so far, and return its results.
 
-    Writes `study.html`, `prompts.csv` with a line a prompt, `slopes.csv`, `totals.csv` with a line an episode,
+    Writes `study.html`, `prompts.csv` with a row per prompt, `slopes.csv`, `totals.csv` with a row per episode,
     `prompts.png` and `prompts.svg`.
     """
     sizes = sizes_in(plan, folder)
@@ -452,23 +467,23 @@ def report(plan: Plan, folder: Path) -> Study:
 
 
 def slope_cells(slope: Slope) -> tuple[str, ...]:
-    """A slope as text, in the order of HEADS."""
-    told = "-" if slope.slope is None else f"{slope.slope:+.1f}"
+    """Format a slope as cells, in the order of SLOPE_COLUMNS."""
+    text = "-" if slope.slope is None else f"{slope.slope:+.1f}"
     between = "-" if slope.low is None or slope.high is None else f"{slope.low:+.1f} to {slope.high:+.1f}"
     sizes = f"{slope.shortest:,}", f"{slope.longest:,}"
-    return slope.kind, slope.method, slope.about, slope.operator, *sizes, told, between, slope.words
+    return slope.kind, slope.method, slope.about, slope.operator, *sizes, text, between, slope.words
 
 
 def _page(plan: Plan, study: Study, drawing: Markup) -> str:
-    """Nothing is loaded, no script runs, everything from outside is escaped."""
+    """The page loads nothing and has no scripts; text from runs is escaped."""
     planned = len(plan.methods) * len(plan.tasks)
     done = len({(size.method, size.kind, size.rooms) for size in study.sizes})
-    lacking = f"; {counted(planned - done, 'run')} not finished" if done < planned else ""
-    told = f"{counted(done, 'scripted run')}{lacking}{answering([plan.model])}"
+    missing = f"; {counted(planned - done, 'run')} not finished" if done < planned else ""
+    scope = f"{counted(done, 'scripted run')}{missing}{answering([plan.model])}"
     lines = html_table(HEADS, map(slope_cells, study.slopes), looks="comparison worded")
     totals = html_table(TOTAL_HEADS, map(total_cells, study.totals), looks="comparison worded")
     body = joined(
-        tag("header", tag("p", told, class_="overline"), tag("h1", TITLE)),
+        tag("header", tag("p", scope, class_="overline"), tag("h1", TITLE)),
         tag("section", tag("h2", "Longest episodes"), tag("div", drawing, class_="drawing wide")),
         tag("section", tag("h2", "Slopes"), lines, tag("p", KEY, class_="key")),
         tag("section", tag("h2", "Tokens of whole episodes"), totals, tag("p", TOTAL_KEY, class_="key")),
@@ -476,51 +491,59 @@ def _page(plan: Plan, study: Study, drawing: Markup) -> str:
     return Template(LAYOUT).substitute(title=TITLE, style=STYLE + FIGURES, body=body)
 
 
-# What `certigraph study tdp` does between its options and its table.
+# The command `certigraph study tdp`.
 
 COMMAND = "certigraph study tdp"
 
 GRAPHS = ("tdp", "plan_and_act", "cot", "react")
 
 EVERY = 2 * STRETCH
-"""World steps between one length and the next; episodes of a single sub-task need nothing of another."""
+"""Number of world steps between two lengths; the shortest wide task has two subtasks, so that one needs the other."""
 
 LONGEST = 40
+"""Default number of world steps of the longest episode."""
 
 
 def order_of(longest: int | None, folder: Path) -> Order:
-    """The study of episodes of up to so many steps; by default the one that the folder was begun with, or of LONGEST.
+    """Build the study of episodes with up to `longest` steps.
+
+    Args:
+        longest: maximum number of steps; None: that of the study in the folder, else DEFAULT_LONGEST.
+        folder: folder of the study.
 
     Raises:
-        UnknownName: too few steps for three lengths, or more than the corridor has.
+        UnknownName: the steps are too few for three lengths, or more than the corridor has.
     """
     corridor = Corridor()
     context = Context(limits=corridor.limits)
     plan = plan_of(NAME, methods_from(GRAPHS), _tasks(LONGEST if longest is None else longest), context)
-    if longest is None and (folder / FILE).is_file() and (there := read_plan(folder)).benchmark == NAME:
-        plan = there
+    if longest is None and (folder / FILE).is_file() and (stored := read_plan(folder)).benchmark == NAME:
+        plan = stored
     return Order(plan, context, corridor, COMMAND)
 
 
-def worked_off(given: Order, folder: Path, *, report_only: bool, as_json: bool) -> int:
-    """Do what is left of the study unless only its report is wanted, and print it; exit status 1 while runs are left.
+def worked_off(order: Order, folder: Path, *, report_only: bool, as_json: bool) -> int:
+    """Execute the unfinished runs of the study, except with `report_only`, and print the report.
+
+    Returns:
+        The exit status: 1 while runs are left, else 0.
 
     Raises:
-        Interrupted: by Ctrl-C; the message is the command that goes on.
-        Fault: as `compare` does, or there is nothing to report.
+        Interrupted: by Ctrl-C; the message has the command that resumes the study.
+        Fault: as in `compare`, or there is nothing to report.
     """
     if report_only:
         read_plan(folder)
     else:
-        carry_out(given, folder, silent=as_json)
-    study = report(given.plan, folder)
+        carry_out(order, folder, silent=as_json)
+    study = report(order.plan, folder)
     if as_json:
         typer.echo(
             json.dumps({name: [line._asdict() for line in getattr(study, name)] for name in ("slopes", "totals")})
         )
     else:
         _print(study, folder)
-    return 1 if left(cells_of(given.plan, folder)) else 0
+    return 1 if left(cells_of(order.plan, folder)) else 0
 
 
 def _tasks(longest: int) -> list[str]:
@@ -534,7 +557,7 @@ def _print(study: Study, folder: Path) -> None:
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=PIPED)
     table = Table(*HEADS, box=None)
-    for slope in study.slopes:  # the page has a line for every operator
+    for slope in study.slopes:  # the page has a row for every operator
         if slope.operator == ANY or slope.about == TASK_GRAPH:
             table.add_row(*slope_cells(slope))
     console.print(table, markup=False)

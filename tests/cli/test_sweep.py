@@ -77,7 +77,7 @@ def test_a_forecast_refuses_what_the_sweep_would_refuse(tmp_path: Path, capsys: 
 
 def test_what_goes_on_with_a_sweep_names_its_workers(tmp_path: Path):
     plan = prepared(Path(file(tmp_path)), tmp_path / "sweep", Workers("local"))
-    assert plan.go_on.endswith(f"--ray local --out {tmp_path / 'sweep'}")
+    assert plan.resume_command.endswith(f"--ray local --out {tmp_path / 'sweep'}")
 
 
 def test_a_forecast_of_a_model_that_costs(
@@ -99,7 +99,7 @@ def test_a_forecast_of_a_model_that_costs(
         (TEXT.replace("blocksworld", "blockswrld"), (), "blockswrld"),
         (TEXT.replace("4-0", "nope"), (), "nope"),
         (TEXT.replace("calls: 20", "cals: 20"), (), "no budget 'cals'"),
-        (TEXT, ("--report-only",), "holds no sweep: begin it with certigraph sweep"),
+        (TEXT, ("--report-only",), "holds no sweep: start it with certigraph sweep"),
         (TEXT, ("--workers", "2"), "--workers needs a Ray cluster"),
     ],
 )
@@ -121,7 +121,7 @@ def test_the_command_runs_goes_on_and_reports(
     status, shown, told = said(capsys, given)
     assert status == 1
     assert "calls are made" in shown
-    assert "go on with a larger `most`" in shown
+    assert "resume with a larger `most`" in shown
     assert "blocksworld (1 of 1)\nmodel simulated:act=0.1: " in told
     assert "; 6 runs (3 methods x 2 tasks): 0 done" in told
     status, shown, told = said(capsys, file(tmp_path))

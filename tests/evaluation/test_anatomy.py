@@ -391,7 +391,7 @@ def test_everything_is_written_whole(tmp_path, capsys):
     print_anatomy(anatomy, out, found.unbegun)
     told = capsys.readouterr().out
     assert "counted as interrupted: b" in told
-    assert "stopped before it began" in told
+    assert "stopped before it started" in told
 
 
 @pytest.mark.slow

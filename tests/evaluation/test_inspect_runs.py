@@ -217,12 +217,12 @@ def test_the_journal_survives_a_torn_line(tmp_path: Path):
     for run in ("run-a", "run-b"):
         (tmp_path / run).mkdir()
         (tmp_path / run / "trajectory.jsonl").write_text("{}\n")
-    journal.note(Cell("4-0", 0), "run-a")
+    journal.record(Cell("4-0", 0), "run-a")
     with (tmp_path / "journal.jsonl").open("a") as file:
         file.write('\n["4-0", 1, "ru')
     later = Journal(tmp_path, "journal")
     assert later.begun(Cell("4-0", 1)) is None
-    later.note(Cell("4-0", 1), "run-b")
+    later.record(Cell("4-0", 1), "run-b")
     last = Journal(tmp_path, "journal")
     assert last.begun(Cell("4-0", 0)) == tmp_path / "run-a"
     assert last.begun(Cell("4-0", 1)) == tmp_path / "run-b"

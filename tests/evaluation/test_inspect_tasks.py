@@ -190,8 +190,8 @@ def test_a_cache_answers_under_inspect_too_and_knows_the_model_behind_the_bridge
         ({"fail_on": float("nan")}, "--fail-on nan: a number of runs"),
         ({"fail_on": float("inf")}, "--fail-on inf: a number of runs"),
         ({"workers": 2}, "--ray local"),
-        ({"ray": "local", "model": "anthropic/claude"}, "--ray asks models from its workers"),
-        ({"ray": "local", "roles": ["planner=anthropic/claude"]}, "--ray asks models from its workers"),
+        ({"ray": "local", "model": "anthropic/claude"}, "--ray runs models on its workers"),
+        ({"ray": "local", "roles": ["planner=anthropic/claude"]}, "--ray runs models on its workers"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_before_anything_runs(arguments: dict[str, Any], told: str, tmp_path: Path):
@@ -250,7 +250,7 @@ def test_an_evaluation_begins_no_more_runs_where_too_many_failed(
     assert done.endings == {"error:environment": begun, **left_out}
     assert len(list(tmp_path.glob("*/trajectory.jsonl"))) == begun
     told = {row.footer.message for row in done.failed if row.ending == "interrupted"}
-    assert told == ({f"not begun: {begun} runs have failed"} if left_out else set())
+    assert told == ({f"not started: {begun} runs have failed"} if left_out else set())
     monkeypatch.undo()
     assert evaluate_retry(done.log).endings == {"goal": 6}
 

@@ -130,7 +130,7 @@ def test_workers_carry_out_the_same_runs(tmp_path: Path, monkeypatch: pytest.Mon
         workers, at_once = 1, 2
 
         async def done(self, job: Job) -> Row:
-            return await Worker([]).done(job.anywhere())
+            return await Worker([]).done(job.to_portable())
 
     asked: list[tuple[Any, ...]] = []
 
@@ -167,17 +167,17 @@ def test_a_spent_purse_stops_the_sweep_and_a_larger_one_goes_on(tmp_path: Path):
     given, out = file(tmp_path, TEXT + "most: {calls: 12}\n"), tmp_path / "out"
     found = sweep_sweep_report(given, out)
     assert 12 <= found.spent.calls < 12 + 30  # the run that was under way ended by its own budget
-    assert found.found[0].left > 0  # in the midst of the first benchmark
+    assert found.benchmarks[0].left > 0  # in the midst of the first benchmark
     assert found.left < RUNS
     [stopped] = found.stopped
-    assert re.match(rf"\d+ of 12 calls are made: {found.left} runs left; go on with a larger `most` in ", stopped)
+    assert re.match(rf"\d+ of 12 calls are made: {found.left} runs left; resume with a larger `most` in ", stopped)
     assert stopped.endswith(f"certigraph sweep {given} --out {out}")
     page = (out / "sweep.html").read_text()
     assert f"partial: {found.left} of {RUNS} runs are still to be run" in page
     assert stopped.partition(";")[0] in page
     assert json.loads((out / "sweep.json").read_text())["partial"] is True
     before = ended(out)
-    assert ended(out).keys() == before.keys() == {row.run for one in found.found for row in one.comparison.rows}
+    assert ended(out).keys() == before.keys() == {row.run for one in found.benchmarks for row in one.comparison.rows}
     assert worked(given, out) == [stopped]  # what was spent is known to a new process
     assert ended(out) == before
 
@@ -191,7 +191,7 @@ def test_hours_are_those_of_one_start(tmp_path: Path):
     given = file(tmp_path, TEXT + "most: {hours: 0.00000001}\n")
     [stopped] = worked(given, tmp_path / "out")
     assert (
-        stopped == f"1e-08 hours are over: {RUNS} runs left; go on with certigraph sweep {given} --out {tmp_path}/out"
+        stopped == f"1e-08 hours are over: {RUNS} runs left; resume with certigraph sweep {given} --out {tmp_path}/out"
     )
 
 
@@ -205,7 +205,7 @@ def test_a_benchmark_may_be_added_and_nothing_else_changed(tmp_path: Path):
         worked(file(tmp_path, small + "trials: 2\n"), out)
     with pytest.raises(Fault, match=r"tasks\.2"):
         worked(file(tmp_path, small.replace("limit: 1", "limit: 2")), out)
-    with pytest.raises(Fault, match=r"has runs of blocksworld, which .*sweep.yaml lacks"):
+    with pytest.raises(Fault, match=r"has runs of blocksworld, which are not in .*sweep.yaml"):
         worked(file(tmp_path, small.replace("{name: blocksworld", "{label: b, name: blocksworld")), out)
     with pytest.raises(Fault, match=r"another sweep.yaml \(trials"):  # nor is a report of other runs written
         worked_off(file(tmp_path, small + "trials: 2\n"), out, report_only=True, as_json=True)
@@ -230,14 +230,14 @@ def test_every_number_leads_to_its_runs(tmp_path: Path):
         trajectory = read_trajectory(out / row["folder"])
         assert (trajectory.header.run_id, trajectory.header.task.id) == (row["run"], row["task"])
         assert trajectory.usage.calls == int(row["calls"])
-    blocks = next(one for one in found.found if one.title == label)
+    blocks = next(one for one in found.benchmarks if one.title == label)
     scores = [float(row["score"]) for row in rows if row["benchmark"] == label and row["method"] == "react"]
     [summary] = [summary for summary in blocks.comparison.methods if summary.method == "react"]
     assert summary.score == pytest.approx(sum(scores) / len(scores))
     assert [effect.difference.method for effect in found.effects] == 2 * ["sdp validate=always_pass"]
     page = (out / "sweep.html").read_text()
     links = re.findall(r'(?:href|src)="(?!#)([^"]*)"|url\((?!#)[^)]*\)|<script|<link', page)
-    assert links == [one.page for one in found.found]
+    assert links == [one.page for one in found.benchmarks]
     assert all((out / link).is_file() for link in links)
     assert label not in page
     assert "&lt;b&gt;blocks&lt;/b&gt;" in page

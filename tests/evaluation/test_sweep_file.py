@@ -48,7 +48,7 @@ faults: crash=0.1
         )
     )
     assert [case.title for case in sweep.benchmarks] == ["blocksworld", "paper"]
-    assert [sweep.choosing(case).limit for case in sweep.benchmarks] == [4, 10]
+    assert [sweep.selection_of(case).limit for case in sweep.benchmarks] == [4, 10]
     assert sweep.operators == ({}, {"validate": "capped:depth=1", "replan": "give_up"})
     assert (sweep.budget, sweep.most.usd, sweep.most.tokens) == ({"calls": 40, "usd": 1.5, "steps": 60}, 20, None)
     assert (sweep.trials, sweep.at_once, sweep.roles) == (2, 3, {"planner": "scripted:expert"})
@@ -73,8 +73,8 @@ def test_texts_stay_texts(tmp_path: Path):
         (LEAST + "budget:\n  calls: many\n", "line 4: budget.calls: .*number.*'many'"),
         (LEAST + "trials: 0\n", "line 3: trials: .*'0'"),
         (LEAST + "trials: 99999999999\n", "line 3: trials: .*1000"),
-        (LEAST + "graphs: [react]\n", "line 3: 'graphs' stands in line 2 already"),
-        (LEAST + "operators: [{gate: a, gate: b}]\n", "line 3: 'gate' stands in line 3 already"),
+        (LEAST + "graphs: [react]\n", "line 3: 'graphs' is already in line 2"),
+        (LEAST + "operators: [{gate: a, gate: b}]\n", "line 3: 'gate' is already in line 3"),
         ("a: &x 1\nb: *x\n", "line 2: aliases .*x. are not read"),
         (LEAST + "? [a]\n: 3\n", "line 3: a key is a word"),
         ("[" * 60 + "]" * 60, "line 1: nested more than"),

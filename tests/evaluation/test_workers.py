@@ -327,14 +327,14 @@ def test_an_error_in_a_worker_is_the_jobs_own_and_costs_no_worker():
 
 def test_workers_that_cannot_come_up_are_told_of_and_not_waited_for():
     ray = Ray("ModuleNotFoundError: No module named 'certigraph'")
-    with pytest.raises(Fault, match="no Ray worker comes up: ModuleNotFoundError: No module named 'certigraph'"):
+    with pytest.raises(Fault, match="no Ray worker starts: ModuleNotFoundError: No module named 'certigraph'"):
         rows(ray, "a", "b", "c", workers=2)
     assert len(ray.actors) <= 2 * 3
 
 
 def test_what_workers_cannot_ask_is_refused_and_without_a_cluster_there_are_none():
     own_models("openai:gpt-4o", "scripted:expert", "local", "openai:org/name", "simulated:act=0.2,seed=3")
-    with pytest.raises(UnknownName, match="--ray asks models from its workers, where inspect's 'anthropic/claude'"):
+    with pytest.raises(UnknownName, match="--ray runs models on its workers, where inspect's model 'anthropic/claude'"):
         own_models("scripted:expert", "anthropic/claude")
     with pytest.raises(UnknownName, match="--ray local"), working(None, "local", 2, None):
         pass
@@ -369,16 +369,16 @@ def test_a_cluster_of_this_machine_is_kept_to_it_before_ray_is_imported(monkeypa
 
 def test_checkpoints_are_where_the_machine_that_hands_jobs_out_has_them(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("CERTIGRAPH_POSTGRES", raising=False)
-    assert job("4-0").anywhere().context.checkpoints == ""
+    assert job("4-0").to_portable().context.checkpoints == ""
     monkeypatch.setenv("CERTIGRAPH_POSTGRES", "postgresql://somewhere")
-    assert job("4-0").anywhere().context.checkpoints == "postgres"
+    assert job("4-0").to_portable().context.checkpoints == "postgres"
 
 
 def test_a_job_means_the_same_wherever_it_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    there = job("4-0", context=Context(data="data", chat=object()), out="runs").anywhere()
+    there = job("4-0", context=Context(data="data", chat=object()), out="runs").to_portable()
     assert (there.out, there.context.data, there.context.cache) == (f"{tmp_path}/runs", f"{tmp_path}/data", None)
-    assert job("4-0", out="s3://bucket/runs").anywhere().out == "s3://bucket/runs"
+    assert job("4-0", out="s3://bucket/runs").to_portable().out == "s3://bucket/runs"
     assert there.context.chat is None
 
 
@@ -401,16 +401,16 @@ def test_a_run_is_found_again_in_a_folder_and_in_a_store(
     out = tmp_path / "out"
     out.mkdir()
     shared = Shared(place(out))
-    shared.run("r").mkdir(parents=True)
-    (shared.run("r") / "trajectory.jsonl").write_text("{}\n")
-    shared.file("journal.jsonl").write_text("noted")
+    shared.fetch_run("r").mkdir(parents=True)
+    (shared.fetch_run("r") / "trajectory.jsonl").write_text("{}\n")
+    shared.fetch_file("journal.jsonl").write_text("noted")
     for name in ("r", "journal.jsonl"):
-        shared.keep(name)
+        shared.upload(name)
     assert (out / "r" / "trajectory.jsonl").read_text() == "{}\n"
     again = Shared(place(out))
-    assert (again.run("r") / "trajectory.jsonl").read_text() == "{}\n"
-    assert again.file("journal.jsonl").read_text() == "noted"
-    assert not again.file("other.jsonl").exists()
+    assert (again.fetch_run("r") / "trajectory.jsonl").read_text() == "{}\n"
+    assert again.fetch_file("journal.jsonl").read_text() == "noted"
+    assert not again.fetch_file("other.jsonl").exists()
 
 
 @pytest.fixture
@@ -439,22 +439,22 @@ def length(folder: Path) -> int:
 @pytest.mark.parametrize(("here", "there", "found"), [(3, 5, 5), (5, 3, 5), (4, 4, 4)])
 def test_a_run_is_taken_where_it_has_come_furthest(here: int, there: int, found: int, store: Shared, tmp_path: Path):
     lines(tmp_path / "store" / "r", there)
-    (lines(store.here / "r", here) / "checkpoints.sqlite").touch()
-    assert length(store.run("r")) == found
-    assert (store.run("r") / "checkpoints.sqlite").exists() == (here >= there)  # they belong to their trajectory
+    (lines(store.folder / "r", here) / "checkpoints.sqlite").touch()
+    assert length(store.fetch_run("r")) == found
+    assert (store.fetch_run("r") / "checkpoints.sqlite").exists() == (here >= there)  # they belong to their trajectory
 
 
 @pytest.mark.usefixtures("_cache")
 @pytest.mark.parametrize(("here", "there", "kept"), [(5, 5, False), (3, 5, False), (5, 3, True), (5, 0, True)])
 def test_only_what_the_store_has_is_forgotten(here: int, there: int, kept: bool, store: Shared, tmp_path: Path):
     lines(tmp_path / "store" / "r", there)
-    folder = lines(store.here / "r", here)
-    store.drop("r")
+    folder = lines(store.folder / "r", here)
+    store.drop_copy("r")
     assert folder.exists() == kept
 
 
 @pytest.mark.usefixtures("_cache")
 def test_a_folder_is_no_copy_and_is_kept(tmp_path: Path):
     folder = lines(tmp_path / "r", 2)
-    Shared(str(tmp_path)).drop("r")
+    Shared(str(tmp_path)).drop_copy("r")
     assert length(folder) == 2

@@ -77,7 +77,7 @@ def test_arms_cross_harnesses_and_conditions_but_nothing_is_taken_from_the_memor
         ({"harnesses": ["pbay"]}, "iter_retgen"),
         ({"memories": ["none"]}, "freeform"),
         ({"gates": ["maybe"]}, "shadow"),
-        ({"gates": ["off", "shadow"]}, "leave off out"),
+        ({"gates": ["off", "shadow"]}, "omit off"),
         ({"harnesses": ["iter_retgen"], "memories": ["lobotomized"]}, "no memory to take away"),
         ({"ablate": "beta"}, "depth"),
         ({"gate": "exhausted_gate"}, "exhaustion_gate"),

@@ -104,7 +104,7 @@ def test_an_exception_in_a_world_costs_one_pair():
 
 
 def test_a_benchmark_without_demonstrations_is_named(tmp_path: Path):
-    with pytest.raises(UnknownName, match="hotpotqa shows no demonstrations"):
+    with pytest.raises(UnknownName, match="hotpotqa has no demonstrations"):
         build(Asked("hotpotqa"), tmp_path)
     assert set(chosen_domains(())) == {"alfworld", "blocksworld", "scienceworld", "textworld", "webshop"}
 

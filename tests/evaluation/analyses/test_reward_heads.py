@@ -59,9 +59,9 @@ class TestTraining:
         from certigraph.evaluation.analyses.reward_heads import distance, train_heads, transfer
 
         found = self.samples()
-        heads = train_heads(found, "letters", folds=4, told=lambda line: None)
+        heads = train_heads(found, "letters", folds=4, progress=lambda line: None)
         assert distance(found, heads) < 0.35 and heads.card.domains == ("lamps",)
-        again = train_heads(found, "letters", folds=4, told=lambda line: None)
+        again = train_heads(found, "letters", folds=4, progress=lambda line: None)
         np.testing.assert_array_equal(heads.heads[0].hidden, again.heads[0].hidden)
         assert transfer(found, "letters", folds=4).distances == ((distance(found, heads),),)
 
@@ -74,7 +74,7 @@ class TestTraining:
         monkeypatch.setattr(
             reward_heads, "train_head", lambda samples, seed: seen.append(samples) or real(samples, seed)
         )
-        reward_heads.train_heads(self.samples(), "letters", folds=3, told=lambda line: None)
+        reward_heads.train_heads(self.samples(), "letters", folds=3, progress=lambda line: None)
         for fold, samples in enumerate(seen):
             assert samples and all(fold_of(one.task, 3) != fold for one in samples)
 
@@ -114,7 +114,7 @@ def test_the_lora_recipe_tunes_a_tiny_model_on_the_cpu_and_its_folder_rates(tmp_
     said = []
     recipe = Recipe(rate=2e-2, epochs=8, tokens=64)
     folder = train_lora(
-        [pair(n) for n in range(3)], tmp_path / "out", base=str(tmp_path), recipe=recipe, told=said.append
+        [pair(n) for n in range(3)], tmp_path / "out", base=str(tmp_path), recipe=recipe, progress=said.append
     )
     losses = [float(line.rpartition(" ")[2]) for line in said]
     assert len(losses) == 8 and losses[-1] < losses[0]

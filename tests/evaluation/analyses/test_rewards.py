@@ -149,7 +149,7 @@ def test_a_measurement_goes_on_with_what_is_left(pairs: Path, tmp_path: Path):
     kept = rows.read_text()
     rows.write_text(kept + '{"predictor": "mono')
     asked: list[int] = []
-    assert rate_all(methods, names, context, rows, told=lambda done, failed: asked.append(done)) == []
+    assert rate_all(methods, names, context, rows, progress=lambda done, failed: asked.append(done)) == []
     assert asked == [3]
     assert rows.read_text().startswith(kept) and len(read_rated(rows)) == 3
 
@@ -254,7 +254,7 @@ def test_a_measurement_that_is_interrupted_goes_on_to_the_same_figures(
     monkeypatch.setattr(rewards_report, "print_told", lambda told, out, as_json: None)
     with monkeypatch.context() as patched:
         patched.setattr(rewards, "rate", interrupted)
-        with pytest.raises(Interrupted, match="goes on"):
+        with pytest.raises(Interrupted, match="resume with"):
             measure(methods, context, tmp_path / "cut", limit=3, as_json=True)
     assert len(read_rated(tmp_path / "cut" / ROWS)) == 4
     for out in ("cut", "whole"):
@@ -276,7 +276,7 @@ if __name__ == "__main__":
     def told(done, failed):
         if done == 3:
             os.kill(os.getpid(), signal.SIGKILL)
-    rate_all(predictors(["monotonic"]), names, Context(data=data), rows, at_once=2, told=told)
+    rate_all(predictors(["monotonic"]), names, Context(data=data), rows, at_once=2, progress=told)
 """
 
 
